@@ -206,12 +206,12 @@ def _tokens(data: bytes) -> None:
 def _runtime() -> Any:
     """A runtime whose transformer gives nothing: offsets are what is looked at."""
     from phrasemate.encode import bundled_folder, model_folder
-    from phrasemate.encode.runtime import Runtime, load_tokenizer, special_tokens
+    from phrasemate.encode.runtime import Runtime
+    from phrasemate.encode.tokenizer import open_tokenizer
 
     runtime: Any = object.__new__(Runtime)
-    runtime._tokenizer = bundled_folder() / model_folder.TOKENIZER
-    runtime.tokenizer = load_tokenizer(runtime._tokenizer)
-    runtime.opening, runtime.closing = special_tokens(runtime.tokenizer)
+    runtime._tokenizer = open_tokenizer(bundled_folder() / model_folder.TOKENIZER)
+    runtime.opening, runtime.closing = runtime._tokenizer.opening, runtime._tokenizer.closing
     runtime.window, runtime.threads = 510, 1
     runtime.table, runtime.width = type("Table", (), {"dim": 1}), 1
     runtime._run = lambda windows, output, values: None

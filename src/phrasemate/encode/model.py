@@ -138,6 +138,11 @@ class Model:
         self.sentence_head = load_sentence_head(folder, self.config, REMEDY)
         self.runtime = Runtime(folder, self.config, threads, device)
 
+    def warm_up(self) -> Model:
+        """Load what the first long texts would load, the whole tokenizer: for a server, before it answers."""
+        _ = self.runtime.tokenizer
+        return self
+
     def __repr__(self) -> str:
         return f"<Model {self.name} {self.hash[:12]} pooling={self.pooling} dim={self.dim}>"
 
@@ -215,7 +220,7 @@ class Model:
             return unit(pool_mean(states.values, states.bounds[:-1], states.bounds[1:] - 1))
         skipped = 0
         if prefix and not self.sentence_head.include_prompt:
-            skipped = len(self.runtime.opening) + len(self.runtime.tokenizer.encode(prefix, add_special_tokens=False))
+            skipped = len(self.runtime.opening) + self.runtime.token_count(prefix)
         return unit(self.sentence_head(states, skipped))
 
     @single_blas

@@ -11,14 +11,14 @@ bit. The file is mapped, so a process pays for the rows that it reads.
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from phrasemate.encode import model_folder as names
 from phrasemate.encode.model_folder import output_name
+from phrasemate.encode.tokenizer import Tokens, open_tokenizer
 from phrasemate.errors import InputError, MissingExtra, ModelDamaged, ModelUnsupported
 from phrasemate.text.normalize import visible, visible_places
 from phrasemate.utils.machine import check_memory, cores
@@ -152,9 +153,7 @@ ROW_TOKENS = 64  # short texts share a row up to so many; a row of 128 has no mo
 ROUND = 4  # padded lengths are multiples of it: fewer shapes to prepare kernels for
 OVERLAP = 64  # tokens that two windows share; a token's state comes from the window that holds it deeper
 SURROGATE = re.compile("[\ud800-\udfff]")  # no character by itself; the tokenizer takes none
-_TOKENIZER = 150_000_000  # bytes of a tokenizer, unpacked: that of XLM-R, with 250,002 pieces, has 17 million
 KERNELS = "256"  # prepared kernels that are kept: with 1,024, the default, memory grows with every new shape
-_latest: list[tuple[bytes, Any]] = []  # SHA-256 and tokenizer of the last model: parsing is most of what loading takes
 GROUP = 128  # activations that share a scale when they are rounded to int8 (docs/decisions)
 
 
@@ -169,13 +168,6 @@ class States(NamedTuple):
     bounds: NDArray[np.int64]
     starts: NDArray[np.int32]
     ends: NDArray[np.int32]
-
-
-class _Tokens(NamedTuple):
-    """A text's tokens, without special ones."""
-
-    ids: list[int]
-    offsets: list[tuple[int, int]]
 
 
 class _Window(NamedTuple):
@@ -213,7 +205,7 @@ class Runtime:
         if not traced and self.width != self.table.dim:
             reason = f"vectors of {self.table.dim} numbers, {config['width']} in {names.CONFIG}"
             raise ModelDamaged(f"{folder / names.EMBEDDINGS}: {reason}; export the model again")
-        self._graph, self._tokenizer = folder / (names.TRACED if traced else names.ENCODER), folder / names.TOKENIZER
+        self._graph = folder / (names.TRACED if traced else names.ENCODER)
         exact = config.get("precision") == "fp32"
         outputs = [output_name(layer) for layer in self.layers]
         compiler: Callable[[], tuple[_Queue | SessionQueue, bool]]
@@ -225,17 +217,25 @@ class Runtime:
             compiler = _compiler(self._graph, self.threads, outputs, exact, device)
         with ThreadPoolExecutor(1) as other:  # the two slow parts of a cold start; this one lets go of Python's lock
             compiling: Future[tuple[_Queue | SessionQueue, bool]] = other.submit(compiler)
-            self.tokenizer = load_tokenizer(self._tokenizer)
+            self._tokenizer = open_tokenizer(folder / names.TOKENIZER)
             self._queue: _Queue | SessionQueue
             self._queue, self._shares_rows = compiling.result()
-        with _tokenizing(self._tokenizer):
-            self.opening, self.closing = special_tokens(self.tokenizer)
+        self.opening, self.closing = self._tokenizer.opening, self._tokenizer.closing
         if not self.opening + self.closing:
             raise ModelDamaged(f"{folder}: the tokenizer adds no special token, expected one at least")
         if not traced and config["max_tokens"] > len(self.table.additive):
             reason = f"{len(self.table.additive)} positions, {config['max_tokens']} in {names.CONFIG}"
             raise ModelDamaged(f"{folder / names.EMBEDDINGS}: {reason}; export the model again")
         self.window = int(config["max_tokens"]) - len(self.opening + self.closing)
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer as one of the library ``tokenizers``; the first look at it makes it."""
+        return self._tokenizer.library
+
+    def token_count(self, text: str) -> int:
+        """How many tokens a text has, without special ones."""
+        return len(self._tokenizer.encode([text])[0].ids)
 
     def blocks(
         self, texts: Sequence[str], layer: int | None = None, truncated: bool = False
@@ -252,14 +252,14 @@ class Runtime:
         first, count, batch = 0, 0, []
         for last, tokens in enumerate(self._tokens(texts), 1):
             if truncated:
-                tokens = _Tokens(tokens.ids[: self.window], tokens.offsets[: self.window])
+                tokens = Tokens(tokens.ids[: self.window], tokens.offsets[: self.window])
             batch.append(tokens)
             count += len(tokens.ids)
             if max(count, len(batch)) >= BLOCK_TOKENS or last == len(texts):  # a blank text has none but special tokens
                 yield slice(first, last), self._states(texts[first:last], batch, output_name(layer))
                 first, count, batch = last, 0, []
 
-    def _tokens(self, texts: Sequence[str]) -> Iterator[_Tokens]:
+    def _tokens(self, texts: Sequence[str]) -> Iterator[Tokens]:
         """The tokens of each text; those of a long one stretch by stretch, lest the tokenizer holds all at once."""
         for batch in _batches(texts):
             some = [SURROGATE.sub("\ufffd", text) for text in batch]
@@ -268,22 +268,17 @@ class Runtime:
             else:
                 yield from self._tokenised(some)
 
-    def _tokenised(self, texts: list[str]) -> Iterator[_Tokens]:
+    def _tokenised(self, texts: list[str]) -> Iterator[Tokens]:
         """The tokens of texts without what is not seen in them; their offsets are those of the texts as they are."""
         clean = list(map(visible, texts))
-        with _tokenizing(self._tokenizer):
-            if 1 < self.threads >= cores():
-                encodings = self.tokenizer.encode_batch(clean, add_special_tokens=False)
-            else:  # a batch is worked on by the tokenizer's own threads, one for each core, which nothing limits
-                encodings = [self.tokenizer.encode(text, add_special_tokens=False) for text in clean]
-        for text, shown_text, encoding in zip(texts, clean, encodings, strict=True):
-            offsets = (
-                encoding.offsets if shown_text is text else _moved(encoding.offsets, [*visible_places(text), len(text)])
-            )
-            yield _Tokens(encoding.ids, offsets)
+        tokenised = self._tokenizer.encode(clean, parallel=1 < self.threads >= cores())
+        for text, shown_text, tokens in zip(texts, clean, tokenised, strict=True):
+            if shown_text is not text:
+                tokens = Tokens(tokens.ids, _moved(tokens.offsets, [*visible_places(text), len(text)]))
+            yield tokens
 
-    def _of_long(self, text: str) -> _Tokens:
-        tokens = _Tokens([], [])
+    def _of_long(self, text: str) -> Tokens:
+        tokens = Tokens([], [])
         for at, part in stretches(text):
             (some,) = self._tokenised([part])
             tokens.ids.extend(some.ids)
@@ -293,7 +288,7 @@ class Runtime:
                 raise InputError(f"{reason}; expected at most {MOST_TOKENS:,} tokens; cut it into sentences")
         return tokens
 
-    def _states(self, texts: Sequence[str], tokenised: Sequence[_Tokens], output: str) -> States:
+    def _states(self, texts: Sequence[str], tokenised: Sequence[Tokens], output: str) -> States:
         before = len(self.opening)
         lengths = np.array([len(tokens.ids) + before + len(self.closing) for tokens in tokenised])
         bounds = np.concatenate([[0], np.cumsum(lengths)])
@@ -426,54 +421,6 @@ def _skip_space(text: str, start: int, end: int) -> int:
     return start
 
 
-def special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """The tokens that a tokenizer puts before a text and after it."""
-    plain, whole = (tokenizer.encode("a", add_special_tokens=special).ids for special in (False, True))
-    places = range(len(whole) - len(plain) + 1)
-    before = next((at for at in places if whole[at : at + len(plain)] == plain), len(whole))
-    return whole[:before], whole[before + len(plain) :]
-
-
-def load_tokenizer(path: Path) -> Any:
-    """The tokenizer of a folder. Nothing here changes one, so models of the same base share it."""
-    from tokenizers import Tokenizer
-
-    content = tokenizer_bytes(path)
-    digest = sha256(content).digest()
-    for cached_digest, tokenizer in _latest:
-        if cached_digest == digest:
-            return tokenizer
-    with _tokenizing(path):
-        loaded = Tokenizer.from_buffer(content)
-        loaded.no_padding()  # an export has neither, and a text may be padded to any length
-        loaded.no_truncation()
-    _latest[:] = [(digest, loaded)]
-    return loaded
-
-
-def tokenizer_bytes(path: Path) -> bytes:
-    """``tokenizer.json`` of a folder. Raises ModelDamaged where it does not unpack to some megabytes."""
-    with _tokenizing(path):
-        with gzip.open(path) as file:
-            content = file.read(_TOKENIZER + 1)
-        if len(content) > _TOKENIZER:
-            raise ValueError(f"more than {_TOKENIZER:,} bytes, unpacked")
-        return content
-
-
-@contextmanager
-def _tokenizing(path: Path) -> Iterator[None]:
-    """The library raises a bare Exception, or panics, which is none."""
-    try:
-        yield
-    except BaseException as error:
-        if isinstance(error, MemoryError) or not (
-            isinstance(error, Exception) or type(error).__name__ == "PanicException"
-        ):
-            raise
-        raise ModelDamaged(f"{path}: not a readable tokenizer ({_line(error)}); export the model again") from error
-
-
 class _Queue:
     """Batches in flight, one for each thread, in OpenVINO."""
 
@@ -531,9 +478,7 @@ def _compiler(
 
     Raises InputError for an absent device.
     """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", KERNELS)  # read once, when OpenVINO comes in
-    import openvino
-
+    openvino = _import_openvino()
     core = openvino.Core()
     if device.split(".")[0] not in core.available_devices:
         raise InputError(f"device {device}: OpenVINO has {', '.join(core.available_devices)} on this machine")
@@ -555,6 +500,22 @@ def _compiler(
             return _Queue(core.compile_model(graph, device, settings), threads), apart
 
     return compiled
+
+
+def _import_openvino() -> Any:
+    """OpenVINO; its converter of models, half of what it imports, comes when it is used."""
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", KERNELS)  # read once, when OpenVINO comes in
+    if (converter := "openvino.tools.ovc") in sys.modules or "openvino" in sys.modules:
+        import openvino
+
+        return openvino
+    sys.modules[converter] = None  # type: ignore[assignment]  # OpenVINO does without what cannot be imported
+    try:
+        import openvino
+    finally:
+        del sys.modules[converter]
+    openvino.convert_model = lambda *args, **options: import_module(converter).convert_model(*args, **options)
+    return openvino
 
 
 def _keep_texts_apart(graph: Any) -> bool:

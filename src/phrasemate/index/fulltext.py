@@ -16,11 +16,10 @@ from phrasemate.index.store import State, Store
 from phrasemate.text.normalize import (
     APOSTROPHES,
     HYPHENS,
-    INVISIBLE,
-    ZERO_SPACE,
     composed,
     decomposed,
     plain,
+    unseen_signs,
     visible,
 )
 
@@ -28,8 +27,6 @@ _TRIGRAM = 3
 _WINDOWS = 8  # trigrams of a phrase that are looked up with what is not seen between their characters
 _VARIED = 3  # apostrophes and hyphens of a phrase that are looked up in each of their forms
 _ALIKE = {alike[0]: alike for alike in (APOSTROPHES, HYPHENS)}
-_UNSEEN = re.compile(f"[{INVISIBLE}{ZERO_SPACE}]")
-_UNSEEN_SIGNS = [chr(code) for code in range(0xE01F0) if _UNSEEN.match(chr(code))]
 _LOOKED_UP = 64  # characters of a phrase that are looked up
 _FREQUENT = 20_000  # occurrences of a phrase below three characters from which its sentences are not listed
 _TRIGRAMS = 32  # of such a frequent phrase: its most frequent continuations stand for all
@@ -156,7 +153,7 @@ class TextSearch:
     def _unseen_signs(self, state: State) -> list[str]:
         """Which characters that are not seen the texts hold (before two others: there are hardly texts without)."""
         if self._unseen[0] != state.generation:
-            self._unseen = (state.generation, [sign for sign in _UNSEEN_SIGNS if self._trigrams(sign)])
+            self._unseen = (state.generation, [sign for sign in unseen_signs() if self._trigrams(sign)])
         return self._unseen[1]
 
     def _parted(self, phrase: str, unseen: Sequence[str]) -> str:

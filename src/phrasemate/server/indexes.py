@@ -148,7 +148,7 @@ class _Models:
                 if (common_model := self._loaded.get(manifest.model_hash)) is not None:
                     self._users[manifest.model_hash] += 1  # at once: the last index that uses it may just be closed
                     return common_model
-            model = self._given or load_model(manifest.model_path, threads=self._threads)
+            model = self._given or load_model(manifest.model_path, threads=self._threads).warm_up()
             check_model(folder, manifest, model)
             common_model = SharedModel(model, self._settings.vectors)
             with self._lock:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from unicodedata import combining, normalize
 
@@ -27,6 +28,12 @@ INVISIBLE = (
 _UNSEEN = re.compile(f"[{INVISIBLE}{ZERO_SPACE}]+")
 _UNPLAIN = re.compile(f"[{INVISIBLE}{ZERO_SPACE}{APOSTROPHES[1:]}{HYPHENS[1:]}]")
 _SIGNS = str.maketrans({sign: alike[0] for alike in (APOSTROPHES, HYPHENS) for sign in alike[1:]})
+
+
+@cache
+def unseen_signs() -> list[str]:
+    """The characters that are not seen and mean nothing, in the order of their codes."""
+    return re.findall(f"[{INVISIBLE}{ZERO_SPACE}]", "".join(map(chr, range(0xE01F0))))
 
 
 def visible(text: str) -> str:

@@ -35,8 +35,9 @@ from phrasemate.encode.export.onnx_graph import TEXTS, build_graph, smoothing_of
 from phrasemate.encode.heads import Arrays, SentenceHead, principal_axes, segmenter_of
 from phrasemate.encode.model import Model, load_model
 from phrasemate.encode.pooling import MeanHead
-from phrasemate.encode.runtime import EmbeddingTable, load_tokenizer, quantise
+from phrasemate.encode.runtime import EmbeddingTable, quantise
 from phrasemate.encode.segmenter import MAX_WORDS_LEARNED, THRESHOLD, check_options
+from phrasemate.encode.tokenizer import load_tokenizer
 from phrasemate.errors import InputError, ModelError
 from phrasemate.utils.storage import save_arrays, swap_folder
 

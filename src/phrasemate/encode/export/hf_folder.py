@@ -24,8 +24,8 @@ from safetensors.numpy import load_file
 
 from phrasemate.encode.heads import ACTIVATIONS, Arrays, Layer, SentenceHead, load_heads
 from phrasemate.encode.model_folder import HEADS
-from phrasemate.encode.runtime import special_tokens
 from phrasemate.encode.segmenter import common_pieces
+from phrasemate.encode.tokenizer import special_tokens
 from phrasemate.errors import InputError, ModelError, ModelUnsupported
 from phrasemate.utils.storage import save_arrays
 

@@ -15,7 +15,8 @@ from phrasemate.encode import model_folder as names
 from phrasemate.encode.export.hf_folder import TRAINING, tokenizer_settings, write_sentence_folder
 from phrasemate.encode.export.onnx_graph import ACTIVATIONS, norms_of
 from phrasemate.encode.heads import Layer, SentenceHead, load_sentence_head
-from phrasemate.encode.runtime import EmbeddingTable, load_tokenizer, tokenizer_bytes
+from phrasemate.encode.runtime import EmbeddingTable
+from phrasemate.encode.tokenizer import load_tokenizer, tokenizer_bytes
 from phrasemate.errors import InputError, MissingExtra, ModelDamaged, ModelUnsupported
 from phrasemate.utils.storage import save_arrays, swap_folder
 

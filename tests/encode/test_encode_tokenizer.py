@@ -1,0 +1,151 @@
+"""The tokenizer of few pieces against the whole one of the library: the same tokens and offsets, in every language."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phrasemate.encode import bundled_folder
+from phrasemate.encode.tokenizer import FEW, Tokenizer, Tokens, open_tokenizer, tokenizer_bytes
+from phrasemate.errors import ModelDamaged
+from phrasemate.lexicon.induced import bundled_lexicon
+
+PATH = bundled_folder() / "tokenizer.json.gz"
+CONTENT = tokenizer_bytes(PATH)
+
+
+@pytest.fixture(scope="module")
+def library() -> Any:
+    return Tokenizer(PATH, CONTENT, b"").library
+
+
+@pytest.fixture(scope="module")
+def pieces() -> Any:
+    """What reads short texts; without a limit to how many."""
+    few = Tokenizer(PATH, CONTENT, b"")._pieces
+    assert few is not None
+    return few
+
+
+def whole(library: Any, text: str) -> Tokens:
+    encoding = library.encode(text, add_special_tokens=False)
+    return Tokens(encoding.ids, encoding.offsets)
+
+
+def lexicon_text(language: str) -> str:
+    """Words of a language, from all over the alphabet."""
+    lexicon = bundled_lexicon()
+    assert lexicon is not None
+    wordings = lexicon._wordings(language)
+    step = max(1, len(wordings) // 40)
+    return " ".join(wordings[row] for row in range(0, len(wordings), step))
+
+
+def test_every_language(library: Any, pieces: Any) -> None:
+    lexicon = bundled_lexicon()
+    assert lexicon is not None
+    texts = [lexicon_text(language) for language in lexicon.languages]
+    assert len(texts) > 20
+    for text in texts:
+        assert pieces.encode([text]) == [whole(library, text)]
+    assert pieces.encode(texts) == [whole(library, text) for text in texts]
+
+
+UNUSUAL = [
+    "",
+    " ",
+    "\n\t",
+    "a",
+    "▁",
+    "▁ ▁a",
+    '"',
+    '\\"',
+    '["a",-3.5],["',
+    "\\u0041 \\n \\\\",
+    "ﬁne ﬀ ½ ㌔ ①",
+    "e\u0301 é",
+]
+UNUSUAL += ["\U0001f469\u200d\U0001f52c", "\x00\x7f\x85\u2028", "\ufffd", "x" * 300, "a\x01b", '"\x02', "\uff1cs\uff1e"]
+UNUSUAL += [
+    "東京都の天気は晴れです。",
+    "ไทยไม่เว้นวรรค",
+    "مرحبا بالعالم",
+    "नमस्ते दुनिया",
+    "<s>",
+    "a </s> b",
+    "<unk>",
+    "<pad>",
+    "<mask>",
+]
+
+
+@pytest.mark.parametrize("text", UNUSUAL)
+def test_unusual_texts(library: Any, text: str) -> None:
+    tokenizer = Tokenizer(PATH, CONTENT, b"")
+    assert tokenizer.encode([text]) == [whole(library, text)]
+    assert tokenizer.encode(["one", text, "two"])[1] == whole(library, text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=60), min_size=1, max_size=3))
+def test_any_text(library: Any, pieces: Any, texts: list[str]) -> None:
+    tokens = pieces.encode(texts)
+    assert tokens is None or tokens == [whole(library, text) for text in texts]
+
+
+def test_much_text_is_read_with_the_whole_tokenizer(library: Any) -> None:
+    tokenizer = Tokenizer(PATH, CONTENT, b"")
+    text = "Die Bank am Ufer. " * (FEW // 36)  # half of it
+    results = [tokenizer.encode([text]) for _ in range(3)]
+    assert results == [[whole(library, text)]] * 3
+    assert tokenizer._pieces is None
+    assert tokenizer.opening == [library.token_to_id("<s>")]
+    assert tokenizer.closing == [library.token_to_id("</s>")]
+
+
+def packed(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content, 1))
+    return path
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(CONTENT)
+    content["model"]["vocab"] = content["model"]["vocab"][:3000]
+    content["model"].update(changes)
+    return content
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("ascii_alone", [True, False])
+def test_a_file_written_by_another_program(tmp_path: Path, ascii_alone: bool, indent: int | None) -> None:
+    content = json.dumps(small(), ensure_ascii=ascii_alone, indent=indent, sort_keys=True)
+    tokenizer = open_tokenizer(packed(tmp_path / "t.gz", content.encode()))
+    texts = ["Die Bank am Ufer", "где 東 \x1b"]
+    tokens = tokenizer.encode(texts)
+    assert tokens == [whole(tokenizer.library, text) for text in texts]
+
+
+@pytest.mark.parametrize("changes", [{"byte_fallback": True}, {"unk_id": 2}])
+def test_other_settings(tmp_path: Path, changes: dict[str, Any]) -> None:
+    tokenizer = open_tokenizer(packed(tmp_path / "t.gz", json.dumps(small(**changes), ensure_ascii=False).encode()))
+    tokens = tokenizer.encode(["Die 東 Bank"])
+    assert tokens == [whole(tokenizer.library, "Die 東 Bank")]
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[[]]", CONTENT[:-9], b'"vocab"'])
+def test_damage(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(ModelDamaged, match="not a readable tokenizer"):
+        open_tokenizer(packed(tmp_path / "t.gz", content))
+
+
+def test_a_file_that_ends_early(tmp_path: Path) -> None:
+    path = tmp_path / "t.gz"
+    path.write_bytes(PATH.read_bytes()[:-10])
+    with pytest.raises(ModelDamaged, match="ends within its data"):
+        open_tokenizer(path)
