@@ -92,10 +92,10 @@ class NeuralAligner:
             raise InputError(f"ties {ties}; expected 0 (letters do not count) to 1")
         if method == "mwmf":
             _matching()  # refused now, not after the first chunk
-        trained = model.head is not None and layer is None
-        if pooling not in (None, "mean", "head") or (pooling == "head" and not trained):
+        uses_head = model.head is not None and layer is None
+        if pooling not in (None, "mean", "head") or (pooling == "head" and not uses_head):
             raise InputError(f"pooling {pooling!r}: expected mean, or head for the last layer of a model that has one")
-        self.pooling = pooling or ("head" if trained else "mean")
+        self.pooling = pooling or ("head" if uses_head else "mean")
         usual = (HEAD_THRESHOLD, HEAD_TEMPERATURE) if self.pooling == "head" else (THRESHOLD, TEMPERATURE)
         threshold = usual[0] if threshold is None else threshold
         temperature = usual[1] if temperature is None else temperature
@@ -148,10 +148,10 @@ class NeuralAligner:
         directions = []
         for values in self._similarities(pairs):
             if self.method == "softmax":
-                chosen = softmax(values / self.temperature, self.threshold)
+                mask = softmax(values / self.temperature, self.threshold)
             else:
-                chosen = _best(values), _best(values.T).T
-            directions.append((_links(chosen[0]), _links(chosen[1])))
+                mask = _best(values), _best(values.T).T
+            directions.append((_links(mask[0]), _links(mask[1])))
         return directions
 
     def learn(self, aligned: Iterable[tuple[Worded, Worded, Links]]) -> None:
@@ -163,9 +163,9 @@ class NeuralAligner:
         One after the other: of long sentences, those of a whole chunk would take gigabytes. (0, 0) where a pair alone
         would.
         """
-        for some in parts(map(_bounded, pairs), _longer, WORDS, self.chunk):
-            sources, targets = (self._vectors([pair[side] for pair in some]) for side in (0, 1))
-            for pair, (source, firsts), (target, other_firsts) in zip(some, sources, targets, strict=True):
+        for batch in parts(map(_bounded, pairs), _longer, WORDS, self.chunk):
+            sources, targets = (self._vectors([pair[side] for pair in batch]) for side in (0, 1))
+            for pair, (source, firsts), (target, other_firsts) in zip(batch, sources, targets, strict=True):
                 values = source @ target.T
                 if self.units == "subwords" and values.size:
                     values = np.maximum.reduceat(np.maximum.reduceat(values, firsts, 0), other_firsts, 1)
@@ -229,7 +229,7 @@ def subword_vectors(
         ]
         numbers = np.concatenate(tokens).astype(np.int64)
         vectors = np.split(pool(states.values, numbers, numbers), np.cumsum([bound[-1] for bound in bounds])[:-1])
-        token_vectors += [(some, bound[:-1]) for some, bound in zip(vectors, bounds, strict=True)]
+        token_vectors += [(text_vectors, bound[:-1]) for text_vectors, bound in zip(vectors, bounds, strict=True)]
     return token_vectors
 
 
@@ -244,9 +244,12 @@ def _word_rows(
 
 def letter_likeness(source: Worded, target: Worded) -> Floats:
     """(source words, target words): the Dice coefficients of their sets of runs of three letters, borders included."""
-    grams, others = ([_grams(word) for word in side.words()] for side in (source, target))
-    shares = [[2 * len(one & other) / (len(one) + len(other)) for other in others] for one in grams]
-    return np.array(shares, np.float32).reshape(len(grams), len(others))
+    grams, target_grams = ([_grams(word) for word in side.words()] for side in (source, target))
+    shares = [
+        [2 * len(gram_set & target_set) / (len(gram_set) + len(target_set)) for target_set in target_grams]
+        for gram_set in grams
+    ]
+    return np.array(shares, np.float32).reshape(len(grams), len(target_grams))
 
 
 def _grams(word: str) -> set[str]:
@@ -256,8 +259,8 @@ def _grams(word: str) -> set[str]:
 
 def intersection(similarity: Floats) -> Bools:
     """(m, n) similarities -> (m, n) links: each the other's argmax (SimAlign, "Argmax")."""
-    chosen: Bools = _best(similarity) & _best(similarity.T).T
-    return chosen
+    mask: Bools = _best(similarity) & _best(similarity.T).T
+    return mask
 
 
 def itermax(similarity: Floats, alpha: float = ALPHA, iterations: int = ITERATIONS) -> Bools:
@@ -265,8 +268,8 @@ def itermax(similarity: Floats, alpha: float = ALPHA, iterations: int = ITERATIO
     positive: Floats = np.divide(1 + similarity, 2, dtype=np.float32)
     links = intersection(positive)
     for _ in range(iterations - 1):
-        linked = [links.any(axis=axis, keepdims=True).astype(np.int8) for axis in (0, 1)]  # (1, n), (m, 1)
-        free = 2 - linked[0] - linked[1]  # (m, n): how many of the two words
+        has_link = [links.any(axis=axis, keepdims=True).astype(np.int8) for axis in (0, 1)]  # (1, n), (m, 1)
+        free = 2 - has_link[0] - has_link[1]  # (m, n): how many of the two words
         weight = np.array([0, alpha, 1], np.float32)[free]
         new: Bools = np.logical_and(intersection(positive * weight), free > 0)
         if not new.any():
@@ -306,10 +309,10 @@ def _softmax(values: Floats, axis: int) -> Floats:
 
 def _best(values: Floats) -> Bools:
     """True at the first maximum of each row."""
-    chosen = np.zeros(values.shape, np.bool_)
+    mask = np.zeros(values.shape, np.bool_)
     if values.size:
-        chosen[np.arange(len(values)), values.argmax(axis=1)] = True
-    return chosen
+        mask[np.arange(len(values)), values.argmax(axis=1)] = True
+    return mask
 
 
 def _links(chosen: Bools) -> Links:
