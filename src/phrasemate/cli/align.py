@@ -193,8 +193,8 @@ def _text(source: Path, target: Path | None, columns: str, langs: str, on_error:
     numbers = options.two_columns(columns)
     if numbers != (1, 2) and (target is not None or format_of(source)):
         raise typer.BadParameter(f"--columns is for one file with tabs, not for {target or source}")
-    both = options.two(langs, "--langs", "two languages, such as de,en") if langs else ("", "")
-    return ParallelText(source, target, numbers, on_error is options.OnError.SKIP, both)
+    language_pair = options.two(langs, "--langs", "two languages, such as de,en") if langs else ("", "")
+    return ParallelText(source, target, numbers, on_error is options.OnError.SKIP, language_pair)
 
 
 def _aligner(

@@ -168,7 +168,7 @@ def statistics(report: DatasetReport) -> str:
     from phrasemate.dataset.split import REASONS
     from phrasemate.evaluate.report import text_table
 
-    removed = [(REASONS[reason], report.removed[reason]) for reason in REASONS if report.removed.get(reason)]
+    removals = [(REASONS[reason], report.removed[reason]) for reason in REASONS if report.removed.get(reason)]
     splits = " ".join(f"{split} {count:,}" for split, count in report.splits.items())
     rows = [
         [
@@ -180,5 +180,5 @@ def statistics(report: DatasetReport) -> str:
     header = ["language", "phrases", "words", "characters", "examples", "words", "characters"]
     above = " " * 19 + "of a phrase" + " " * 19 + "of a sentence"
     lines = [f"{report.pair}: {sum(report.splits.values()):,} of {report.given:,} pairs ({splits})"]
-    lines += [f"  left out {count:>9,}: {reason}" for reason, count in removed]
+    lines += [f"  left out {count:>9,}: {reason}" for reason, count in removals]
     return "\n".join([*lines, "", above, text_table(header, rows)])

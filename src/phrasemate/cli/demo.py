@@ -45,14 +45,14 @@ def demo(
 
     with ExitStack() as stack:
         path = directory or Path(stack.enter_context(TemporaryDirectory())) / "index"
-        started = time.perf_counter()
+        start_time = time.perf_counter()
         index = stack.enter_context(public.build(path))
-        built = time.perf_counter()
+        index_time = time.perf_counter()
         if not as_json:
-            err().print(f"{len(public.sample())} English sentences indexed in {built - started:.1f} s\n")
+            err().print(f"{len(public.sample())} English sentences indexed in {index_time - start_time:.1f} s\n")
         answers = public.ask(index)
-        answered = time.perf_counter()
-    seconds = {"index": round(built - started, 2), "search": round(answered - built, 2)}
+        answer_time = time.perf_counter()
+    seconds = {"index": round(index_time - start_time, 2), "search": round(answer_time - index_time, 2)}
     _print_json(answers, seconds) if as_json else _print(out(), answers, seconds, directory)
 
 

@@ -114,11 +114,11 @@ def ccpr(
 
 def parts_of(parts: type[StrEnum], only: str) -> tuple[str, ...]:
     """The parts that ``--only`` names, in the order in which they are done; all, if it names none."""
-    named = several(only)
-    unknown = [name for name in named if name not in list(parts)]
+    names = several(only)
+    unknown = [name for name in names if name not in list(parts)]
     if unknown:
         raise typer.BadParameter(f"--only {only}: no part {', '.join(unknown)}; there are {', '.join(parts)}")
-    return tuple(part.value for part in parts if not named or part.value in named)
+    return tuple(part.value for part in parts if not names or part.value in names)
 
 
 def print_result(result: Any, as_json: bool) -> None:
@@ -143,15 +143,15 @@ def print_table(table: Table) -> None:
     from phrasemate.evaluate.report import cell
 
     console = out()
-    drawn = Drawn(box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
-    drawn.title, drawn.caption = _plain(table.title, "table.title"), _plain(table.note, "table.caption")
+    drawing = Drawn(box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
+    drawing.title, drawing.caption = _plain(table.title, "table.title"), _plain(table.note, "table.caption")
     for number, name in enumerate(table.header):
         side: Any = "right" if number and _numeric(table, number) else "left"
-        drawn.add_column(_plain(name), justify=side, no_wrap=True)
+        drawing.add_column(_plain(name), justify=side, no_wrap=True)
     for row in table.rows:
-        drawn.add_row(*(_plain(cell(value)) for value in row))
+        drawing.add_row(*(_plain(cell(value)) for value in row))
     console.width = max(console.width, WIDTH)
-    console.print(drawn, end="")
+    console.print(drawing, end="")
 
 
 def _plain(text: str, style: str = "") -> Text:
@@ -339,9 +339,9 @@ def bicla(
         threads=threads,
         out=folder,
     )
-    trained = trained_in(runs, threads) if runs else ()
+    trained_systems = trained_in(runs, threads) if runs else ()
     with stages() as show:
-        result = run(settings, trained, show)
+        result = run(settings, trained_systems, show)
     print_result(result, as_json)
 
 

@@ -143,7 +143,10 @@ def _source(
     from phrasemate.index import Index
 
     if index is not None:
-        with Index.open(index, readonly=True) as opened, ExampleIndex.from_index(opened, languages or None) as source:
+        with (
+            Index.open(index, readonly=True) as source_index,
+            ExampleIndex.from_index(source_index, languages or None) as source,
+        ):
             yield source
     elif corpus is not None:
         with _built(corpus, store, lang) as source:
@@ -161,8 +164,8 @@ def _built(corpus: Corpus, store: Path | None, lang: str) -> ExampleIndex:
     with IndexingBar() as bar:
         source = ExampleIndex.build(corpus, store, lang, bar.show)
     if store is not None:
-        what = "unchanged" if source.reused else "made"
-        typer.echo(f"{store}: {count(source.sentences, 'sentence')}, {what}", err=True)
+        outcome = "unchanged" if source.reused else "made"
+        typer.echo(f"{store}: {count(source.sentences, 'sentence')}, {outcome}", err=True)
     return source
 
 
@@ -171,8 +174,8 @@ def _counted(phrases: Sequence[str]) -> Iterator[str]:
     from rich.progress import track
 
     console = err()
-    hidden = not console.is_terminal or out().is_terminal or len(phrases) == 1
-    yield from track(phrases, "looking up", console=console, transient=True, disable=hidden)
+    is_quiet = not console.is_terminal or out().is_terminal or len(phrases) == 1
+    yield from track(phrases, "looking up", console=console, transient=True, disable=is_quiet)
 
 
 def _print(results: Iterable[tuple[str, list[Example]]], as_json: bool) -> Counter[int]:
@@ -181,7 +184,7 @@ def _print(results: Iterable[tuple[str, list[Example]]], as_json: bool) -> Count
     for phrase, examples in results:
         counts[len(examples)] += 1
         if as_json:
-            line = {"phrase": phrase, "count": len(examples), "examples": [one.as_dict() for one in examples]}
+            line = {"phrase": phrase, "count": len(examples), "examples": [example.as_dict() for example in examples]}
             typer.echo(json.dumps(line, ensure_ascii=False))
         else:
             _print_phrase(console, phrase, examples)
@@ -204,8 +207,8 @@ def _print_phrase(console: Console, phrase: str, examples: Sequence[Example]) ->
 
 
 def _say_counts(counts: Counter[int], asked_count: int) -> None:
-    total, full, none = counts.total(), counts[asked_count], counts[0]
+    total, full, missing = counts.total(), counts[asked_count], counts[0]
     typer.echo(
-        f"{total:,} phrases: {full:,} with {asked_count}, {total - full - none:,} with fewer, {none:,} with none",
+        f"{total:,} phrases: {full:,} with {asked_count}, {total - full - missing:,} with fewer, {missing:,} with none",
         err=True,
     )

@@ -41,14 +41,14 @@ def format_tune_report(report: TuneReport) -> str:
     lists = f"at most {report.probes} lists read, within {report.slack:.2f} of the best; " if report.probes else ""
     summary = f"recall@1 {report.recall_at_1:.3f}, recall@10 {report.recall_at_10:.3f} ({report.queries:,} phrases)"
     times = f"{report.single_ms:.2f} ms for one query, {report.batch_ms:.3f} ms each in a batch of {report.queries:,}"
-    missed = (
+    shortfall = (
         ""
         if report.reached
         else f"\nrecall@{report.at} {report.target:g} was not reached: this is the most thorough way"
     )
     return (
         f"{report.engine}: {lists}{report.candidates} candidates\n{summary}\n{times}\n"
-        f"chosen among {len(report.trials)} layouts in {report.seconds:.0f} s{missed}"
+        f"chosen among {len(report.trials)} layouts in {report.seconds:.0f} s{shortfall}"
     )
 
 
@@ -315,9 +315,9 @@ def stats(
 
     with Index.open(directory, readonly=True) as index:
         statistics = asdict(index.stats())
-        listed = index.documents() if documents else []
+        document_list = index.documents() if documents else []
     if as_json:
-        lists = {"documents_listed": [asdict(document) for document in listed]} if documents else {}
+        lists = {"documents_listed": [asdict(document) for document in document_list]} if documents else {}
         typer.echo(json.dumps(statistics | lists, ensure_ascii=False))
         return
     from phrasemate.cli.render import facts
@@ -327,7 +327,7 @@ def stats(
         share = 100 * statistics["dead"] / (statistics["phrases"] + statistics["dead"])
         command = f"phrasemate index optimize {label(directory)}"
         typer.echo(f"{share:.0f} % of what the search file holds was deleted; to give the space back, run: {command}")
-    for document in listed:
+    for document in document_list:
         typer.echo(_line(document))
 
 
@@ -361,8 +361,8 @@ def verify(directory: Directory, as_json: options.Json = False) -> None:
     else:
         for problem in report.problems:
             typer.echo(clean(f"problem: {problem}"), err=True)
-        checked = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in report.checked.items())
-        typer.echo(f"{label(directory)}: {'whole' if report.ok else 'damaged'} (checked: {checked})")
+        details = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in report.checked.items())
+        typer.echo(f"{label(directory)}: {'whole' if report.ok else 'damaged'} (checked: {details})")
     if not report.ok:
         raise typer.Exit(EXIT_ERROR)
 

@@ -131,8 +131,8 @@ def _remarks(matching: Matching, side: str, place: int) -> Iterator[str]:
         yield f"without a match: {count(len(terms), f'{side} term')}: {_named(terms)}"
     if alone := matching.alone[place]:
         yield f"in no sentence: {count(alone, f'{side} term')}, compared by wording alone"
-    if repeated := matching.repeated[place]:
-        yield f"passed over: {count(repeated, f'{side} term')} that stand in the list before"
+    if repeats := matching.repeated[place]:
+        yield f"passed over: {count(repeats, f'{side} term')} that stand in the list before"
 
 
 def _named(terms: Sequence[Term]) -> str:
@@ -184,8 +184,8 @@ def _text(side: str) -> Any:
 
 
 def _index(side: str) -> Any:
-    what = "The sentences of this index, or of a file by phrasemate examples --store, instead of text."
-    return option(f"--{side}-index", "DIR", what)
+    help_text = "The sentences of this index, or of a file by phrasemate examples --store, instead of text."
+    return option(f"--{side}-index", "DIR", help_text)
 
 
 def _lang(side: str) -> Any:
@@ -285,9 +285,9 @@ def match(
             _side(stack, "source", lists[0], source_lang, source_text, source_index, reading),
             _side(stack, "target", lists[1], target_lang, target_text, target_index, reading),
         )
-        loaded = load_model(model, threads=threads)
+        encoder = load_model(model, threads=threads)
         with stages() as show:
-            matching = match_terms(sides[0], sides[1], loaded, settings, show)
+            matching = match_terms(sides[0], sides[1], encoder, settings, show)
     if to is not None:
         write_matches(to, matching)
     if unmatched is not None:
@@ -360,8 +360,8 @@ def _finder(
     if index is not None and index.is_file():
         return stack.enter_context(ExampleIndex.open(index))
     if index is not None:
-        opened = stack.enter_context(Index.open(index, readonly=True))
-        return stack.enter_context(ExampleIndex.from_index(opened, [lang] if lang else None))
+        text_index = stack.enter_context(Index.open(index, readonly=True))
+        return stack.enter_context(ExampleIndex.from_index(text_index, [lang] if lang else None))
     corpus = reading(*texts, lang=lang)
     try:
         with options.sided(name), IndexingBar() as bar:

@@ -191,19 +191,17 @@ def mine(
         for path, column, lang in ((source, source_column, source_lang), (target, target_column, target_lang))
     ]
     names = "--source-lang and --target-lang"
-    calibration = list(options.pairs_of(calibrate, source_lang, target_lang, names)) if calibrate else []
+    fit = list(options.pairs_of(calibrate, source_lang, target_lang, names)) if calibrate else []
     encoder = load_model(model, threads=threads)
     with (
         options.sided("source", "target"),
         stages(lambda: f"{folder} keeps what is done; run the same command again to resume") as show,
-        run(
-            texts[0], texts[1], encoder, folder, settings, calibration, threads=threads, force=force, progress=show
-        ) as mined,
+        run(texts[0], texts[1], encoder, folder, settings, fit, threads=threads, force=force, progress=show) as result,
     ):
-        write_mates(out, mined, settings.languages)
+        write_mates(out, result, settings.languages)
         if work is None:
-            mined.work.remove()
-        _say(out, mined, [*mined.skipped, *(item for text in texts for item in text.skipped)], as_json)
+            result.work.remove()
+        _say(out, result, [*result.skipped, *(item for text in texts for item in text.skipped)], as_json)
 
 
 def _check_languages(out: Path, source: str, target: str) -> None:
@@ -214,15 +212,15 @@ def _check_languages(out: Path, source: str, target: str) -> None:
 
 
 def _say(out: Path, mined: Mined, passed_over: Sequence[Skipped], as_json: bool) -> None:
-    report, skipped = mined.report, list(dict.fromkeys(passed_over))  # at this time and when the work was started
+    report, skipped_lines = mined.report, list(dict.fromkeys(passed_over))  # at this time and when the work was started
     if as_json:
         facts = {"out": str(out), **asdict(report), "remarks": mined.remarks}
-        facts["skipped"] = [item._asdict() for item in skipped]
+        facts["skipped"] = [item._asdict() for item in skipped_lines]
         typer.echo(json.dumps(facts, ensure_ascii=False))
         return
     from phrasemate.cli.render import count
 
-    options.say_skipped(skipped, " (all are in --json)")
+    options.say_skipped(skipped_lines, " (all are in --json)")
     for remark in mined.remarks:
         typer.echo(f"warning: {remark} (--calibrate, --min-score)", err=True)
     typer.echo(f"{out}: {count(report.pairs, 'pair')} with a score of {report.threshold:.4f} or more")
@@ -235,14 +233,14 @@ def _details(report: Report) -> Iterator[str]:
     yield f"target: {_counts(report.target)}"
     how = f"{report.engine} search, recall {min(report.recall):.3f}; {report.unlike:,} dropped for their lengths"
     yield f"{report.candidates:,} candidates ({how}), {report.promising:,} promising ({report.copies:,} copies dropped)"
-    if fitted := report.calibration:
+    if fit := report.calibration:
         yield (
-            f"calibrated: {fitted.found:,} of {fitted.known:,} known pairs found, about {fitted.mates:,} other mates "
-            f"in all; expected precision {fitted.precision:.3f}, recall {fitted.recall:.3f}, F1 {fitted.f1:.3f}"
+            f"calibrated: {fit.found:,} of {fit.known:,} known pairs found, about {fit.mates:,} other mates "
+            f"in all; expected precision {fit.precision:.3f}, recall {fit.recall:.3f}, F1 {fit.f1:.3f}"
         )
     yield ", ".join(f"{name} {seconds:.1f} s" for name, seconds in report.seconds.items())
 
 
 def _counts(counts: Counts) -> str:
-    dropped = f"{counts.foreign:,} of another script or language or without letters, {counts.long:,} too long"
-    return f"{counts.read:,} sentences, {counts.distinct:,} different ones; dropped: {dropped}"
+    exclusions = f"{counts.foreign:,} of another script or language or without letters, {counts.long:,} too long"
+    return f"{counts.read:,} sentences, {counts.distinct:,} different ones; dropped: {exclusions}"

@@ -245,13 +245,13 @@ def _facts(folder: Path | None) -> dict[str, Any]:
     config, digest = check_folder(folder)
     path, width = folder / HEADS, int(config["width"])
     arrays = load_heads(path, width, ModelDamaged, REMEDY) if path.exists() else {}
-    head, learned = head_of(arrays), segmenter_of(arrays, config, folder)
+    head, segmenter = head_of(arrays), segmenter_of(arrays, config, folder)
     size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     facts = {"folder": str(folder), "hash": digest, "megabytes": round(size / 1e6, 1), **config}
     if head is not None:
         facts |= {"pooling": "head", "dim": head.dim}
     kind: dict[str, Any] = {"kind": "n-gram"}
-    if learned is not None:
-        kind = {"kind": "learned", "threshold": learned.threshold, "max_words": learned.max_words}
+    if segmenter is not None:
+        kind = {"kind": "learned", "threshold": segmenter.threshold, "max_words": segmenter.max_words}
     sure = load_confidence(folder, digest) is not None
     return {**facts, "segmenter": kind, "confidence": "calibrated" if sure else "none (bench/confidence.py fits one)"}

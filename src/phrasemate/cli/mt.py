@@ -104,11 +104,11 @@ def opened_retrieval(
     from phrasemate.lexicon import open_dictionaries
 
     encoder = load_model(model, threads=threads) if model else None
-    opened = stack.enter_context(Index.open(index, encoder, readonly=True, threads=threads))
+    text_index = stack.enter_context(Index.open(index, encoder, readonly=True, threads=threads))
     if form is FormName.SENTENCE:
-        return Retrieval(related=RelatedSentences(opened, cache_folder(), show))
+        return Retrieval(related=RelatedSentences(text_index, cache_folder(), show))
     term_bases = open_dictionaries(dictionaries, languages)
-    hinter = Hinter(opened, settings, apart=bool(bare.form.first), dictionaries=term_bases, languages=languages)
+    hinter = Hinter(text_index, settings, apart=bool(bare.form.first), dictionaries=term_bases, languages=languages)
     tokenizer = hinter.model.runtime.tokenizer
     return Retrieval(hinter, cost=lambda hint: len(tokenizer.encode(bare.hint(hint)).ids))
 
@@ -227,7 +227,7 @@ def translate(
         raise typer.BadParameter(
             "--dry-run makes no translations for -o; leave it out (--jsonl FILE takes the prompts)"
         )
-    chosen = chosen_form(form, template, index)
+    form_name = chosen_form(form, template, index)
     settings = Hints(
         threshold=threshold,
         segmenter=segmenter.value,
@@ -243,12 +243,12 @@ def translate(
     with ExitStack() as stack:
         lines = _lines(file)
         show = stack.enter_context(stages(lambda: "the answers so far are kept: run the same command again to resume"))
-        bare = Prompter(chosen, source, target)
+        bare = Prompter(form_name, source, target)
         retrieval = opened_retrieval(
             index, model, threads, form, settings, bare, stack, show, dictionary or (), (source, target)
         )
         shown_examples = retrieval.examples(_pairs(examples, source, target, shots)) if examples else ()
-        translator = Translator(Prompter(chosen, source, target, shown_examples), retrieval)
+        translator = Translator(Prompter(form_name, source, target, shown_examples), retrieval)
         sinks = _Sinks(out, jsonl, as_json, show_prompt, stack)
         if dry_run:
             for number, request in enumerate(translator.requests(lines), 1):
@@ -274,22 +274,22 @@ def _translate(
 
     answers = stack.enter_context(Cache(cache or cache_folder() / "answers.sqlite"))
     client = stack.enter_context(Client(endpoint, answers))
-    failed, cached, cut, first = 0, 0, 0, ""
+    errors, repeats, cut, first = 0, 0, 0, ""
     for number, item in enumerate(translator.translate(lines, client), 1):
         sinks.translation(item)
-        failed, cached, cut = failed + bool(item.failure), cached + item.answer.cached, cut + item.answer.cut
+        errors, repeats, cut = errors + bool(item.failure), repeats + item.answer.cached, cut + item.answer.cut
         first = first or (f"line {item.request.number}: {item.failure}" if item.failure else "")
         show("translating", number, len(lines))
     summary = (
-        f"{len(lines):,} lines, {failed:,} not translated, {cached:,} answers known before, {client.requests:,} asked"
+        f"{len(lines):,} lines, {errors:,} not translated, {repeats:,} answers known before, {client.requests:,} asked"
     )
     summary += f" ({client.repeats:,} again)" if client.repeats else ""
     summary += f", {cut:,} cut at --max-tokens" if cut else ""
-    if failed and failed == sum(1 for line in lines if line.strip()):
-        raise EndpointError(f"none of {failed:,} lines was translated, first {first}; give the same command again")
+    if errors and errors == sum(1 for line in lines if line.strip()):
+        raise EndpointError(f"none of {errors:,} lines was translated, first {first}; give the same command again")
     sinks.finish()
     typer.echo(summary, err=True)
-    if failed:
+    if errors:
         again = "the same command with --force" if sinks.files else "the same command"
         typer.echo(clean(f"not translated (empty lines; {again} tries once more), first {first}"), err=True)
 
@@ -303,9 +303,9 @@ def _check_files(file: str, examples: Path | None, out: Path | None, jsonl: Path
     for name, path in (("-o", out), ("--jsonl", jsonl)):
         if path is None:
             continue
-        for what, other in paths:
-            if os.path.realpath(path) == os.path.realpath(other):
-                raise InputError(f"{path}: given for {name} and as {what}; expected another file")
+        for label, other_path in paths:
+            if os.path.realpath(path) == os.path.realpath(other_path):
+                raise InputError(f"{path}: given for {name} and as {label}; expected another file")
         check_new(path, force)
         paths.append((f"the file of {name}", path))
 
@@ -442,7 +442,7 @@ def prepare(
     chat, plain = (out.with_name(f"{out.name}.{kind}.jsonl") for kind in ("chat", "plain"))
     for path in (chat, plain):
         check_new(path, force)
-    chosen = chosen_form(form, template, index)
+    form_name = chosen_form(form, template, index)
     settings = Hints(
         threshold, segmenter.value, k=k, contexts=contexts, floor=floor, confidence=confidence, budget=budget
     )
@@ -450,18 +450,18 @@ def prepare(
     text = pairs_of(pairs, source, target, languages)
     if swap:
         text = ((first, second) for second, first in pairs_of(pairs, target, source, languages))
-    some = sampled(text, count, seed)
+    sample = sampled(text, count, seed)
     with ExitStack() as stack:
         show = stack.enter_context(stages())
-        prompter = Prompter(chosen, source, target)
+        prompter = Prompter(form_name, source, target)
         retrieval = opened_retrieval(
             index, model, threads, form, settings, prompter, stack, show, dictionary or (), (source, target)
         )
-        written = write_lessons(lessons(some, prompter, retrieval, show), chat, plain)
+        lesson_counts = write_lessons(lessons(sample, prompter, retrieval, show), chat, plain)
     if as_json:
-        typer.echo(json.dumps({"examples": written, "chat": str(chat), "plain": str(plain)}))
+        typer.echo(json.dumps({"examples": lesson_counts, "chat": str(chat), "plain": str(plain)}))
     else:
-        typer.echo(f"{chat}, {plain}: {written:,} examples")
+        typer.echo(f"{chat}, {plain}: {lesson_counts:,} examples")
 
 
 @app.command("tune", epilog=TUNE_EXAMPLES)

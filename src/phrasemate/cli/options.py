@@ -50,10 +50,10 @@ def two(value: str, option: str, expected: str) -> tuple[str, str]:
 
 def two_columns(value: str) -> tuple[int, int]:
     """The numbers of ``--columns``. Raises BadParameter for anything else."""
-    expected = "two numbers from 1, such as 1,2"
-    source, target = two(value, "--columns", expected)
+    requirement = "two numbers from 1, such as 1,2"
+    source, target = two(value, "--columns", requirement)
     if not all(re.fullmatch("[0-9]{1,9}", number) for number in (source, target)):
-        raise typer.BadParameter(f"--columns {value}: expected {expected}")
+        raise typer.BadParameter(f"--columns {value}: expected {requirement}")
     return int(source), int(target)
 
 
@@ -155,8 +155,8 @@ def pairs_of(path: Path, source: str, target: str, options: str) -> Iterator[tup
     from phrasemate.align import ParallelText
     from phrasemate.text.formats.bilingual import format_of
 
-    spoken = [re.split("[-_]", language)[0] for language in (source, target)]  # de-AT: any German
-    languages = (spoken[0], spoken[1]) if all(spoken) and format_of(path) else ("", "")
+    primary_languages = [re.split("[-_]", language)[0] for language in (source, target)]  # de-AT: any German
+    languages = (primary_languages[0], primary_languages[1]) if all(primary_languages) and format_of(path) else ("", "")
     try:
         yield from (pair for pair in ParallelText(path, languages=languages) if all(pair))
     except ReadError as error:

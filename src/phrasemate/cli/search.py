@@ -83,8 +83,8 @@ def search(
     from phrasemate.search import Searcher
 
     encoder = load_model(model, threads=threads) if model else None
-    with Index.open(index, encoder, readonly=True, threads=threads) as opened:
-        searcher = Searcher(opened, views=not quick, lexicons=_dictionaries(dictionary), lexicon=lexicon)
+    with Index.open(index, encoder, readonly=True, threads=threads) as text_index:
+        searcher = Searcher(text_index, views=not quick, lexicons=_dictionaries(dictionary), lexicon=lexicon)
         for batch in _batches(_queries(queries)):
             results = searcher.search_all(
                 list(dict.fromkeys(batch)), k=k, contexts=contexts, documents=document, languages=language
@@ -233,8 +233,8 @@ def concordance(
     from phrasemate.index import Index
     from phrasemate.lookup import lookup
 
-    with Index.open(index, readonly=True, threads=1) as opened:
-        answer = lookup(opened, query, how, sort, most, document, language, side=side, near=near)
+    with Index.open(index, readonly=True, threads=1) as text_index:
+        answer = lookup(text_index, query, how, sort, most, document, language, side=side, near=near)
     if as_json:
         typer.echo(json.dumps(answer.as_dict(), ensure_ascii=False))
     else:
@@ -295,11 +295,11 @@ def watch(
     if (index is None) == (page is None):
         raise InputError("expected an index, or --page with the address of a running server")
     try:
-        copied = _copied(pyperclip.paste, seconds)
+        clip_text = _copied(pyperclip.paste, seconds)
         if page is not None:
-            _browse(copied, page)
+            _browse(clip_text, page)
         else:
-            _answer(copied, index, k, dictionary)
+            _answer(clip_text, index, k, dictionary)
     except pyperclip.PyperclipException as error:
         raise InputError(f"the clipboard cannot be read: {' '.join(str(error).split())}") from None
 
@@ -334,8 +334,8 @@ def _answer(copied: Iterator[str], folder: Any, k: int, dictionary: list[Path] |
     from phrasemate.search import Searcher
 
     console = out()
-    with Index.open(folder, readonly=True) as opened:
-        searcher = Searcher(opened, lexicons=open_dictionaries(dictionary or ()))
+    with Index.open(folder, readonly=True) as text_index:
+        searcher = Searcher(text_index, lexicons=open_dictionaries(dictionary or ()))
         for text in copied:
             try:
                 phrases = phrases_of(text, searcher.model)

@@ -97,7 +97,7 @@ def serve(
         raise InputError("--glossary: a public demo has no glossary; leave out --public or --glossary")
     share_heaps()
     settings = public_settings() if public else Settings()
-    chosen, dictionaries = Glossary(glossary), open_dictionaries(dictionary or ())
+    user_glossary, dictionaries = Glossary(glossary), open_dictionaries(dictionary or ())
     users = Tokens(tokens) if tokens else None
     access = app.access_for(host, app.read_token(token_file), allow_host or (), allow_origin or (), public, users)
     if access_log:
@@ -116,6 +116,6 @@ def serve(
         def reload() -> None:
             api.reload(library, users)
 
-        app.serve(create_app(library, settings, access, chosen), listening, settings, ready, reload)
+        app.serve(create_app(library, settings, access, user_glossary), listening, settings, ready, reload)
     if not as_json:
         typer.echo("stopped", err=True)

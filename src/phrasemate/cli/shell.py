@@ -97,8 +97,8 @@ class _Made(MutableMapping[str, Any]):
 def _command(name: str, offer: Offer) -> Any:
     typer_app = typer.Typer(add_completion=False, rich_markup_mode=None)  # rich would read [[marks]] as its own markup
     if isinstance(offer, typer.Typer):
-        for registered in offer.registered_commands:
-            registered.cls = Command
+        for command_info in offer.registered_commands:
+            command_info.cls = Command
         if not isinstance(offer.info.cls, type):  # of its own
             offer.info.cls = Group
         typer_app.add_typer(offer, name=name)
@@ -118,8 +118,8 @@ class Group(TyperGroup):
         names = self.list_commands(ctx)
         for heading, members in (self.sections or {"Commands": " ".join(names)}).items():
             with formatter.section(heading):
-                listed = [(name, self.get_command(ctx, name)) for name in members.split()]
-                formatter.write_dl([(name, offer.get_short_help_str(limit=200)) for name, offer in listed if offer])
+                rows = [(name, self.get_command(ctx, name)) for name in members.split()]
+                formatter.write_dl([(name, offer.get_short_help_str(limit=200)) for name, offer in rows if offer])
 
 
 class RootGroup(Group):
@@ -281,8 +281,8 @@ class Command(TyperCommand):
     """A command that knows the former names of its options, and lists options in groups."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        renamed = RENAMED.get(ctx.command_path.partition(" ")[2], {})
-        return super().parse_args(ctx, current_names(args, renamed))
+        former_names = RENAMED.get(ctx.command_path.partition(" ")[2], {})
+        return super().parse_args(ctx, current_names(args, former_names))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options into help: under one heading if there are few, else group by group."""

@@ -130,10 +130,10 @@ def terms(
         raise typer.BadParameter("--target-lang and --document choose within an index; give --index")
     if index is None and (useless := [o for o, v in (("--quick", quick), ("-k", k), ("--examples", examples)) if v]):
         raise typer.BadParameter(f"{useless[0]} needs --index; leave it out")
-    fetched = max(contexts, 1)  # a hit tells its language
-    chosen = {name: value for name, value in (("k", k), ("examples", examples)) if value}
+    fetch_count = max(contexts, 1)  # a hit tells its language
+    limits = {name: value for name, value in (("k", k), ("examples", examples)) if value}
     settings = TermSettings(
-        rank.value, max_words, belief, least, most or None, contexts=fetched, language=lang, **chosen
+        rank.value, max_words, belief, least, most or None, contexts=fetch_count, language=lang, **limits
     )
     glossary = [term for path in glossaries or () for term in read_terms(path, lang or "*")]
     general = None if reference is None else reference_of_text(_sentences(reference, lang))
@@ -194,19 +194,19 @@ def _give(document_terms: Sequence[DocumentTerm], to: Path | None, lang: str, co
     from phrasemate.cli.render import count
     from phrasemate.terms import write_document_terms
 
-    translated = sum(bool(term.groups) for term in document_terms)
+    translation_count = sum(bool(term.groups) for term in document_terms)
     if to is not None:
         write_document_terms(to, document_terms, lang, contexts=contexts)
     if as_json:
         for term in document_terms if to is None else ():
             typer.echo(json.dumps(term.as_dict(contexts), ensure_ascii=False))
         if to is not None:
-            typer.echo(json.dumps({"out": str(to), "terms": len(document_terms), "translated": translated}))
+            typer.echo(json.dumps({"out": str(to), "terms": len(document_terms), "translated": translation_count}))
         return
     if to is None:
         for rank, term in enumerate(document_terms, 1):
             out().print(_line(rank, term), markup=False)
-    with_them = f", {translated:,} with candidate translations" if translated else ""
+    with_them = f", {translation_count:,} with candidate translations" if translation_count else ""
     typer.echo(f"{to or 'found'}: {count(len(document_terms), 'term')}{with_them}", err=to is None)
 
 
@@ -216,7 +216,7 @@ def _line(rank: int, term: DocumentTerm) -> str:
     from phrasemate.cli.shell import clean
 
     sure = "" if term.confidence is None else f", confidence {term.confidence:.0%}"
-    marked = ", known" if term.in_glossary else ""
-    line = f"{rank:>4}. {clean(term.text)}  {term.score:.3f}, {count(term.count, 'time')}{marked}{sure}"
+    mark = ", known" if term.in_glossary else ""
+    line = f"{rank:>4}. {clean(term.text)}  {term.score:.3f}, {count(term.count, 'time')}{mark}{sure}"
     groups = " | ".join(f"{clean(group.text)} {group.score:.3f}" for group in term.groups)
     return f"{line}\n{INDENT}{groups}" if groups else line

@@ -115,7 +115,7 @@ def distil(
         raise typer.BadParameter(f"--min-contexts {least}: a word has {contexts} sentences at most (--contexts)")
     check_free(out, force)
     options.check_apart(out, *([] if space is None else [space]))
-    started = time.perf_counter()
+    start_time = time.perf_counter()
     corpus = options.read_texts(texts, column, text_field, lines, on_error, encoding, lang)
     space_vectors = None if space is None else WordVectors.load(space)
     settings = DistilSettings(words, contexts, least or min(2, contexts), pooling.value, layer, seed)
@@ -126,7 +126,7 @@ def distil(
         vectors = distilled(encoder, Sentences(corpus), settings, dim or 300, space_vectors, lang, partial, show)
     vectors.save(out, force)
     partial.unlink(missing_ok=True)
-    report(out, vectors, started, as_json, corpus)
+    report(out, vectors, start_time, as_json, corpus)
 
 
 def cover(
@@ -154,14 +154,14 @@ def cover(
 
     check_free(out, force)
     options.check_apart(out, vectors)
-    started = time.perf_counter()
+    start_time = time.perf_counter()
     space = WordVectors.load(vectors)
     corpus = options.read_texts(texts, column, text_field, lines, on_error, encoding, space.language)
     with stages(lambda: "nothing was written") as show:
         words = (token.word for text in Sentences(corpus) for token in tokens(text))
-        extended = covered(space, load_model(model, threads=threads), words, show)
-    extended.save(out, force)
-    report(out, extended, started, as_json, corpus)
+        wider_space = covered(space, load_model(model, threads=threads), words, show)
+    wider_space.save(out, force)
+    report(out, wider_space, start_time, as_json, corpus)
 
 
 def train(
@@ -192,12 +192,12 @@ def train(
     from phrasemate.vectors.word_vectors import check_free
 
     check_free(out, force)
-    started = time.perf_counter()
+    start_time = time.perf_counter()
     corpus = options.read_texts(texts, column, text_field, lines, on_error, encoding, lang)
     with stages(lambda: "nothing was written") as show:
         vectors = train_ppmi(Sentences(corpus), PPMISettings(words, dim, window, least, seed=seed), lang, show)
     vectors.save(out, force)
-    report(out, vectors, started, as_json, corpus)
+    report(out, vectors, start_time, as_json, corpus)
 
 
 def _partial_advice(partial: Path) -> str:
@@ -221,8 +221,8 @@ def report(out: Path, vectors: WordVectors, started: float, as_json: bool, corpu
         return
     options.say_skipped(corpus.skipped, " (all are in --json)")
     last = f", the rarest {vectors.counts[-1]:,} times in the text" if vectors.counts is not None else ""
-    if covered := vectors.facts.get("covered"):
-        last = f", {covered:,} of them read without a sentence"
+    if coverage := vectors.facts.get("covered"):
+        last = f", {coverage:,} of them read without a sentence"
     typer.echo(f"{out}: {len(vectors):,} words of {vectors.dim} numbers{last}, in {seconds:.1f} s")
 
 
@@ -326,8 +326,8 @@ def map_(
     pairs = None if lexicon is None else _lexicon(lexicon, columns, entries)
     sides = _vectors(source, limit, on_error), _vectors(target, limit, on_error)
     if pairs is not None and not self_learning:
-        mapped = map_supervised(*sides, pairs, (method or Method.PROCRUSTES).value)
-        how = f"{mapped.source.facts['pairs']:,} pairs of the lexicon"
+        mapping = map_supervised(*sides, pairs, (method or Method.PROCRUSTES).value)
+        how = f"{mapping.source.facts['pairs']:,} pairs of the lexicon"
     else:
         settings = SelfLearning(vocabulary=vocabulary, initial=initial, seed=seed)
         with stages(lambda: "nothing was written") as show:
@@ -335,12 +335,12 @@ def map_(
             def report_iteration(iteration: int, keep: float, objective: float) -> None:
                 show(f"self-learning, p {keep:.1f}, objective {objective:.4f}, iteration", iteration, 0)
 
-            mapped = map_unsupervised(*sides, settings, pairs, (method or Method.SYMMETRIC).value, report_iteration)
-        assert mapped.learnt is not None
-        how = f"self-learning, {mapped.learnt.iterations:,} iterations, objective {mapped.learnt.objective:.4f}"
-    mapped.save(out, force)
+            mapping = map_unsupervised(*sides, settings, pairs, (method or Method.SYMMETRIC).value, report_iteration)
+        assert mapping.learnt is not None
+        how = f"self-learning, {mapping.learnt.iterations:,} iterations, objective {mapping.learnt.objective:.4f}"
+    mapping.save(out, force)
     if as_json:
-        typer.echo(json.dumps({"out": str(out), **mapped.source.facts}, ensure_ascii=False))
+        typer.echo(json.dumps({"out": str(out), **mapping.source.facts}, ensure_ascii=False))
     else:
         typer.echo(f"{out}/source and {out}/target: {len(sides[0]):,} and {len(sides[1]):,} words, by {how}")
 
@@ -437,12 +437,12 @@ def _vectors(path: Path, limit: int | None, on_error: options.OnError) -> WordVe
     if path.is_dir():
         vectors = WordVectors.load(path)
         return vectors if limit is None else vectors.first(limit)
-    skipped: list[Any] | None = [] if on_error is options.OnError.SKIP else None
+    skipped_lines: list[Any] | None = [] if on_error is options.OnError.SKIP else None
     with stages(lambda: "nothing was written") as show:
         vectors = read_fasttext(
-            path, limit, skipped=skipped, progress=lambda *counts: show(f"reading {path.name}", *counts)
+            path, limit, skipped=skipped_lines, progress=lambda *counts: show(f"reading {path.name}", *counts)
         )
-    options.say_skipped(skipped or ())
+    options.say_skipped(skipped_lines or ())
     return vectors
 
 
