@@ -58,13 +58,17 @@ class _Cut:
 
     def joined(self, extracts: Sequence[Extracted]) -> list[Extracted]:
         """What was found in the stretches -> what was found in each text."""
-        moved = [part._replace(starts=part.starts + at, ends=part.ends + at) for part, at in self._zipped(extracts)]
-        return [_one(moved[low:high]) for low, high in pairwise(self.bounds.tolist())]
+        text_extracts = [
+            part._replace(starts=part.starts + at, ends=part.ends + at) for part, at in self._zipped(extracts)
+        ]
+        return [_one(text_extracts[low:high]) for low, high in pairwise(self.bounds.tolist())]
 
     def joined_spans(self, spans_of_texts: Sequence[Sequence[Span]]) -> list[list[Span]]:
         """Join the spans of the parts of each text."""
-        moved = [[Span(a + at, b + at, score) for a, b, score in spans] for spans, at in self._zipped(spans_of_texts)]
-        return [list(chain(*moved[low:high])) for low, high in pairwise(self.bounds.tolist())]
+        text_spans = [
+            [Span(a + at, b + at, score) for a, b, score in spans] for spans, at in self._zipped(spans_of_texts)
+        ]
+        return [list(chain(*text_spans[low:high])) for low, high in pairwise(self.bounds.tolist())]
 
     def _zipped(self, parts: Sequence[Any]) -> Iterator[tuple[Any, int]]:
         return zip(parts, self._places, strict=True)
@@ -198,11 +202,11 @@ class Model:
         Raises InputError for a prompt that the model lacks.
         """
         prefix, cut = self.sentence_prompt(prompt), _Cut(texts)
-        truncated = self.sentence_head is not None
+        cuts_texts = self.sentence_head is not None
         vectors = np.zeros((len(cut.texts), self.sentence_dim), np.float32)
-        for part, states in self.runtime.blocks([prefix + text for text in cut.texts], layer, truncated):
+        for part, states in self.runtime.blocks([prefix + text for text in cut.texts], layer, cuts_texts):
             vectors[part] = self.sentence_vectors(states, prefix)
-        if truncated:
+        if cuts_texts:
             return np.asarray(vectors[cut.bounds[:-1]])
         return vectors if len(vectors) == len(texts) else unit(np.add.reduceat(vectors, cut.bounds[:-1]))
 
@@ -218,10 +222,10 @@ class Model:
         """(texts, sentence_dim) unit vectors of the texts of a block, which begin with the prompt ``prefix``."""
         if self.sentence_head is None:
             return unit(pool_mean(states.values, states.bounds[:-1], states.bounds[1:] - 1))
-        skipped = 0
+        skip_count = 0
         if prefix and not self.sentence_head.include_prompt:
-            skipped = len(self.runtime.opening) + self.runtime.token_count(prefix)
-        return unit(self.sentence_head(states, skipped))
+            skip_count = len(self.runtime.opening) + self.runtime.token_count(prefix)
+        return unit(self.sentence_head(states, skip_count))
 
     @single_blas
     def segment(
@@ -334,8 +338,8 @@ class Model:
         tokens = np.arange(len(states.values))
         opening = states.bounds[:-1] + len(self.runtime.opening)  # special tokens belong to no word
         closing = states.bounds[1:] - len(self.runtime.closing) - 1
-        projected = self.head.unit(states.values, tokens, tokens, threads=self.runtime.threads)
-        contexts = pool_mean(projected, opening, np.maximum(closing, opening))
+        token_vectors = self.head.unit(states.values, tokens, tokens, threads=self.runtime.threads)
+        contexts = pool_mean(token_vectors, opening, np.maximum(closing, opening))
         vectors += np.float32(self.context_weight) * contexts[texts]
         return unit(vectors, out=vectors)
 

@@ -96,7 +96,7 @@ def _senseless(config: dict[str, Any]) -> str:
     """The first entry that no export writes so; a checksum only says that a file is as somebody wrote it."""
     texts = config.get("common_words", [])
     layers = config.get("layers")
-    expected = {
+    requirements = {
         "name": (isinstance(config.get("name"), str), "a name"),
         "width": (_is_count(config.get("width"), 1), "a number from 1"),
         "max_tokens": (_is_count(config.get("max_tokens"), 3), "a number from 3"),
@@ -109,9 +109,9 @@ def _senseless(config: dict[str, Any]) -> str:
         "precision": (config.get("precision", "int8") in PRECISIONS, ", ".join(PRECISIONS)),
         "sentence": (isinstance(config.get("sentence", {}), dict), "an object"),
     }
-    for key, (sound, what) in expected.items():
+    for key, (sound, requirement) in requirements.items():
         if not sound:
-            return f"{key} is {str(config.get(key))[:60]}, expected {what}"
+            return f"{key} is {str(config.get(key))[:60]}, expected {requirement}"
     return ""
 
 

@@ -144,9 +144,9 @@ class MeanHead(NamedTuple):
         if self.place == "tokens":
             edges = np.bincount(first, minlength=len(values) + 1) - np.bincount(last + 1, minlength=len(values) + 1)
             inside = np.cumsum(edges[:-1]) > 0  # (tokens,) of the others no span has need
-            projected = np.zeros((len(values), self.dim), np.float32)
-            projected[inside] = self._projected(values[inside])
-            values = projected
+            projections = np.zeros((len(values), self.dim), np.float32)
+            projections[inside] = self._projected(values[inside])
+            values = projections
         return pool_mean(values, first, last)
 
     def after(self, vectors: Floats) -> Floats:
@@ -156,8 +156,8 @@ class MeanHead(NamedTuple):
     def _projected(self, vectors: Floats) -> Floats:
         vectors_out = np.empty((len(vectors), self.dim), np.float32)
         for at in range(0, len(vectors), CHUNK):
-            hidden = vectors[at : at + CHUNK] @ self.inner + self.inner_bias
-            vectors_out[at : at + CHUNK] = np.maximum(hidden, 0) @ self.outer + self.outer_bias
+            activations = vectors[at : at + CHUNK] @ self.inner + self.inner_bias
+            vectors_out[at : at + CHUNK] = np.maximum(activations, 0) @ self.outer + self.outer_bias
         return vectors_out
 
 
@@ -211,8 +211,8 @@ def pool_cls(states: States) -> Floats:
 def unit(vectors: Floats, out: Floats | None = None) -> Floats:
     """Rows scaled to length 1; a row of zeros stays as it is. ``out``: where to put them (``vectors`` itself, too)."""
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
-    scaled: Floats = np.divide(vectors, np.where(lengths > 0, lengths, 1), out=out, dtype=np.float32)
-    return scaled
+    unit_vectors: Floats = np.divide(vectors, np.where(lengths > 0, lengths, 1), out=out, dtype=np.float32)
+    return unit_vectors
 
 
 EXTRA = 4  # numbers that `for_inner_products` adds: one is needed, and lengths that 4 divides pack well
@@ -225,11 +225,11 @@ def for_inner_products(vectors: Floats, longest: float, indexed: bool) -> Floats
     (Bachrach et al. 2014, section 3). ``longest`` is L; a longer vector is cut to it.
     """
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
-    padded: Floats = np.pad(vectors, ((0, 0), (0, EXTRA))).astype(np.float32)
-    padded /= np.maximum(lengths, longest) if indexed else np.where(lengths > 0, lengths, 1)
+    longer_vectors: Floats = np.pad(vectors, ((0, 0), (0, EXTRA))).astype(np.float32)
+    longer_vectors /= np.maximum(lengths, longest) if indexed else np.where(lengths > 0, lengths, 1)
     if indexed:
-        padded[:, -EXTRA] = np.sqrt(np.maximum(1 - np.einsum("ij,ij->i", padded, padded), 0))
-    return padded
+        longer_vectors[:, -EXTRA] = np.sqrt(np.maximum(1 - np.einsum("ij,ij->i", longer_vectors, longer_vectors), 0))
+    return longer_vectors
 
 
 Ids = NDArray[np.int64]
@@ -266,8 +266,8 @@ def by_examples(
     owner = np.concatenate([np.repeat(np.arange(size), counts), np.array(alone, np.int64) + size])
     parts, weights = [], (bare / np.sqrt(np.maximum(counts, 1))).astype(np.float32)[:, None]
     for vectors in _means(model, items, owner, 2 * size, pooling.split("+"), layer, progress):
-        mixed = vectors[:size] + weights * vectors[size:]
-        parts.append(unit(np.where(counts[:, None] > 0, mixed, vectors[size:])))
+        mixture = vectors[:size] + weights * vectors[size:]
+        parts.append(unit(np.where(counts[:, None] > 0, mixture, vectors[size:])))
     return unit(np.concatenate(parts, axis=1)), counts
 
 

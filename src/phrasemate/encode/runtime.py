@@ -57,8 +57,8 @@ def quantise(table: NDArray[np.float32], bits: int) -> dict[str, NDArray[Any]]:
         return {"codes": np.clip(steps, -127, 127).astype(np.int8).reshape(rows, dim), "scales": scales}
     codes = np.clip(steps + 8, 0, 15).astype(np.uint8)
     half = BLOCK // 2
-    packed = codes[..., :half] | (codes[..., half:] << 4)
-    return {"codes": packed.reshape(rows, dim // 2), "scales": scales}
+    byte_codes = codes[..., :half] | (codes[..., half:] << 4)
+    return {"codes": byte_codes.reshape(rows, dim // 2), "scales": scales}
 
 
 class EmbeddingTable:
@@ -87,12 +87,15 @@ class EmbeddingTable:
         """Whether there is a code, or half of one, for each number, and a scale for each block of them."""
         if not self.codes.ndim == self.additive.ndim == 2:
             return False
-        (rows, stored), (_, dim) = self.codes.shape, self.additive.shape
+        (rows, code_columns), (_, dim) = self.codes.shape, self.additive.shape
         if self.codes.dtype == np.float16:
-            return bool(0 < dim == stored)
+            return bool(0 < dim == code_columns)
         codes_a_byte = {np.dtype(np.int8): 1, np.dtype(np.uint8): 2}.get(self.codes.dtype, 0)
         return (
-            dim > 0 and stored * codes_a_byte == dim and self.scales.shape == (rows, dim // BLOCK) and dim % BLOCK == 0
+            dim > 0
+            and code_columns * codes_a_byte == dim
+            and self.scales.shape == (rows, dim // BLOCK)
+            and dim % BLOCK == 0
         )
 
     def __call__(self, ids: NDArray[np.int64], positions: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
@@ -201,11 +204,11 @@ class Runtime:
         self.layers: list[int] = list(config["layers"])
         self.table = EmbeddingTable(folder / names.EMBEDDINGS)
         self.width = int(config["width"])
-        traced = (folder / names.TRACED).exists()
-        if not traced and self.width != self.table.dim:
+        is_traced = (folder / names.TRACED).exists()
+        if not is_traced and self.width != self.table.dim:
             reason = f"vectors of {self.table.dim} numbers, {config['width']} in {names.CONFIG}"
             raise ModelDamaged(f"{folder / names.EMBEDDINGS}: {reason}; export the model again")
-        self._graph = folder / (names.TRACED if traced else names.ENCODER)
+        self._graph = folder / (names.TRACED if is_traced else names.ENCODER)
         exact = config.get("precision") == "fp32"
         outputs = [output_name(layer) for layer in self.layers]
         compiler: Callable[[], tuple[_Queue | SessionQueue, bool]]
@@ -215,15 +218,15 @@ class Runtime:
         else:
             self._batch_tokens, self._pass_tokens, self._batches = BATCH_TOKENS, PASS_TOKENS, BATCHES
             compiler = _compiler(self._graph, self.threads, outputs, exact, device)
-        with ThreadPoolExecutor(1) as other:  # the two slow parts of a cold start; this one lets go of Python's lock
-            compiling: Future[tuple[_Queue | SessionQueue, bool]] = other.submit(compiler)
+        with ThreadPoolExecutor(1) as executor:  # the two slow parts of a cold start; this one lets go of Python's lock
+            compiling: Future[tuple[_Queue | SessionQueue, bool]] = executor.submit(compiler)
             self._tokenizer = open_tokenizer(folder / names.TOKENIZER)
             self._queue: _Queue | SessionQueue
             self._queue, self._shares_rows = compiling.result()
         self.opening, self.closing = self._tokenizer.opening, self._tokenizer.closing
         if not self.opening + self.closing:
             raise ModelDamaged(f"{folder}: the tokenizer adds no special token, expected one at least")
-        if not traced and config["max_tokens"] > len(self.table.additive):
+        if not is_traced and config["max_tokens"] > len(self.table.additive):
             reason = f"{len(self.table.additive)} positions, {config['max_tokens']} in {names.CONFIG}"
             raise ModelDamaged(f"{folder / names.EMBEDDINGS}: {reason}; export the model again")
         self.window = int(config["max_tokens"]) - len(self.opening + self.closing)
@@ -262,11 +265,11 @@ class Runtime:
     def _tokens(self, texts: Sequence[str]) -> Iterator[Tokens]:
         """The tokens of each text; those of a long one stretch by stretch, lest the tokenizer holds all at once."""
         for batch in _batches(texts):
-            some = [SURROGATE.sub("\ufffd", text) for text in batch]
-            if len(some[0]) > STRETCH:
-                yield self._of_long(some[0])
+            clean_texts = [SURROGATE.sub("\ufffd", text) for text in batch]
+            if len(clean_texts[0]) > STRETCH:
+                yield self._of_long(clean_texts[0])
             else:
-                yield from self._tokenised(some)
+                yield from self._tokenised(clean_texts)
 
     def _tokenised(self, texts: list[str]) -> Iterator[Tokens]:
         """The tokens of texts without what is not seen in them; their offsets are those of the texts as they are."""
@@ -280,9 +283,9 @@ class Runtime:
     def _of_long(self, text: str) -> Tokens:
         tokens = Tokens([], [])
         for at, part in stretches(text):
-            (some,) = self._tokenised([part])
-            tokens.ids.extend(some.ids)
-            tokens.offsets.extend((at + start, at + end) for start, end in some.offsets)
+            (part_tokens,) = self._tokenised([part])
+            tokens.ids.extend(part_tokens.ids)
+            tokens.offsets.extend((at + start, at + end) for start, end in part_tokens.offsets)
             if len(tokens.ids) > MOST_TOKENS:
                 reason = f"a text of {len(text):,} characters, {text[:40]!r} …"
                 raise InputError(f"{reason}; expected at most {MOST_TOKENS:,} tokens; cut it into sentences")
@@ -534,11 +537,11 @@ def _keep_texts_apart(graph: Any) -> bool:
         chain.append(consumers[0].get_node())
     if [node.get_type_name() for node in chain[1:]] != ["Subtract", "Multiply", "Unsqueeze"]:
         return False
-    mask, difference, bias, widened = chain
+    mask, difference, bias, wide_bias = chain
     columns, rows = (operations.unsqueeze(mask, np.array(axes)) for axes in ([1, 2], [1, 3]))
     alike = operations.convert(operations.equal(rows, columns), "f32")
     difference.input(1).replace_source_output(alike.output(0))
-    for consumer in widened.output(0).get_target_inputs():
+    for consumer in wide_bias.output(0).get_target_inputs():
         consumer.replace_source_output(bias.output(0))
     graph.validate_nodes_and_infer_types()
     return True

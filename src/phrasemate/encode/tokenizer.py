@@ -37,12 +37,12 @@ class Tokens(NamedTuple):
 
 def open_tokenizer(path: Path) -> Tokenizer:
     """The tokenizer of a model folder. Raises ModelDamaged for a file that holds none."""
-    packed = _read(path)
-    digest = sha256(packed).digest()
+    file_bytes = _read(path)
+    digest = sha256(file_bytes).digest()
     for tokenizer in _latest:
         if tokenizer.digest == digest:
             return tokenizer
-    _latest[:] = [Tokenizer(path, _unpack(path, packed), digest)]
+    _latest[:] = [Tokenizer(path, _unpack(path, file_bytes), digest)]
     return _latest[0]
 
 
@@ -108,8 +108,8 @@ class _Pieces:
         self._longest = max(map(len, vocabulary.pieces))  # bytes, so no less than characters
         self._settings = settings
         self._added: list[str] = [token["content"] for token in settings["added_tokens"]]
-        needed = [self._numbers[_escaped(token).encode()] for token in self._added]
-        self._needed = dict.fromkeys([settings["model"]["unk_id"], vocabulary.lowest, *needed])
+        added_numbers = [self._numbers[_escaped(token).encode()] for token in self._added]
+        self._needed = dict.fromkeys([settings["model"]["unk_id"], vocabulary.lowest, *added_numbers])
         self._plain = self._with([])[0]
         numbers = list(self._needed)
         before, after = special_tokens(self._plain)
@@ -118,8 +118,8 @@ class _Pieces:
     def encode(self, texts: Sequence[str]) -> list[Tokens] | None:
         """The tokens of the texts; None where one holds the wording of an added token, such as "<s>"."""
         normal = texts if self._plain.normalizer is None else list(map(self._plain.normalizer.normalize_str, texts))
-        avoided = [*self._added, *_ESCAPED.values()]
-        if any(wording in text for some in (texts, normal) for text in some for wording in avoided):
+        special_wordings = [*self._added, *_ESCAPED.values()]
+        if any(wording in text for text_list in (texts, normal) for text in text_list for wording in special_wordings):
             return None
         tokenizer, numbers = self._with(self._occurring(normal))
         encodings = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
@@ -145,13 +145,13 @@ class _Pieces:
 
         numbers = list(self._needed | dict.fromkeys(pieces))
         places = {number: place for place, number in enumerate(numbers)}
-        added = [
+        added_tokens = [
             token | {"id": places[self._numbers[_escaped(token["content"]).encode()]]}
             for token in self._settings["added_tokens"]
         ]
         settings = self._settings | {
             "model": self._settings["model"] | {"unk_id": places[self._settings["model"]["unk_id"]]},
-            "added_tokens": added,
+            "added_tokens": added_tokens,
             "post_processor": _renumbered(self._settings["post_processor"], places),
         }
         entries = b",".join(

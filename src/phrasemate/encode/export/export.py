@@ -127,8 +127,8 @@ def export_model(
     if pooling not in (None, *DEFAULTS) or embedding_bits not in (None, *BITS):
         raise InputError(f"pooling {pooling!r} in {embedding_bits} bits; expected {'|'.join(DEFAULTS)} and 4, 8 or 16")
     if graph not in GRAPHS or precision not in names.PRECISIONS or (graph == "written" and precision != "int8"):
-        expected = f"{'|'.join(GRAPHS)} and {'|'.join(names.PRECISIONS)}, a written graph in int8"
-        raise InputError(f"graph {graph!r} in {precision!r}; expected {expected}")
+        requirement = f"{'|'.join(GRAPHS)} and {'|'.join(names.PRECISIONS)}, a written graph in int8"
+        raise InputError(f"graph {graph!r} in {precision!r}; expected {requirement}")
     context_weight = _context(read_training(folder)) if context_weight is None else context_weight
     if context_weight < 0 or (context_weight and not (folder / names.HEADS).is_file()):
         raise InputError(f"context weight {context_weight}: expected 0 or more, and {names.HEADS} in {folder}")
@@ -144,14 +144,14 @@ def export_model(
         raise InputError(f"share {share} without a base; name the encoder that the training began with")
     sentences = read_sentence_folder(folder)
     source = sentences.encoder if sentences else folder
-    mixed = (Path(base), share) if base is not None else None
-    written = graph == "written" or (graph == "auto" and precision == "int8" and family_of(source) in FAMILIES)
+    mixture = (Path(base), share) if base is not None else None
+    is_written = graph == "written" or (graph == "auto" and precision == "int8" and family_of(source) in FAMILIES)
     encoder = (
-        _written(source, mixed, embedding_bits or 4, smooth)
-        if written
-        else _traced(source, mixed, embedding_bits or 8, precision)
+        _written(source, mixture, embedding_bits or 4, smooth)
+        if is_written
+        else _traced(source, mixture, embedding_bits or 8, precision)
     )
-    carried, heads = _layers(layers, encoder.depth), read_heads(folder, encoder.width)
+    layer_numbers, heads = _layers(layers, encoder.depth), read_heads(folder, encoder.width)
     if heads and project is not None:
         raise InputError(f"{folder / names.HEADS}: has a trained projection, so none is learned; leave out --project")
     segmenter = _segmenter(heads, folder, segment_threshold, max_words)
@@ -163,7 +163,7 @@ def export_model(
         target = Path(scratch) / out.name
         target.mkdir()
         (target / names.TOKENIZER).write_bytes(tokenizer)
-        encoder.write(target, carried)
+        encoder.write(target, layer_numbers)
         if heads:
             shutil.copyfile(folder / names.HEADS, target / names.HEADS)
         if head is not None:
@@ -176,14 +176,14 @@ def export_model(
             "name": name or out.name,
             "width": encoder.width,
             "depth": encoder.depth,
-            "layers": carried,
+            "layers": layer_numbers,
             "max_tokens": max_tokens,
             "pooling": pooling or _pooling(training, folder),
             "sentence_prefix": sentence_prefix,
             **({"context_weight": context_weight} if context_weight else {}),
             **({"longest": longest} if heads and (longest := _longest(training)) else {}),
             **({"sentence": head.entry()} if head is not None else {}),
-            **({"precision": precision} if not written else {}),
+            **({"precision": precision} if not is_written else {}),
             **segmenter,
             "common_words": common,
             "signature": history,
@@ -280,10 +280,10 @@ def _inputs(folder: Path) -> Iterator[NDArray[np.float32]]:
 
 
 def _layers(layers: Iterable[int], depth: int) -> list[int]:
-    carried = sorted({*layers, depth})
-    if carried[0] < 0 or carried[-1] > depth:
-        raise InputError(f"layers {carried}: expected numbers from 0 to {depth}")
-    return carried
+    layer_numbers = sorted({*layers, depth})
+    if layer_numbers[0] < 0 or layer_numbers[-1] > depth:
+        raise InputError(f"layers {layer_numbers}: expected numbers from 0 to {depth}")
+    return layer_numbers
 
 
 def _context(training: Mapping[str, Any]) -> float:

@@ -100,13 +100,13 @@ def averaged(weights: Weights, base: Weights, share: float, folder: Path) -> Wei
     for name, value in weights.items():
         if base[name].shape != value.shape:
             raise ModelError(f"{folder}: {name} has the shape {base[name].shape}, expected {value.shape}; not its base")
-    mixed = {name: _mixed(value, base[name], share) for name, value in weights.items()}
-    return _Complete(mixed, folder)
+    mixture = {name: _mixed(value, base[name], share) for name, value in weights.items()}
+    return _Complete(mixture, folder)
 
 
 def _mixed(value: Floats, base: Floats, share: float) -> Floats:
-    mixed: Floats = np.where(value == base, value, share * value + (1 - share) * base).astype(np.float32)
-    return mixed
+    mixture: Floats = np.where(value == base, value, share * value + (1 - share) * base).astype(np.float32)
+    return mixture
 
 
 def _one_kind(weights: Weights) -> Weights:
@@ -226,10 +226,10 @@ def tokenizer_settings(tokenizer: bytes) -> dict[str, str]:
     """tokenizer_config.json for a tokenizer.json; without it, transformers guesses the kind from the architecture."""
     from tokenizers import Tokenizer
 
-    loaded = Tokenizer.from_buffer(tokenizer)
+    library = Tokenizer.from_buffer(tokenizer)
     settings = {"tokenizer_class": "PreTrainedTokenizerFast"}
     for name, looks in SPECIAL.items():
-        present = [look for look in looks if loaded.token_to_id(look) is not None]
+        present = [look for look in looks if library.token_to_id(look) is not None]
         settings |= {name: present[0]} if present else {}
     return settings
 

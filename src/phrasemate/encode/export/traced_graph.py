@@ -79,9 +79,9 @@ def encoder_config(folder: str | Path) -> Any:
     except ModelError as error:
         if not classes:
             raise
-        named = " ".join(dict.fromkeys(str(name) for name in plain.get("architectures") or [kind]))
+        kinds = " ".join(dict.fromkeys(str(name) for name in plain.get("architectures") or [kind]))
         raise ModelUnsupported(
-            f"{folder}: no encoder that transformers loads: {named} (model_type {kind!r}) needs code that comes with "
+            f"{folder}: no encoder that transformers loads: {kinds} (model_type {kind!r}) needs code that comes with "
             "the weights, which is never run; take an encoder that transformers knows by itself"
         ) from error
     if getattr(config, "is_encoder_decoder", False):
@@ -94,8 +94,8 @@ def encoder_config(folder: str | Path) -> Any:
 
 def longest_text(config: Any) -> int:
     """How many tokens an encoder takes, the special ones included; some families do not use the first positions."""
-    unused = int(config.pad_token_id or 0) + 1 if config.model_type in SHIFTED else 0
-    return int(getattr(config, "max_position_embeddings", MOST_TOKENS + unused)) - unused
+    first_position = int(config.pad_token_id or 0) + 1 if config.model_type in SHIFTED else 0
+    return int(getattr(config, "max_position_embeddings", MOST_TOKENS + first_position)) - first_position
 
 
 def load_encoder(folder: str | Path, **changes: Any) -> Any:
@@ -172,12 +172,14 @@ def average_weights(encoder: Any, base: Any, share: float, folder: Path) -> None
     """
     import torch
 
-    theirs = dict(base.named_parameters())
+    base_parameters = dict(base.named_parameters())
     with torch.no_grad():
         for name, value in encoder.named_parameters():
-            if name not in theirs or theirs[name].shape != value.shape:
+            if name not in base_parameters or base_parameters[name].shape != value.shape:
                 raise ModelError(f"{folder}: has no {name} of shape {tuple(value.shape)}; not its base")
-            value.copy_(torch.where(value == theirs[name], value, share * value + (1 - share) * theirs[name]))
+            value.copy_(
+                torch.where(value == base_parameters[name], value, share * value + (1 - share) * base_parameters[name])
+            )
 
 
 def token_vectors(encoder: Any, tokens: int) -> Floats:
@@ -257,8 +259,10 @@ def _states_module(encoder: Any, layers: Sequence[int]) -> Any:
             output = self.encoder(
                 inputs_embeds=embeddings, attention_mask=attention(mask), output_hidden_states=True, return_dict=True
             )
-            chosen = [output.last_hidden_state if n == depth else output.hidden_states[n] for n in layers]
-            return tuple(states * mask[:, :, None] for states in chosen)  # an input that is an output crashes OpenVINO
+            layer_states = [output.last_hidden_state if n == depth else output.hidden_states[n] for n in layers]
+            return tuple(
+                states * mask[:, :, None] for states in layer_states
+            )  # an input that is an output crashes OpenVINO
 
     if hasattr(config, "use_cache"):
         config.use_cache = False
@@ -273,7 +277,7 @@ def _compare(graph: Any, module: Any, layers: Sequence[int], table: Floats) -> N
     import torch
 
     core = openvino.Core()
-    compiled = core.compile_model(graph, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
+    compiled_model = core.compile_model(graph, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
     draw = np.random.default_rng(0)
     for batch, tokens in ((1, 3), (CHECKED, len(TEXTS) + 5)):
         ids = draw.integers(0, len(table), (batch, tokens))
@@ -287,9 +291,9 @@ def _compare(graph: Any, module: Any, layers: Sequence[int], table: Floats) -> N
                 return_dict=True,
             )
         depth = int(module.encoder.config.num_hidden_layers)
-        expected = [output.last_hidden_state if n == depth else output.hidden_states[n] for n in layers]
-        result = compiled({"embeddings": embeddings, "mask": mask})
-        for layer, states in zip(layers, expected, strict=True):
+        reference_states = [output.last_hidden_state if n == depth else output.hidden_states[n] for n in layers]
+        result = compiled_model({"embeddings": embeddings, "mask": mask})
+        for layer, states in zip(layers, reference_states, strict=True):
             least = _least_cosine(states.numpy()[mask > 0], result[output_name(layer)][mask > 0])
             if not least >= SAME:
                 difference = f"layer {layer} has a cosine of {least:.4f} with torch's"
@@ -325,8 +329,8 @@ def round_matrices(graph: Any, precision: str = "int8") -> int:
             wide = ops.convert(ops.constant(matrix, openvino.Type.bf16), "f32")
             node.input(1).replace_source_output(wide.output(0))
         else:
-            transposed = bool(node.get_attributes()["transpose_b"])
-            axis = 1 if transposed else 0  # of what is summed
+            is_transposed = bool(node.get_attributes()["transpose_b"])
+            axis = 1 if is_transposed else 0  # of what is summed
             scales = np.abs(matrix).max(axis, keepdims=True) / 127
             scales[scales == 0] = 1
             codes = np.rint(matrix / scales).astype(np.int8)
