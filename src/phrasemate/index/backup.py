@@ -107,8 +107,8 @@ def _encode_again(source: Path, target: Path, model: IndexModel, progress: Progr
         assert isinstance(old.store, Store)  # it is not of Lance tables
         documents = list(old.store.documents())
         for language in dict.fromkeys(document.language for document in documents):
-            stored = [_stored(old.store, document) for document in documents if document.language == language]
-            new.add(stored, lang=language, progress=progress)
+            copies = [_stored(old.store, document) for document in documents if document.language == language]
+            new.add(copies, lang=language, progress=progress)
         return new.stats().sentences
 
 

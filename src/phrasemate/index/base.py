@@ -120,9 +120,9 @@ class BaseIndex(ABC):
         if self._model is None:
             from phrasemate.encode import load_model
 
-            loaded = load_model(self.manifest.model_path, threads=self._threads)
-            check_model(self.path, self.manifest, loaded)
-            self._model = loaded
+            loaded_model = load_model(self.manifest.model_path, threads=self._threads)
+            check_model(self.path, self.manifest, loaded_model)
+            self._model = loaded_model
         return self._model
 
     # -- writing
@@ -189,11 +189,11 @@ class BaseIndex(ABC):
         """
         queries = _queries(vectors, self.manifest.dim, k)
         with self.store.reading() as state:
-            chosen, passing = None, state.phrases
+            document_ids, passing = None, state.phrases
             if documents is not None or languages is not None:
-                chosen = np.array(self._chosen(documents, languages), np.int64)
-                passing = sum(self._documents()[int(i)].phrases for i in chosen)
-            return Run(*self._view.search(state, queries, k, chosen, passing))
+                document_ids = np.array(self._chosen(documents, languages), np.int64)
+                passing = sum(self._documents()[int(i)].phrases for i in document_ids)
+            return Run(*self._view.search(state, queries, k, document_ids, passing))
 
     @property
     def has_wordings(self) -> bool:
@@ -226,9 +226,9 @@ class BaseIndex(ABC):
             return np.ones(len(phrases), np.bool_)
         distinct, places = np.unique(phrases, return_inverse=True)
         with self.store.reading():
-            chosen = set(self._chosen(documents, languages))
+            document_ids = set(self._chosen(documents, languages))
             rows = self.store.sentences_of(distinct.tolist())
-        return np.array([row is not None and row.document in chosen for row in rows], np.bool_)[places]
+        return np.array([row is not None and row.document in document_ids for row in rows], np.bool_)[places]
 
     def hits(self, ids: ArrayLike, scores: ArrayLike) -> list[Hit]:
         """The phrases of a row of a Run, in its order; padding (-1) and phrases deleted since are left out."""
@@ -315,16 +315,24 @@ class BaseIndex(ABC):
         """
         with self.store.reading():
             documents = self._documents().values()
-        spoken = {document.language for document in documents}
-        chosen = {document.name for document in documents}
+        language_names = {document.language for document in documents}
+        document_names = {document.name for document in documents}
         if names is not None:
-            fitting = [{name} & chosen if exact else _fitting(name, chosen) for name in names]
-            self._check_known("document", [name for name, fit in zip(names, fitting, strict=True) if not fit], chosen)
-            chosen = set().union(*fitting)
+            fitting = [{name} & document_names if exact else _fitting(name, document_names) for name in names]
+            self._check_known(
+                "document", [name for name, fit in zip(names, fitting, strict=True) if not fit], document_names
+            )
+            document_names = set().union(*fitting)
         if languages is not None:
-            self._check_known("language", [language for language in languages if language not in spoken], spoken)
-            spoken = {*languages}
-        return [document.id for document in documents if document.name in chosen and document.language in spoken]
+            self._check_known(
+                "language", [language for language in languages if language not in language_names], language_names
+            )
+            language_names = {*languages}
+        return [
+            document.id
+            for document in documents
+            if document.name in document_names and document.language in language_names
+        ]
 
     def _check_known(self, kind: str, unknown: Sequence[str], existing: set[str]) -> None:
         if unknown:
@@ -336,12 +344,12 @@ def _fitting(name: str, existing: set[str]) -> set[str]:
     if name in existing or not name:
         return {name} & existing
     pattern = re.compile(".*".join(map(re.escape, name.split("*"))) + ("" if "*" in name else ".*"), re.DOTALL)
-    return {other for other in existing if pattern.fullmatch(other)}
+    return {document_name for document_name in existing if pattern.fullmatch(document_name)}
 
 
 def _some(names: set[str]) -> str:
-    listed = ", ".join(repr(name) for name in sorted(names)[:5]) or "none"
-    return listed + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    listing = ", ".join(repr(name) for name in sorted(names)[:5]) or "none"
+    return listing + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _queries(vectors: ArrayLike, dim: int, k: int) -> NDArray[np.float32]:

@@ -106,12 +106,12 @@ class TextSearch:
         return self._planned[1]
 
     def _made_plan(self, phrase: str, state: State) -> _Plan:
-        written = list(chain.from_iterable(map(_varied, forms(plain(phrase)))))
+        variants = list(chain.from_iterable(map(_varied, forms(plain(phrase)))))
         if "\0" in phrase or not self._usable(state.generation):
-            small = [lowered(form) for form in written]
+            small = [lowered(form) for form in variants]
             return [identity for identity, text in self._all_texts() if any(form in lowered(text) for form in small)]
-        short = [_small(form) for form in written if len(form) < _TRIGRAM]
-        long = [form[:_LOOKED_UP] for form in written if len(form) >= _TRIGRAM]
+        short = [_small(form) for form in variants if len(form) < _TRIGRAM]
+        long = [form[:_LOOKED_UP] for form in variants if len(form) >= _TRIGRAM]
         unseen = self._unseen_signs(state)
         if not short:
             return f"{_any_of(long)} OR ({self._parted(phrase, unseen)})" if unseen else _any_of(long)
@@ -167,10 +167,10 @@ class TextSearch:
         return " AND ".join(f"({_any_of(self._parted_window(window, unseen))})" for window in windows)
 
     def _parted_window(self, window: str, unseen: Sequence[str]) -> Iterator[str]:
-        for written in _varied(window):
-            yield written
+        for variant in _varied(window):
+            yield variant
             for length, sign in product((1, 2), unseen):
-                yield from (text for text, _ in self._trigrams(written[:length] + sign))
+                yield from (text for text, _ in self._trigrams(variant[:length] + sign))
 
     # -- phrases of one or two characters
 
@@ -256,16 +256,16 @@ def _letter(character: str) -> str:
     if _LATER.match(character):
         return character
     small = character.lower()
-    return next(one for one in (small.casefold(), small, character) if len(one) == 1)
+    return next(form for form in (small.casefold(), small, character) if len(form) == 1)
 
 
 def forms(phrase: str) -> list[str]:
     """The phrase as it may be written; the text index itself takes each lower-case letter for its capital."""
     small = phrase.lower()
-    written = [phrase, small, phrase.upper(), phrase.casefold(), small.title(), small.capitalize(), *_turkish(phrase)]
-    written += [form.replace("ss", "ß") for form in (small, phrase.casefold())]
-    written += [composed(phrase), decomposed(phrase), small.replace("i\u0307", "İ")]
-    return list({_small(form): form for form in written}.values())
+    variants = [phrase, small, phrase.upper(), phrase.casefold(), small.title(), small.capitalize(), *_turkish(phrase)]
+    variants += [form.replace("ss", "ß") for form in (small, phrase.casefold())]
+    variants += [composed(phrase), decomposed(phrase), small.replace("i\u0307", "İ")]
+    return list({_small(form): form for form in variants}.values())
 
 
 def _turkish(phrase: str) -> Iterator[str]:
@@ -274,6 +274,6 @@ def _turkish(phrase: str) -> Iterator[str]:
     small = small.replace("İ", "i").lower()
     yield small.translate(_CAPITALS)
     begins = [match.start() for match in islice(re.finditer(r"\b[iı]", small), _BEGINS)]
-    for chosen in product((False, True), repeat=len(begins)):
-        capitals = {at for at, is_capital in zip(begins, chosen, strict=True) if is_capital}
+    for flags in product((False, True), repeat=len(begins)):
+        capitals = {at for at, is_capital in zip(begins, flags, strict=True) if is_capital}
         yield "".join(c.translate(_CAPITALS) if at in capitals else c for at, c in enumerate(small))

@@ -207,8 +207,8 @@ class Adder:
             self._counts["phrases"] += count
         self._counts["sentences"] += len(items)
         self._begin()
-        replaced = [task.replaces for task in tasks if task.replaces is not None]
-        state = transactions.commit(self._store, additions, [task.info for task in tasks], replaced)
+        old_ids = [task.replaces for task in tasks if task.replaces is not None]
+        state = transactions.commit(self._store, additions, [task.info for task in tasks], old_ids)
         for task in tasks:
             task.replaces = None
         self._record(state)
@@ -234,9 +234,9 @@ class Adder:
         """The language's frequent words, as `Intake.frequent` has them; what was learned is kept."""
         key = f"frequent {self._lang}"
         with self._store.reading():
-            stored = self._store.extra(key, sentences=int, words=list)
-        frequent_words, stream = self._intake.frequent(documents, stored)
-        if frequent_words["sentences"] and frequent_words != stored:
+            record = self._store.extra(key, sentences=int, words=list)
+        frequent_words, stream = self._intake.frequent(documents, record)
+        if frequent_words["sentences"] and frequent_words != record:
             self._begin()
             self._record(transactions.put_extra(self._store, key, frequent_words))
         return frozenset(frequent_words["words"]), stream
@@ -271,7 +271,9 @@ def _unkept(metadata: Mapping[str, Any]) -> str:
     level: list[Any] = [metadata] if raw.count(b"[") + raw.count(b"{") > row_codec.NESTING else []
     for _ in range(row_codec.NESTING):
         inner = (value.values() if isinstance(value, Mapping) else value for value in level)
-        level = [one for values in inner for one in values if isinstance(one, dict | list | tuple)]
+        level = [
+            inner_value for values in inner for inner_value in values if isinstance(inner_value, dict | list | tuple)
+        ]
     return "they are nested too deeply" if level else ""
 
 

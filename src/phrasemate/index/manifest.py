@@ -156,15 +156,15 @@ def _is(pattern: re.Pattern[str], value: object) -> bool:
 
 
 def _only(cls: type, content: dict[str, Any], path: Path) -> dict[str, Any]:
-    expected = {f.name: f for f in fields(cls)}
+    fields_by_name = {f.name: f for f in fields(cls)}
     absent = sorted(
         name
-        for name, f in expected.items()
+        for name, f in fields_by_name.items()
         if name not in content and f.default is MISSING and f.default_factory is MISSING
     )
     if absent:
         raise IndexDamaged(f"{path}: has no {', '.join(absent)}; delete the index and build it again")
-    return {name: content[name] for name in expected if name in content}
+    return {name: content[name] for name in fields_by_name if name in content}
 
 
 def _canonical(content: dict[str, Any]) -> bytes:
@@ -233,10 +233,10 @@ class Digest:
             if not self._room:
                 self._parts.append(sha256())
                 self._room = PART
-            some = rest[: self._room]
-            self._parts[-1].update(some)
-            self._room -= len(some)
-            rest = rest[len(some) :]
+            head = rest[: self._room]
+            self._parts[-1].update(head)
+            self._room -= len(head)
+            rest = rest[len(head) :]
 
     @property
     def whole(self) -> str:
@@ -266,8 +266,8 @@ def differing(files: Sequence[tuple[Path, int, str, list[str]]], threads: int | 
             return file
         pieces += [(file, at, PART if parts else size, digest) for at, digest in zip(cuts, digests, strict=True)]
     with ThreadPoolExecutor(threads or cores()) as pool:
-        same = list(pool.map(lambda piece: _hashed(*piece[:3]) == piece[3], pieces))
-    return next((file for (file, *_), good in zip(pieces, same, strict=True) if not good), None)
+        matches = list(pool.map(lambda piece: _hashed(*piece[:3]) == piece[3], pieces))
+    return next((file for (file, *_), good in zip(pieces, matches, strict=True) if not good), None)
 
 
 def _hashed(path: Path, start: int, size: int) -> str:

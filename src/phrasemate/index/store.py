@@ -103,11 +103,11 @@ class Session:
         self.same()
         try:
             with schema.translate_errors(self.path):
-                opened = schema.connect(self.path, readonly=True)
+                connection = schema.connect(self.path, readonly=True)
         except PhraseIndexError as error:
             raise self._written() from error
         self.connection.close()
-        self._take(opened)
+        self._take(connection)
 
     @contextmanager
     def _unchanged(self) -> Iterator[None]:
@@ -193,9 +193,9 @@ def all_in_order(rows: Iterable[SentenceRow], store: Counted, document: int | No
             raise store.damaged(f"sentence {row.id} is out of order")
         count, last = count + 1, row.id
         yield row
-    expected = (store.state() if document is None else store.document(document)).sentences
-    if count != expected:
-        raise store.damaged(f"{count} sentences found, expected {expected}")
+    sentence_count = (store.state() if document is None else store.document(document)).sentences
+    if count != sentence_count:
+        raise store.damaged(f"{count} sentences found, expected {sentence_count}")
 
 
 class Store(Session):
@@ -266,8 +266,8 @@ class Store(Session):
                 raise self.damaged(f"document {document.id} is out of order")
             count, last = count + 1, document.id
             yield document
-        if count != (expected := self.state().documents):
-            raise self.damaged(f"{count} documents found, expected {expected}")
+        if count != (document_count := self.state().documents):
+            raise self.damaged(f"{count} documents found, expected {document_count}")
 
     def document(self, identity: int) -> DocumentInfo:
         row = self.connection.execute(f"SELECT {_DOCUMENT} FROM documents WHERE id = ?", (identity,)).fetchone()
@@ -371,10 +371,10 @@ class Store(Session):
             raise self.damaged(f"sentence {raw[0]} does not match its checksum")
         self._counted("a sentence", *numbers)
         try:
-            decoded = row_codec.decode_metadata(metadata)
+            content = row_codec.decode_metadata(metadata)
         except (ValueError, RecursionError) as error:
             raise self.damaged(f"the metadata of sentence {raw[0]} are none of phrasemate's") from error
-        return SentenceRow._make([*numbers, row_codec.decode_text(text), decoded, spans])
+        return SentenceRow._make([*numbers, row_codec.decode_text(text), content, spans])
 
     # -- vectors
 
@@ -430,11 +430,11 @@ class Store(Session):
         bounds = np.linspace(first, last + 1, min(pieces, last + 1 - first) + 1).astype(int).tolist()
         places = list(pairwise(bounds))
         rows: list[VectorRow] = []
-        drawn = 0
-        while places and drawn < count:
-            more, places = self._drawn(places, count - drawn)
+        draw_count = 0
+        while places and draw_count < count:
+            more, places = self._drawn(places, count - draw_count)
             rows += more
-            drawn += sum(row.phrases for row in more)
+            draw_count += sum(row.phrases for row in more)
         return sorted(rows)
 
     def _drawn(self, places: Sequence[tuple[int, int]], count: int) -> tuple[list[VectorRow], list[tuple[int, int]]]:

@@ -195,18 +195,18 @@ def build_segment(sentences: Iterable[SentenceRow], low: int, high: int, languag
                 language_of[wording] = languages.get(row.document, "") or "en"
             else:
                 phrases.append(phrase)
-    encoded = sorted((row_codec.encode_text(wording), wording) for wording in ids_of)
-    lengths = np.array([len(blob) for blob, _ in encoded], np.int64)
-    counts = np.array([len(ids_of[wording]) for _, wording in encoded], np.int64)
-    ids = np.array([phrase for _, wording in encoded for phrase in ids_of[wording]], np.int64)
+    entries = sorted((row_codec.encode_text(wording), wording) for wording in ids_of)
+    lengths = np.array([len(blob) for blob, _ in entries], np.int64)
+    counts = np.array([len(ids_of[wording]) for _, wording in entries], np.int64)
+    ids = np.array([phrase for _, wording in entries for phrase in ids_of[wording]], np.int64)
     rows = np.full(high - low, _ABSENT, np.uint32)
-    rows[ids - low] = np.repeat(np.arange(len(encoded), dtype=np.uint32), counts)
-    stems = _stem_hashes([wording for _, wording in encoded], language_of)
+    rows[ids - low] = np.repeat(np.arange(len(entries), dtype=np.uint32), counts)
+    stems = _stem_hashes([wording for _, wording in entries], language_of)
     order = np.argsort(stems, kind="stable")
     return Segment(
         low,
         {
-            "text": np.frombuffer(b"".join(blob for blob, _ in encoded), np.uint8),
+            "text": np.frombuffer(b"".join(blob for blob, _ in entries), np.uint8),
             "bounds": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
             "ids": ids,
             "occurrences": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
@@ -222,9 +222,9 @@ def _stem_hashes(wordings: Sequence[str], language_of: dict[str, str]) -> NDArra
     numbers: dict[str, list[int]] = {}
     for number, wording in enumerate(wordings):
         numbers.setdefault(language_of[wording], []).append(number)
-    for lang, some in numbers.items():
-        stems = stemmed_all([wordings[number] for number in some], lang)
-        hashes[some] = np.array([stem_hash(stem) for stem in stems], np.uint64)
+    for lang, wording_numbers in numbers.items():
+        stems = stemmed_all([wordings[number] for number in wording_numbers], lang)
+        hashes[wording_numbers] = np.array([stem_hash(stem) for stem in stems], np.uint64)
     return hashes
 
 
@@ -335,12 +335,12 @@ def check(store: Store, state: State, report: VerifyReport) -> None:
     dead = Runs(store.tombstones())
     for file in manifest.segments:
         segment = load_segment(store.path, file)
-        expected = build_segment(store.sentences_of_phrases(file.low, file.high), file.low, file.high, languages)
+        reference = build_segment(store.sentences_of_phrases(file.low, file.high), file.low, file.high, languages)
         live = segment.ids[~dead.contains(segment.ids)]
         names = np.repeat(np.arange(len(segment)), np.diff(segment.occurrences))[~dead.contains(segment.ids)]
         texts = [segment.wording(row) for row in names.tolist()]
-        right = [expected.wording(row) for row in expected.rows[live - file.low].tolist()] if len(live) else []
-        if len(live) != len(expected.ids) or texts != right:
+        right = [reference.wording(row) for row in reference.rows[live - file.low].tolist()] if len(live) else []
+        if len(live) != len(reference.ids) or texts != right:
             report.problems.append(f"{file.file}: does not match the sentences; run: phrasemate index optimize")
     report.checked["wordings"] = sum(file.phrases for file in manifest.segments)
 

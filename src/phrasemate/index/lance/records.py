@@ -152,8 +152,8 @@ class Shard:
     def is_of(self, order: Order) -> bool:
         """Whether it is what was asked for: a key alone can be made up."""
         pieces = tuple(piece._replace(phrases=0) for piece in self.pieces)
-        expected = order.key, order.number, order.first_sentence, order.sentences, order.pieces
-        return (self.key, self.number, self.first_sentence, self.sentences, pieces) == expected and self.adds_up
+        order_key = order.key, order.number, order.first_sentence, order.sentences, order.pieces
+        return (self.key, self.number, self.first_sentence, self.sentences, pieces) == order_key and self.adds_up
 
     def _is_possible(self) -> bool:
         """Whether types and counts are such as are written: a forger can make checksums, too."""
@@ -338,8 +338,8 @@ def make_shard(order: Order, model: IndexModel, recipe: Recipe) -> ShardRows:
 
 
 def _codes(phrases: PhraseSet, text: str, dim: int) -> NDArray[np.int8]:
-    checked = validated(phrases, text, dim)
-    return row_codec.quantise(checked.vectors) if len(checked.starts) else np.zeros((0, dim), np.int8)
+    report = validated(phrases, text, dim)
+    return row_codec.quantise(report.vectors) if len(report.starts) else np.zeros((0, dim), np.int8)
 
 
 def _sentence(identity: int, row: Row, first: int, phrases: PhraseSet, codes: NDArray[np.int8]) -> tuple[Any, ...]:
@@ -374,7 +374,7 @@ def write_shard(tables: Tables, order: Order, shard_rows: ShardRows) -> Shard:
     fragments = {
         name: tables.write(name, shard_rows.tables[name]) if shard_rows.tables[name].num_rows else [] for name in DATA
     }
-    counted = tuple(piece._replace(phrases=shard_rows.phrases.get(piece.document, 0)) for piece in order.pieces)
+    document_pieces = tuple(piece._replace(phrases=shard_rows.phrases.get(piece.document, 0)) for piece in order.pieces)
     phrases = sum(shard_rows.phrases.values())
     attempt = uuid4().hex
     return Shard(
@@ -384,7 +384,7 @@ def write_shard(tables: Tables, order: Order, shard_rows: ShardRows) -> Shard:
         order.first_sentence,
         order.sentences,
         phrases,
-        counted,
+        document_pieces,
         fragments,
         shard_rows.seconds,
     )

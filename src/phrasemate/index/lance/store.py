@@ -65,12 +65,12 @@ class Layout:
             if shard.first_sentence != first or not shard.adds_up:
                 raise self._damaged(f"shard {shard.number} and its pieces do not fit the shards before it")
             self._take(shard, first_phrase)
-        deleted = sorted(
+        dead_ids = sorted(
             (stretch for document in head.deleted for stretch in self.stretches.get(document, ())),
             key=lambda stretch: stretch.first_sentence,
         )
-        self.dead_sentences = _runs([(stretch.first_sentence, stretch.sentences) for stretch in deleted])
-        self.dead_phrases = _runs([(stretch.first_phrase, stretch.phrases) for stretch in deleted])
+        self.dead_sentences = _runs([(stretch.first_sentence, stretch.sentences) for stretch in dead_ids])
+        self.dead_phrases = _runs([(stretch.first_phrase, stretch.phrases) for stretch in dead_ids])
         self._firsts = np.array([stretch.first_sentence for stretch in self._held], np.int64)
         self._check()
 
@@ -85,9 +85,11 @@ class Layout:
             stretch = Stretch(piece.document, piece.position, sentence, piece.sentences, phrase, piece.phrases)
             self.stretches.setdefault(piece.document, []).append(stretch)
             if piece.sentences:
-                if piece.position != (reached := self._reached.get(piece.document, 0)):
-                    raise self._damaged(f"document {piece.document} continues at {piece.position}, expected {reached}")
-                self._reached[piece.document] = reached + piece.sentences
+                if piece.position != (last_position := self._reached.get(piece.document, 0)):
+                    raise self._damaged(
+                        f"document {piece.document} continues at {piece.position}, expected {last_position}"
+                    )
+                self._reached[piece.document] = last_position + piece.sentences
                 self._held.append(stretch)
             document = self.documents.get(piece.document)
             if document is not None and (document.name, document.language, document.digest) != piece[1:4]:
@@ -108,9 +110,9 @@ class Layout:
             int(self.sentences[-1]),
             int(self.phrases[-1]),
         )
-        expected = (state.documents, state.sentences, state.phrases, state.next_sentence, state.next_phrase)
-        if matching != expected:
-            raise self._damaged(f"its shards hold {matching}, its head says {expected}")
+        head_counts = (state.documents, state.sentences, state.phrases, state.next_sentence, state.next_phrase)
+        if matching != head_counts:
+            raise self._damaged(f"its shards hold {matching}, its head says {head_counts}")
         if max(self.stretches, default=-1) >= state.next_document:
             raise self._damaged(f"its shards hold document {max(self.stretches)}, expected less than the head's next")
 
@@ -169,13 +171,13 @@ def _grown(document: DocumentInfo | None, piece: Piece) -> DocumentInfo:
 
 def _runs(pairs: list[tuple[int, int]]) -> Runs:
     """Merge neighbouring runs of ids."""
-    merged: list[list[int]] = []
+    row_runs: list[list[int]] = []
     for first, count in pairs:
-        if merged and sum(merged[-1]) == first:
-            merged[-1][1] += count
+        if row_runs and sum(row_runs[-1]) == first:
+            row_runs[-1][1] += count
         elif count:
-            merged.append([first, count])
-    return Runs(np.array(merged, np.int64).reshape(-1, 2))
+            row_runs.append([first, count])
+    return Runs(np.array(row_runs, np.int64).reshape(-1, 2))
 
 
 LOOK_SECONDS = 1.0  # between two looks for a newer state
@@ -330,8 +332,8 @@ class LanceStore:
         ids, dead, top = np.array(phrases, np.int64), self.layout.dead_phrases, self.state().next_phrase
         if ids[0] < 0 or ids[-1] >= top:
             raise InputError(f"no phrase {ids[0] if ids[0] < 0 else ids[-1]}: ids of this index are below {top}")
-        if (deleted := ids[dead.contains(ids)]).size:
-            raise InputError(f"phrase {deleted[0]} was deleted; search again")
+        if (dead_ids := ids[dead.contains(ids)]).size:
+            raise InputError(f"phrase {dead_ids[0]} was deleted; search again")
         table = self._take(PHRASES, [phrase - dead.below(phrase) for phrase in phrases], ["key", "vector"])
         if not np.array_equal(self.layout.ids(table["key"].to_numpy()), ids):
             raise self.damaged("some phrases are not where they belong")
@@ -420,10 +422,10 @@ class LanceStore:
             identity, document, position, line, first, phrases = numbers
             first += self._base(*numbers)
             try:
-                decoded = row_codec.decode_text(text), row_codec.decode_metadata(metadata)
+                content = row_codec.decode_text(text), row_codec.decode_metadata(metadata)
             except (ValueError, RecursionError) as error:
                 raise self.damaged(f"text or metadata of sentence {identity} are none of phrasemate's") from error
-            yield SentenceRow(identity, document, position, line, first, phrases, *decoded, spans)
+            yield SentenceRow(identity, document, position, line, first, phrases, *content, spans)
 
     def _base(self, identity: int, document: int, position: int, line: int, first: int, phrases: int) -> int:
         """The first phrase of a sentence's shard. Raises IndexDamaged for a row that its shard cannot hold."""
@@ -444,13 +446,13 @@ class LanceStore:
     def vectors(self, first_phrase: int = 0, document: int | None = None) -> Iterator[list[VectorRow]]:
         """Blocks of rows with a phrase id of ``first_phrase`` or above, or those of one document, by sentence id."""
         for block, _ in self.checked_vectors():
-            selected = [row for row in block if row.first_phrase >= first_phrase and document in (None, row.document)]
-            if selected:
-                yield selected
+            rows_left = [row for row in block if row.first_phrase >= first_phrase and document in (None, row.document)]
+            if rows_left:
+                yield rows_left
 
     def checked_vectors(self) -> Iterator[tuple[list[VectorRow], list[bool]]]:
         """All vectors, a row for each sentence that has some, and whether each is as it was written."""
-        buffered, at, end = np.zeros((0, self.dim), np.int8), 0, 0
+        buffer, at, end = np.zeros((0, self.dim), np.int8), 0, 0
         phrases = self.batches(PHRASES, ["vector"])
         for batch in self.batches(SENTENCES, ["id", "document", "first", "phrases", "codes_crc"]):
             block, right = [], []
@@ -459,14 +461,14 @@ class LanceStore:
                 if count < 0 or not end <= base + first < MOST:
                     raise self.damaged(f"the vectors of sentence {identity} are out of order")
                 end = base + first + count
-                while len(buffered) - at < count and (more := next(phrases, None)) is not None:
-                    buffered, at = np.concatenate([buffered[at:], codes_of(more["vector"], self.dim)]), 0
-                codes, at = buffered[at : at + count].tobytes(), at + count
+                while len(buffer) - at < count and (more := next(phrases, None)) is not None:
+                    buffer, at = np.concatenate([buffer[at:], codes_of(more["vector"], self.dim)]), 0
+                codes, at = buffer[at : at + count].tobytes(), at + count
                 if count:
                     block.append(VectorRow(identity, document, first + base, count, codes))
                     right.append(row_codec.same(crc, b"vectors", (identity, document, first, count), codes))
             yield block, right
-        if at != len(buffered) or next(phrases, None) is not None:
+        if at != len(buffer) or next(phrases, None) is not None:
             raise self.damaged("there are more vectors than the sentences have phrases")
 
     # -- deleted phrases
