@@ -134,8 +134,8 @@ class InducedLexicon:
             for language in self.languages if not target else {target}.intersection(self.languages):
                 for row in rows:
                     self._from_english(language, row, weights)
-        ranked = sorted(weights.items(), key=lambda item: -item[1])
-        return [Equivalent(text, weight / _STEPS, self.name, language) for (language, text), weight in ranked]
+        ranking = sorted(weights.items(), key=lambda item: -item[1])
+        return [Equivalent(text, weight / _STEPS, self.name, language) for (language, text), weight in ranking]
 
     def into_english(self, form: str, lang: str) -> list[tuple[str, float]]:
         """The English wordings of one form of a word, folded, in one language, and their probabilities."""
@@ -261,11 +261,11 @@ def write_lexicon(
         for pair in of_language:
             by_wording.setdefault(pair.wording, []).append(pair)
         wordings = sorted(by_wording, key=encoded)
-        ranked = [sorted(by_wording[text], key=lambda pair: (-pair.forward, pair.english))[:MOST] for text in wordings]
-        flat = [pair for group in ranked for pair in group]
+        ranking = [sorted(by_wording[text], key=lambda pair: (-pair.forward, pair.english))[:MOST] for text in wordings]
+        flat = [pair for group in ranking for pair in group]
         rows = np.array([row_of[pair.english] for pair in flat], np.uint32)
         tensors |= _texts(lang, wordings)
-        tensors[f"{lang}.degrees"] = np.array([len(group) for group in ranked], np.uint8)
+        tensors[f"{lang}.degrees"] = np.array([len(group) for group in ranking], np.uint8)
         tensors[f"{lang}.english"] = np.stack([rows >> shift & 255 for shift in (0, 8, 16)], axis=1).astype(np.uint8)
         tensors[f"{lang}.forward"] = _in_steps([pair.forward for pair in flat])
         tensors[f"{lang}.backward"] = _in_steps([pair.backward for pair in flat])
@@ -373,15 +373,17 @@ def likelihood_ratio(both: int, one: int, other: int, total: int) -> float:
         (other - both, (total - one) * other),
         (total - one - other + both, (total - one) * (total - other)),
     )
-    return 2 * sum(count * log(count * total / expected) for count, expected in table if count > 0)
+    return 2 * sum(count * log(count * total / expected_count) for count, expected_count in table if count > 0)
 
 
 def attested_pairs(counts: Counts, entries: Collection[tuple[str, str]], lang: str) -> set[tuple[str, str]]:
     """The pairs of a table that a dictionary has too, compared by stems: its entries are (wording, English wording)."""
-    one_side = _stems((one for one, _ in (*counts, *entries)), lang)
+    one_side = _stems((wording for wording, _ in (*counts, *entries)), lang)
     english_side = _stems((english for _, english in (*counts, *entries)), "en")
-    known_pairs = {(one_side[one], english_side[english]) for one, english in entries}
-    return {(one, english) for one, english in counts if (one_side[one], english_side[english]) in known_pairs}
+    known_pairs = {(one_side[wording], english_side[english]) for wording, english in entries}
+    return {
+        (wording, english) for wording, english in counts if (one_side[wording], english_side[english]) in known_pairs
+    }
 
 
 def _stems(wordings: Iterable[str], lang: str) -> dict[str, str]:
@@ -408,10 +410,10 @@ class _Selection:
         self.counts, self.total, self.attested, self.pruning = counts, total, attested, pruning
         self.links: Counter[str] = Counter()
         self.english_links: Counter[str] = Counter()
-        for (one, english), count in counts.items():
-            self.links[one] += count
+        for (wording, english), count in counts.items():
+            self.links[wording] += count
             self.english_links[english] += count
-        self.words = {one: _words(one, lang) for one in self.links}
+        self.words = {wording: _words(wording, lang) for wording in self.links}
         self.english_words = {english: tuple(english.split()) for english in self.english_links}
         self.join = "" if lang in _UNSPACED else " "
         self.function_words = self._function_words()
@@ -419,49 +421,49 @@ class _Selection:
 
     def pairs(self) -> list[Scored]:
         by_wording: dict[str, list[tuple[str, int]]] = {}
-        for (one, english), count in self.counts.items():
-            if is_wording(one) and is_wording(english):
-                by_wording.setdefault(one, []).append((english, count))
-        scored = []
-        for one, links in by_wording.items():
+        for (wording, english), count in self.counts.items():
+            if is_wording(wording) and is_wording(english):
+                by_wording.setdefault(wording, []).append((english, count))
+        pair_scores = []
+        for wording, links in by_wording.items():
             links.sort(key=lambda link: (-link[1], link[0]))
-            chosen = [pair for english, count in links if (pair := self._scored(one, english, count))]
-            if [pair.pair.english for pair in chosen] != [one]:  # the same wording needs no dictionary
-                scored += chosen[: self.pruning.most]
-        scored += self._grammar(by_wording)
-        return sorted(scored, key=lambda pair: -pair.worth)
+            top_pairs = [pair for english, count in links if (pair := self._scored(wording, english, count))]
+            if [pair.pair.english for pair in top_pairs] != [wording]:  # the same wording needs no dictionary
+                pair_scores += top_pairs[: self.pruning.most]
+        pair_scores += self._grammar(by_wording)
+        return sorted(pair_scores, key=lambda pair: -pair.worth)
 
     def _grammar(self, by_wording: Mapping[str, Sequence[tuple[str, int]]]) -> list[Scored]:
         """The function words with the English ones that they usually stand for, so that phrases with them translate."""
         return [
-            Scored(Pair(one, english, count / self.links[one], count / self.english_links[english]), worth)
-            for one in self.function_words & by_wording.keys()
-            for english, count in by_wording[one][: self.pruning.most]
-            if english in ENGLISH_FUNCTION_WORDS and count >= _TRANSLATED * self.links[one]
-            for worth in [likelihood_ratio(count, self.links[one], self.english_links[english], self.total)]
+            Scored(Pair(wording, english, count / self.links[wording], count / self.english_links[english]), worth)
+            for wording in self.function_words & by_wording.keys()
+            for english, count in by_wording[wording][: self.pruning.most]
+            if english in ENGLISH_FUNCTION_WORDS and count >= _TRANSLATED * self.links[wording]
+            for worth in [likelihood_ratio(count, self.links[wording], self.english_links[english], self.total)]
             if worth >= self.pruning.significance
         ]
 
     def _scored(self, one: str, english: str, count: int) -> Scored | None:
         """The pair with its probabilities and worth, or None if it does not stay."""
-        attested = (one, english) in self.attested
-        forward = (count + attested) / (self.links[one] + attested + 1)
-        least = self.pruning.rare if count + attested == 2 else self.pruning.least
-        counted_once = count + attested < 2 and not (self.pruning.hapaxes and self._hapax(one, english))
+        is_attested = (one, english) in self.attested
+        forward = (count + is_attested) / (self.links[one] + is_attested + 1)
+        least = self.pruning.rare if count + is_attested == 2 else self.pruning.least
+        counted_once = count + is_attested < 2 and not (self.pruning.hapaxes and self._hapax(one, english))
         if forward < least or counted_once or self._redundant(one, english, count):
             return None
         ratio = likelihood_ratio(count, self.links[one], self.english_links[english], self.total)
-        worth = ratio * (2 if attested else 1)
-        backward = (count + attested) / (self.english_links[english] + attested + 1)
-        edged = self._edged(one, english)
+        worth = ratio * (2 if is_attested else 1)
+        backward = (count + is_attested) / (self.english_links[english] + is_attested + 1)
+        has_edges = self._edged(one, english)
         if len(self.words[one]) > 1 and self._composed(one, english):
             worth /= self.pruning.composed
-            if edged:
+            if has_edges:
                 return None
-        elif len(self.words[one]) > 1 and not attested:
-            if count < 3 + edged or forward < self.pruning.idiomatic or backward < self.pruning.least:
+        elif len(self.words[one]) > 1 and not is_attested:
+            if count < 3 + has_edges or forward < self.pruning.idiomatic or backward < self.pruning.least:
                 return None
-        elif edged and count < 3 and not attested:
+        elif has_edges and count < 3 and not is_attested:
             return None
         if worth < self.pruning.significance:
             return None
@@ -498,10 +500,10 @@ class _Selection:
 
     def _composed(self, one: str, english: str) -> bool:
         """Whether every content word of one side translates one of the other side."""
-        ones = [word for word in self.words[one] if word not in self.function_words]
-        others = [word for word in self.english_words[english] if word not in ENGLISH_FUNCTION_WORDS]
-        links = [(a, b) for a in ones for b in others if self._translates(a, b)]
-        return {a for a, _ in links} == set(ones) and {b for _, b in links} == set(others)
+        wording_words = [word for word in self.words[one] if word not in self.function_words]
+        english_parts = [word for word in self.english_words[english] if word not in ENGLISH_FUNCTION_WORDS]
+        links = [(a, b) for a in wording_words for b in english_parts if self._translates(a, b)]
+        return {a for a, _ in links} == set(wording_words) and {b for _, b in links} == set(english_parts)
 
     def _translates(self, one: str, english: str) -> bool:
         count = self.counts.get((one, english), 0)
@@ -510,23 +512,25 @@ class _Selection:
     def _function_words(self) -> frozenset[str]:
         """The words whose translations mostly are function words of English."""
         to_function_words: Counter[str] = Counter()
-        for (one, english), count in self.counts.items():
-            if len(self.words[one]) == 1 and ENGLISH_FUNCTION_WORDS.issuperset(self.english_words[english]):
-                to_function_words[one] += count
+        for (wording, english), count in self.counts.items():
+            if len(self.words[wording]) == 1 and ENGLISH_FUNCTION_WORDS.issuperset(self.english_words[english]):
+                to_function_words[wording] += count
         return frozenset(
-            one for one, count in to_function_words.items() if count >= max(_MOSTLY * self.links[one], _FREQUENT)
+            wording
+            for wording, count in to_function_words.items()
+            if count >= max(_MOSTLY * self.links[wording], _FREQUENT)
         )
 
     def _wholes(self) -> Counter[tuple[str, str]]:
         """For each pair that is a part of longer ones, with content words left out, the links of the most frequent."""
         wholes: Counter[tuple[str, str]] = Counter()
-        for (one, english), count in self.counts.items():
-            for part in _parts(self.words[one], self.function_words):
+        for (wording, english), count in self.counts.items():
+            for part in _parts(self.words[wording], self.function_words):
                 pair = self.join.join(part), english
                 if pair in self.counts:
                     wholes[pair] = max(wholes[pair], count)
             for part in _parts(self.english_words[english], ENGLISH_FUNCTION_WORDS):
-                pair = one, " ".join(part)
+                pair = wording, " ".join(part)
                 if pair in self.counts:
                     wholes[pair] = max(wholes[pair], count)
         return wholes

@@ -98,10 +98,10 @@ class Wordings:
         high = bisect_right(self._sorted, number, low)
         while low < high:
             middle = (low + high) // 2
-            other = self.bytes_of(middle)
-            if other == wording:
+            candidate = self.bytes_of(middle)
+            if candidate == wording:
                 return middle
-            low, high = (middle + 1, high) if other < wording else (low, middle)
+            low, high = (middle + 1, high) if candidate < wording else (low, middle)
         return -1
 
     def matches(self, texts: Sequence[bytes], beginnings: NDArray[np.uint64]) -> int:
@@ -191,7 +191,7 @@ class Keys:
         }
         candidates = sorted(rows)
         forms = stemmed_all((self.wordings[row] for row in candidates), lang)
-        return [row for row, other in zip(candidates, forms, strict=True) if other == form]
+        return [row for row, candidate_form in zip(candidates, forms, strict=True) if candidate_form == form]
 
 
 LOOKUPS = (Keys.exact, Keys.stripped, Keys.stemmed)
