@@ -83,13 +83,13 @@ class WorkFolder:
     def _stored_settings(self, file: Path) -> dict[str, Any]:
         try:
             content = json.loads(file.read_text("utf-8"))
-            stored: dict[str, Any] = content["settings"]
-            ours = (content["format"], content["version"], type(stored)) == (FORMAT, VERSION, dict)
+            old_settings: dict[str, Any] = content["settings"]
+            header = (content["format"], content["version"], type(old_settings)) == (FORMAT, VERSION, dict)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"{file}: damaged; --force discards the run and starts again") from error
-        if not ours:
+        if not header:
             raise InputError(f"{file}: of another version of phrasemate; use that one, or --force to start again")
-        return stored
+        return old_settings
 
     def _compare(self, stored: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         keys = sorted(key for key in stored.keys() | settings.keys() if stored.get(key) != settings.get(key))
@@ -186,12 +186,12 @@ class Blocks:
     def _verified(self) -> set[int]:
         """The blocks whose numbers and keys are what the log says."""
         try:
-            logged = set(self._log.read_text("ascii", "replace").splitlines())
+            log_lines = set(self._log.read_text("ascii", "replace").splitlines())
         except OSError:
             return set()
-        names = {line.split(" ")[0] for line in logged}
+        names = {line.split(" ")[0] for line in log_lines}
         array, numbers = self.array, (number for number in range(self.count) if str(number) in names)
-        return {number for number in numbers if self._line(number, array[self.rows(number)]) in logged}
+        return {number for number in numbers if self._line(number, array[self.rows(number)]) in log_lines}
 
 
 def seal(path: Path, content: Mapping[str, Any], files: Iterable[Path]) -> None:
