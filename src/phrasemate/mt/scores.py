@@ -83,8 +83,8 @@ def corpus_statistics(measure: Any, outputs: Sequence[str], references: Sequence
     """(sentences, n) what ``measure`` counts of each sentence; a corpus score is a function of the sums."""
     if not outputs or len(outputs) != len(references):
         raise InputError(f"{len(outputs)} translations and {len(references)} references; expected equal numbers")
-    counted = measure._extract_corpus_statistics(list(outputs), [list(references)])
-    return np.array(counted, np.float64)
+    statistics = measure._extract_corpus_statistics(list(outputs), [list(references)])
+    return np.array(statistics, np.float64)
 
 
 def compare(
@@ -105,16 +105,16 @@ def compare(
     sizes = [len(corpus) for corpus in systems[baseline]]
     draws = [_draws(size, samples, seed + number) for number, size in enumerate(sizes)]
     scores = {system: _mean(measure, corpora, None) for system, corpora in systems.items()}
-    resampled = {system: _mean(measure, corpora, draws) for system, corpora in systems.items()}
+    resampled_means = {system: _mean(measure, corpora, draws) for system, corpora in systems.items()}
     comparisons = {}
-    for system, values in resampled.items():
+    for system, values in resampled_means.items():
         low, high = np.quantile(values, [0.025, 0.975])
         p = None
         if system != baseline:
-            differences = values - resampled[baseline]
-            strayed = np.abs(differences - differences.mean())
+            differences = values - resampled_means[baseline]
+            deviations = np.abs(differences - differences.mean())
             difference = abs(scores[system][0] - scores[baseline][0])
-            p = float((1 + (strayed >= difference - ROUNDING).sum()) / (1 + samples))
+            p = float((1 + (deviations >= difference - ROUNDING).sum()) / (1 + samples))
         comparisons[system] = Compared(float(scores[system][0]), float(low), float(high), p)
     return comparisons
 
@@ -152,8 +152,8 @@ def bert_scores(
         raise InputError(f"{len(outputs)} translations but {len(references)} references; the numbers must be equal")
     rows = np.zeros((len(outputs), 3))
     for low in range(0, len(outputs), BATCH):
-        both = [_states(model, texts[low : low + BATCH], layer) for texts in (outputs, references)]
-        for number, (output, reference) in enumerate(zip(*both, strict=True), low):
+        side_states = [_states(model, texts[low : low + BATCH], layer) for texts in (outputs, references)]
+        for number, (output, reference) in enumerate(zip(*side_states, strict=True), low):
             if len(output) and len(reference):
                 rows[number] = _matched(output @ reference.T)
     return rows[:, 0], rows[:, 1], rows[:, 2]
@@ -195,12 +195,12 @@ def hint_counts(
         for hint in hints:
             texts = [item["text"] for item in hint["equivalents"]]
             right = {text for text in texts if occurs(text, reference)}
-            used = {text for text in texts if occurs(text, record["translation"])}
+            used_texts = {text for text in texts if occurs(text, record["translation"])}
             counts = counts._replace(
                 equivalents=counts.equivalents + len(texts),
                 in_reference=counts.in_reference + bool(right),
-                in_output=counts.in_output + bool(used),
-                both=counts.both + bool(right & used),
+                in_output=counts.in_output + bool(used_texts),
+                both=counts.both + bool(right & used_texts),
             )
     return counts
 
