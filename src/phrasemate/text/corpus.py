@@ -101,13 +101,13 @@ def find(argument: str, has_column: bool, damage: Damage) -> Iterator[Found]:
     elif path.is_dir():
         yield from _find_below(path, argument, damage)
     elif not path.exists():
-        what = "a link to nothing" if path.is_symlink() else "no such file or folder"
-        damage.file(display_name(argument), 0, what, "check the path")
+        reason = "a link to nothing" if path.is_symlink() else "no such file or folder"
+        damage.file(display_name(argument), 0, reason, "check the path")
     else:
-        format_, packed = _format(path)
-        if not format_ and (_FOREIGN.fullmatch(_suffix(path)) or _is_marked_up(path, packed)):
+        format_, is_gzip = _format(path)
+        if not format_ and (_FOREIGN.fullmatch(_suffix(path)) or _is_marked_up(path, is_gzip)):
             return damage.file(display_name(argument), 0, *_unknown(path))
-        yield Found(path, _name(path), format_ or ("tsv" if has_column else "txt"), packed)
+        yield Found(path, _name(path), format_ or ("tsv" if has_column else "txt"), is_gzip)
     return None
 
 
@@ -124,11 +124,11 @@ def _is_marked_up(path: Path, packed: bool) -> bool:
 def _find_below(folder: Path, path: str, damage: Damage) -> Iterator[Found]:
     empty = True
     for file in _walk(folder, damage):
-        format_, packed = _format(file)
+        format_, is_gzip = _format(file)
         name = _name(Path(path, file.relative_to(folder)))
         if format_:
             empty = False
-            yield Found(file, name, format_, packed)
+            yield Found(file, name, format_, is_gzip)
         else:
             damage.of_another_kind(name, _unknown(file)[0])
     if empty:
@@ -147,12 +147,14 @@ def _walk(folder: Path, damage: Damage) -> Iterator[Path]:
     while waiting:
         entry = waiting.pop()
         try:
-            if (what := kind(entry)) == "file":
+            if (entry_kind := kind(entry)) == "file":
                 yield entry
-            elif what == "folder":
+            elif entry_kind == "folder":
                 waiting += _inner(entry, identities, damage)
             else:
-                reason = "a link to nothing or in a circle" if what == "nothing" else "neither a file nor a folder"
+                reason = (
+                    "a link to nothing or in a circle" if entry_kind == "nothing" else "neither a file nor a folder"
+                )
                 damage.file(_name(entry), 0, reason, "remove it or use --on-error skip")
         except OSError as error:
             reason = f"cannot be looked at ({error.strerror})"
@@ -161,11 +163,11 @@ def _walk(folder: Path, damage: Damage) -> Iterator[Path]:
 
 def _inner(folder: Path, identities: set[tuple[int, int]], damage: Damage) -> list[Path]:
     """What lies in a folder that is not ``known``, in reverse; an index does not count as a folder."""
-    here = _identity(folder)
-    if here in identities:
+    folder_identity = _identity(folder)
+    if folder_identity in identities:
         damage.file(_name(folder), 0, "a folder that was read already, by another path", "remove the link")
     elif not identities or not _is_index(folder):  # such as the one that is being filled with this folder
-        identities.add(here)
+        identities.add(folder_identity)
         try:
             return sorted((entry for entry in folder.iterdir() if not entry.name.startswith(".")), reverse=True)
         except OSError as error:
@@ -193,9 +195,9 @@ def _identity(path: Path) -> tuple[int, int]:
 
 def _format(path: Path) -> tuple[str, bool]:
     """Format ("" if unknown) and whether it is gzip, by the name."""
-    packed = path.suffix.lower() == ".gz"
+    is_gzip = path.suffix.lower() == ".gz"
     format_ = SUFFIXES.get(_suffix(path), "")
-    return "" if packed and format_ in _ZIPPED else format_, packed
+    return "" if is_gzip and format_ in _ZIPPED else format_, is_gzip
 
 
 def _suffix(path: Path) -> str:
@@ -234,18 +236,18 @@ def spool(pipe: Path | None, name: str) -> Path:
 def sniffed(path: Path, has_column: bool, encoding: str = "utf-8") -> tuple[str, bool]:
     """Format of nameless content, and whether it is gzip: a table if ``has_column``, else what it begins like."""
     with path.open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
+        is_gzip = file.read(2) == b"\x1f\x8b"
     if has_column:
-        return "tsv", packed
+        return "tsv", is_gzip
     try:
-        with gzip.open(path) if packed else path.open("rb") as stream:
+        with gzip.open(path) if is_gzip else path.open("rb") as stream:
             begins = _beginning(stream, encoding).removeprefix(codecs.BOM_UTF8)
         if format_ := kind_of(begins.lstrip()):
-            return format_, packed
+            return format_, is_gzip
         first = begins.partition(b"\n")[0].strip()
-        return ("jsonl" if isinstance(json.loads(first), dict) else "txt"), packed
+        return ("jsonl" if isinstance(json.loads(first), dict) else "txt"), is_gzip
     except (OSError, EOFError, zlib.error, ValueError, RecursionError):
-        return "txt", packed  # what is wrong with it, if anything, shows when it is read
+        return "txt", is_gzip  # what is wrong with it, if anything, shows when it is read
 
 
 def _beginning(stream: BufferedIOBase, encoding: str) -> bytes:

@@ -320,8 +320,8 @@ def _prefixes(lang: str, numeric: bool) -> frozenset[str]:
     if lang not in _MOSES:
         return frozenset()
     entries = (prefix.split() for prefix in _moses_lists()[f"nonbreaking_prefix.{lang}"].splitlines())
-    chosen = {entry[0].rstrip(".").lower() for entry in entries if entry and (entry[-1] == _NUMERIC) == numeric}
-    return frozenset(filter(_ABBREVIATED.fullmatch, chosen)) - frozenset(_WORDS_TOO_OF_MOSES.get(lang, "").split())
+    prefixes = {entry[0].rstrip(".").lower() for entry in entries if entry and (entry[-1] == _NUMERIC) == numeric}
+    return frozenset(filter(_ABBREVIATED.fullmatch, prefixes)) - frozenset(_WORDS_TOO_OF_MOSES.get(lang, "").split())
 
 
 @cache
@@ -338,8 +338,8 @@ def _moses_lists() -> Mapping[str, str]:
 def _suppressions(lang: str) -> tuple[frozenset[str], tuple[str, ...]]:
     """CLDR's abbreviations of a language: those of one word, and those with spaces ("n. Chr.")."""
     entries = suppressions(lang) - {entry for entry in suppressions(lang) if entry[:-1].lower() in _other_words(lang)}
-    spaced = tuple(sorted(entry for entry in entries if " " in entry))
-    return frozenset(entry for entry in entries if len(entry) > 2) - set(spaced), spaced
+    several_words = tuple(sorted(entry for entry in entries if " " in entry))
+    return frozenset(entry for entry in entries if len(entry) > 2) - set(several_words), several_words
 
 
 def _other_words(lang: str) -> frozenset[str]:
@@ -448,14 +448,14 @@ def _segments(breaker: type[SentenceBreaker] | type[WordBreaker], text: str, loc
 
 def _trimmed(text: str, segments: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """The segments without white space at their ends; an opening bracket at the end of one goes to the next."""
-    carried = -1
+    next_start = -1
     for start, end in segments:
-        start, carried = (carried if carried >= 0 else start), -1
+        start, next_start = (next_start if next_start >= 0 else start), -1
         cut = end
         while end < len(text) and cut > start and category(text[cut - 1]) in ("Ps", "Pi"):
             cut -= 1
         if start < cut < end:
-            carried, end = cut, cut
+            next_start, end = cut, cut
         piece = text[start:end]
         start += len(piece) - len(piece.lstrip())
         end = start + len(piece.strip())
@@ -509,8 +509,8 @@ def _abbreviation(before: str, after: str, lang: str) -> bool:
         return False
     if _DOUBLED.fullmatch(before, max(0, len(before) - 3)) and _DOUBLED.match(after):
         return True
-    spaced, last = _SPACED_DOTS.search(before), _LAST_WORD.search(before)
-    for match in filter(None, (spaced, last)):  # "z. B." is one abbreviation, "Dr. H." are two
+    dots_match, last = _SPACED_DOTS.search(before), _LAST_WORD.search(before)
+    for match in filter(None, (dots_match, last)):  # "z. B." is one abbreviation, "Dr. H." are two
         word = _SPACE.sub("", match[0])[:-1]
         small = word.lower()
         if small in _MAY_END:
@@ -525,7 +525,7 @@ def _abbreviation(before: str, after: str, lang: str) -> bool:
     spaced_out = next((entry for entry in _suppressions(lang)[1] if before.endswith(entry)), "")
     if spaced_out and not before[: -len(spaced_out)][-1:].isalnum():
         return True
-    number = last[0][:-1] if last and (spaced is None or not _LETTER.search(spaced[0])) else ""
+    number = last[0][:-1] if last and (dots_match is None or not _LETTER.search(dots_match[0])) else ""
     return ordinal_dot(lang) and number.isdecimal() and len(number) < 3 and int(number) <= _LAST_ORDINAL
 
 

@@ -63,9 +63,9 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
     Raises ReadError.
     """
     path = Path(path)
-    packed = path.suffix.lower() == ".gz"
-    suffix = (path.with_suffix("") if packed else path).suffix.lower()
-    file = TextFile(path, str(path), packed, "utf-8", Damage(skip=False))
+    is_gzip = path.suffix.lower() == ".gz"
+    suffix = (path.with_suffix("") if is_gzip else path).suffix.lower()
+    file = TextFile(path, str(path), is_gzip, "utf-8", Damage(skip=False))
     if suffix in (".tbx", ".xml"):
         return _without_options(stream_terms(file, language))
     table = suffix != ".txt"
@@ -76,7 +76,7 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
         rows = _meant(_without_comments(tsv_rows(file)))
     elif suffix == ".csv":
         rows = _meant(_without_comments(csv_rows(file)))
-    elif suffix == ".xlsx" and not packed:
+    elif suffix == ".xlsx" and not is_gzip:
         rows = sheet_rows(file)
     else:
         raise ReadError(str(path), 0, f"no term list by its name; expected {_READ}", "convert or rename it")
@@ -192,7 +192,9 @@ def _of_language(terms: Iterator[Term], language: str, name: str) -> Iterator[Te
         if len(languages) < _NOTED:
             languages.setdefault(term.language)
         if not language and len(languages) > 1:
-            languages.update(dict.fromkeys(other.language for other, _ in zip(terms, range(1000), strict=False)))
+            languages.update(
+                dict.fromkeys(term_language.language for term_language, _ in zip(terms, range(1000), strict=False))
+            )
             reason = f"terms in {len(languages)} languages ({listed(languages)}); expected one language"
             raise ReadError(name, 0, reason, "choose one with --lang")
         if not language or speaks(term.language, language):

@@ -242,8 +242,8 @@ def read_units(path: str | os.PathLike[str], encoding: str = "utf-8") -> Iterato
     path, format_ = Path(path), format_of(path)
     if not format_:
         raise ReadError(str(path), 0, f"no such format by its name; expected {', '.join(BILINGUAL)}", "rename it")
-    packed = path.suffix.lower() == ".gz"
-    return stream_units(TextFile(path, str(path), packed, encoding, Damage(skip=False)), format_)
+    is_gzip = path.suffix.lower() == ".gz"
+    return stream_units(TextFile(path, str(path), is_gzip, encoding, Damage(skip=False)), format_)
 
 
 def format_of(path: str | os.PathLike[str]) -> str:

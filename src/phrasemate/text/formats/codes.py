@@ -126,7 +126,7 @@ def _gap_of_tag(end: str, name: str, attributes: str) -> str:
         return _SPACE
     if name.lower() == "char":  # of FrameMaker's MIF: <Char HardReturn>
         return gap_of_name(attributes)
-    values = (gap_of_content(one or other) for one, other in _VALUE.findall(attributes))
+    values = (gap_of_content(quoted_value or bare_value) for quoted_value, bare_value in _VALUE.findall(attributes))
     gap = wider(gap_of_name(name), *map(gap_of_name, _TYPE.findall(attributes)), *values)
     return "" if end and gap in (_SPACE, _LINE) and gap_of_name(name) == _LINE else gap  # <br></br> is one break
 

@@ -91,10 +91,10 @@ def docx_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]
     number = 0
     with archive(file, _WHAT) as document:
         main = document.main("word/document.xml")
-        related = {relation["kind"]: relation["member"] for relation in document.related(main)}
-        styles = _styles(document, related.get("styles", ""))
+        members_by_kind = {relation["kind"]: relation["member"] for relation in document.related(main)}
+        styles = _styles(document, members_by_kind.get("styles", ""))
         for part in ("", "footnotes", "endnotes"):
-            member = related.get(part, "") if part else main
+            member = members_by_kind.get(part, "") if part else main
             if member and (member in document or not part):
                 for text, place in _Body(file.name, styles).read(document.blocks(member)):
                     number += 1
@@ -286,9 +286,9 @@ class _Body(XmlStream[Paragraph]):
     def _hide(self, tag: str, attributes: Attributes) -> None:
         if self._runs and self.path[-3:-1] == ["r", "rPr"]:
             style = self._styles.get(_value(attributes, "val"), _Style())
-            hidden = _is_on(attributes) if tag == "vanish" else style.hidden
+            is_hidden = _is_on(attributes) if tag == "vanish" else style.hidden
             self._font = style.font or self._font
-            self._runs[-1] = self._runs[-1] if hidden is None else hidden
+            self._runs[-1] = self._runs[-1] if is_hidden is None else is_hidden
 
     def _math(self, tag: str, attributes: Attributes) -> None:
         uri, _, name = tag.rpartition(" ")
@@ -308,8 +308,8 @@ class _Body(XmlStream[Paragraph]):
             if tag == "outlineLvl" and value in tuple("012345678"):
                 paragraph.place.setdefault("heading", int(value) + 1)
             elif tag == "pStyle" and value in self._styles:
-                heading, hidden, font, _ = self._styles[value]
-                paragraph.hidden, paragraph.font = bool(hidden), font
+                heading, is_hidden, font, _ = self._styles[value]
+                paragraph.hidden, paragraph.font = bool(is_hidden), font
                 if heading is not None:
                     paragraph.place["heading"] = heading
 

@@ -153,8 +153,8 @@ def _encoding(file: TextFile) -> tuple[str, str]:
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             return encoding, "with whose mark it begins"
-    if declared := _declared(head[:_HEAD]):
-        return declared, "in which the page says that it is"
+    if encoding_name := _declared(head[:_HEAD]):
+        return encoding_name, "in which the page says that it is"
     decoder, head = codecs.getincrementaldecoder("utf-8")("replace"), head[:_LATE]
     text = decoder.decode(head)
     wrong, right = text.count("\ufffd"), _beyond_ascii(text)
@@ -162,8 +162,8 @@ def _encoding(file: TextFile) -> tuple[str, str]:
         head += block[: _LATE - len(head)]
         text = decoder.decode(block)
         wrong, right = wrong + text.count("\ufffd"), right + _beyond_ascii(text)
-    if declared := _declared(head):
-        return declared, "in which the page says that it is"
+    if encoding_name := _declared(head):
+        return encoding_name, "in which the page says that it is"
     return ("cp1252" if wrong > right - wrong else "utf-8"), "which most of the page is; it does not say so"
 
 

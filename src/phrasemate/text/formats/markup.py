@@ -30,7 +30,7 @@ def markdown_paragraphs(file: TextFile) -> Iterator[Paragraph]:
         raise MissingExtra("markdown-it-py", "formats") from None
     text = _EMBEDDED.sub("#", file.whole())
     front = _FRONT_MATTER.match(text)
-    skipped = front[0].count("\n") if front else 0
+    skip_count = front[0].count("\n") if front else 0
     heading = 0
     for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text[front.end() if front else 0 :]):
         if token.type == "heading_open":
@@ -39,7 +39,7 @@ def markdown_paragraphs(file: TextFile) -> Iterator[Paragraph]:
             heading = 0
         elif token.type == "inline" or token.type == "html_block":
             words = _inline(token.children) if token.children else html.unescape(_TAG.sub(" ", token.content))
-            line = token.map[0] + 1 + skipped if token.map else 0
+            line = token.map[0] + 1 + skip_count if token.map else 0
             if words.strip():
                 yield line, words.strip(), {"heading": heading} if heading else {}
 
@@ -383,10 +383,10 @@ class _Rtf:
     def _plain(self, text: str) -> None:
         if self._state["table"] and is_symbol_font(name := text.rstrip(";")):
             self._symbols[self._state.get("font", 0)] = name
-        skipped = min(self._after, len(text))
-        self._after -= skipped
-        if text[skipped:] and not (self._state["unheard"] or self._state["hidden"]):
-            self._bytes += text[skipped:].encode("latin-1")
+        skip_count = min(self._after, len(text))
+        self._after -= skip_count
+        if text[skip_count:] and not (self._state["unheard"] or self._state["hidden"]):
+            self._bytes += text[skip_count:].encode("latin-1")
 
     def _put(self, text: str) -> None:
         if text and not (self._state["unheard"] or self._state["hidden"]):

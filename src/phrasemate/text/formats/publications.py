@@ -259,8 +259,8 @@ def _without_heads(pages: Iterator[list[_Line]]) -> Iterator[list[_Line]]:
             window.append((lines, _edges(lines)))
         if len(window) > at + _NEAR_PAGES or (lines is None and at < len(window)):
             page, edges = window[at]
-            others = [edge for place, (_, edge) in enumerate(window) if place != at]
-            times = {key: sum(key in edge for edge in others) for key in edges}
+            other_edges = [edge for place, (_, edge) in enumerate(window) if place != at]
+            times = {key: sum(key in edge for edge in other_edges) for key in edges}
             heads = {id(line) for key, line in edges.items() if times[key] >= (1 if "#" in key[0] else 2)}
             yield [line for line in page if id(line) not in heads]
             at += 1
@@ -271,8 +271,8 @@ def _without_heads(pages: Iterator[list[_Line]]) -> Iterator[list[_Line]]:
 
 def _edges(lines: list[_Line]) -> dict[tuple[str, int], _Line]:
     """The highest and lowest lines of a page, by their text without numbers and their height."""
-    ordered = sorted(lines, key=lambda line: line.y0)
-    edge = ordered[:_EDGE] + ordered[-_EDGE:]
+    lines_by_height = sorted(lines, key=lambda line: line.y0)
+    edge = lines_by_height[:_EDGE] + lines_by_height[-_EDGE:]
     keys = (_NUMBER.sub("#", line.text.casefold()) for line in edge)
     return {
         (key, round(line.y0 / _SAME_HEIGHT)): line
@@ -337,14 +337,14 @@ def _joined(lines: Iterable[_Line]) -> Iterator[tuple[int, str]]:
         height = line.y1 - line.y0
         if last is not None:
             step, size = last.y0 - line.y1, last.y1 - last.y0
-            same = -0.5 * height < step < 0.9 * height and 0.75 < height / max(size, 0.1) < 1.33
+            is_same_paragraph = -0.5 * height < step < 0.9 * height and 0.75 < height / max(size, 0.1) < 1.33
             full = last.x1 > edge - 0.2 * max(edge - last.x0, 1) or line.text[:1].islower()
-            moved = last.text[-1:] in ".!?:" and line.x0 > last.x0 + 0.6 * height  # the next is indented
-            elsewhere = line.y0 > last.y1 or line.page != last.page  # the next column or page
-            column = elsewhere and full and last.text[-1:] not in ".!?:" and 0.75 < height / max(size, 0.1) < 1.33
-            same = same and line.page == last.page
+            is_indented = last.text[-1:] in ".!?:" and line.x0 > last.x0 + 0.6 * height  # the next is indented
+            in_next_column = line.y0 > last.y1 or line.page != last.page  # the next column or page
+            column = in_next_column and full and last.text[-1:] not in ".!?:" and 0.75 < height / max(size, 0.1) < 1.33
+            is_same_paragraph = is_same_paragraph and line.page == last.page
             column = column and (line.page == last.page or line.text[:1].islower())
-            if not ((same and full and not moved) or column) or len(text) > PAGE_TEXT:
+            if not ((is_same_paragraph and full and not is_indented) or column) or len(text) > PAGE_TEXT:
                 yield page, text
                 text, edge = "", 0.0
         page = page if text else line.page

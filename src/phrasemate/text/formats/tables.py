@@ -158,12 +158,12 @@ def sheet_rows(file: TextFile) -> Iterator[tuple[str, int, list[str]]]:
         main = workbook.main("xl/workbook.xml")
         relations = workbook.related(main)
         strings = next((r["member"] for r in relations if r["kind"] == "sharedStrings"), "")
-        shared = _shared(workbook, strings) if strings else []
+        shared_strings = _shared(workbook, strings) if strings else []
         members = {r["id"]: r["member"] for r in relations if r["kind"] == "worksheet"}
         budget = max(CELLS, RATIO * file.path.stat().st_size)
         for title, relation_id in _Sheets(file.name).read(workbook.blocks(main)):
             if relation_id in members:
-                for number, cells in _Rows(file.name, shared).read(workbook.blocks(members[relation_id])):
+                for number, cells in _Rows(file.name, shared_strings).read(workbook.blocks(members[relation_id])):
                     budget -= len(title) + sum(map(len, cells))
                     if budget < 0:
                         reason = f"cells of more than {CELLS:,} characters, and of {RATIO} times the file's size"

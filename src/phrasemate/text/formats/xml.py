@@ -84,14 +84,14 @@ class XmlStream(Generic[Item]):
 
     def _gathered(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
         """The blocks, joined while a tag is open to twice its size so far: expat reads it again from its beginning."""
-        gathered = bytearray()
+        content = bytearray()
         for block in blocks:
-            gathered += block
-            if len(gathered) >= self._unended:
-                yield bytes(gathered)
-                gathered.clear()
-        if gathered:
-            yield bytes(gathered)
+            content += block
+            if len(content) >= self._unended:
+                yield bytes(content)
+                content.clear()
+        if content:
+            yield bytes(content)
 
     @property
     def line(self) -> int:
@@ -164,8 +164,10 @@ class XmlStream(Generic[Item]):
         self._rooted = True
         if tag not in self.root:
             begins = f"the document begins with <{_short_name(tag)}>"
-            expected = " or ".join(f"<{root}>" for root in sorted(self.root))
-            raise self.error(f"{begins}; expected {expected} of {self.what}", "give the file the suffix of its format")
+            root_names = " or ".join(f"<{root}>" for root in sorted(self.root))
+            raise self.error(
+                f"{begins}; expected {root_names} of {self.what}", "give the file the suffix of its format"
+            )
 
     def _resolved(self, attributes: Attributes) -> Attributes:
         """Attributes by their full names, without those that declare a namespace, which do so.
@@ -180,10 +182,10 @@ class XmlStream(Generic[Item]):
         for name, uri in attributes.items():
             if _is_declaration(name):
                 self._declare(name[6:], uri)
-        named = {name: self._full(name) for name in attributes if not _is_declaration(name)}
-        keys.update(named)
-        self._plain.update(name for name, full in named.items() if name == full)
-        return {full: attributes[name] for name, full in named.items()}
+        full_names = {name: self._full(name) for name in attributes if not _is_declaration(name)}
+        keys.update(full_names)
+        self._plain.update(name for name, full in full_names.items() if name == full)
+        return {full: attributes[name] for name, full in full_names.items()}
 
     def _declare(self, prefix: str, uri: str) -> None:
         if len(uri) > NAME or len(self._before) >= NAMES:
