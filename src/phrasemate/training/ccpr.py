@@ -213,20 +213,22 @@ class CCPR:
         if settings.anchor:
             if before is None:
                 raise InputError(f"[loss] anchor {settings.anchor}, and no vectors of the encoder before training")
-            now = self.sentence_vectors(states, batch.tokens)[batch.anchored()]
-            parts["anchor"] = (1 - (now * before).sum(1)).mean()
+            anchor_vectors = self.sentence_vectors(states, batch.tokens)[batch.anchored()]
+            parts["anchor"] = (1 - (anchor_vectors * before).sum(1)).mean()
             total = total + settings.anchor * parts["anchor"]
         return Losses(total, {"loss": total, **parts})
 
     def segmentation(self, states: Tensor, batch: SpanBatch, sides: list[dict[str, Tensor]]) -> Tensor:
         """Eq. 5 and 6, over the spans of both sides; a bare term is not an example of where phrases begin and end."""
-        counted = [side["text"] % (len(batch.tokens) // 2) < batch.sentences for side in sides]
+        in_first_half = [side["text"] % (len(batch.tokens) // 2) < batch.sentences for side in sides]
         spans = [
-            (side["first"][at], side["last"][at], side["length"][at]) for side, at in zip(sides, counted, strict=True)
+            (side["first"][at], side["last"][at], side["length"][at])
+            for side, at in zip(sides, in_first_half, strict=True)
         ]
         logits = torch.cat([self.model.segments(states, *span) for span in spans])
         phrases, texts = (
-            torch.cat([side[name][at] for side, at in zip(sides, counted, strict=True)]) for name in ("phrase", "text")
+            torch.cat([side[name][at] for side, at in zip(sides, in_first_half, strict=True)])
+            for name in ("phrase", "text")
         )
         return balanced_bce(logits, phrases, texts if self.settings.balance == "sentence" else None)
 
@@ -243,25 +245,25 @@ class CCPR:
         ``known_pairs`` as in `SpanBatch`; ``contexts`` of `contexts`, with a context weight.
         """
         losses = []
-        for side, other in ((0, 1), (1, 0)):
-            query, rival = sides[side], sides[other]
+        for side, other_side in ((0, 1), (1, 0)):
+            query, rival = sides[side], sides[other_side]
             queries = self.vectors(states, query, pairs[:, side], contexts)
-            chosen, positives = self._candidates(pairs[:, other], rival)
-            candidates = self.vectors(states, rival, chosen, contexts)
-            ignored = None
+            rows, positives = self._candidates(pairs[:, other_side], rival)
+            candidates = self.vectors(states, rival, rows, contexts)
+            ignore_mask = None
             if self.settings.same_wording == "ignored":
-                ignored = rival["wording"][chosen] == rival["wording"][pairs[:, other]][:, None]
+                ignore_mask = rival["wording"][rows] == rival["wording"][pairs[:, other_side]][:, None]
             if known_pairs is not None and len(known_pairs[side]):
                 shape = len(pairs), int(rival["wording"].max()) + 1
                 right_too = torch.zeros(shape, dtype=torch.bool, device=states.device)
                 right_too[tuple(torch.from_numpy(known_pairs[side].T).to(states.device))] = True
-                right_too = right_too[:, rival["wording"][chosen]]
-                ignored = right_too if ignored is None else ignored | right_too
+                right_too = right_too[:, rival["wording"][rows]]
+                ignore_mask = right_too if ignore_mask is None else ignore_mask | right_too
             if self.settings.negatives == "linked":
                 extra = query["extra"].nonzero()[:, 0]
                 candidates = torch.cat([candidates, self.vectors(states, query, extra, contexts)])
-                ignored = None if ignored is None else functional.pad(ignored, (0, len(extra)))
-            losses.append(contrast(queries, candidates, positives, self.settings.temperature, ignored))
+                ignore_mask = None if ignore_mask is None else functional.pad(ignore_mask, (0, len(extra)))
+            losses.append(contrast(queries, candidates, positives, self.settings.temperature, ignore_mask))
         total = losses[0].loss + losses[1].loss
         right = (losses[0].right + losses[1].right) / 2
         return total if self.settings.directions == "sum" else total / 2, right
@@ -271,8 +273,8 @@ class CCPR:
         if self.settings.negatives == "spans":
             return torch.arange(len(side["first"]), device=positives.device), positives
         extra = side["extra"].nonzero()[:, 0]  # none unless "linked"
-        chosen, places = torch.unique(torch.cat([positives, extra]), return_inverse=True)
-        return chosen, places[: len(positives)]
+        distinct, places = torch.unique(torch.cat([positives, extra]), return_inverse=True)
+        return distinct, places[: len(positives)]
 
     def vectors(self, states: Tensor, side: dict[str, Tensor], spans: Tensor, contexts: Tensor | None) -> Tensor:
         """(spans, dim) vectors of some spans of a side, by number; ``contexts`` (texts, dim) with a weight."""
@@ -287,11 +289,11 @@ class CCPR:
     def contexts(self, states: Tensor, tokens: Batch) -> Tensor:
         """(texts, dim) the mean of the unit vectors of all tokens of a text, as `Model.span_vectors` has it."""
         numbers = torch.arange(len(states), device=states.device)
-        projected = functional.normalize(self.model.phrases(states, numbers, numbers), dim=1)
+        token_projections = functional.normalize(self.model.phrases(states, numbers, numbers), dim=1)
         bounds = torch.from_numpy(tokens.bounds).to(states.device)
         before, after = tokens.edges
         first = bounds[:-1] + before
-        return span_means(projected, first, torch.maximum(bounds[1:] - after - 1, first))
+        return span_means(token_projections, first, torch.maximum(bounds[1:] - after - 1, first))
 
     def sentences(self, states: Tensor, batch: SpanBatch) -> Tensor:
         """Contrast of texts that translate each other, both directions."""
@@ -526,10 +528,10 @@ class CCPRTask:
         terms = [self.terms[f][r] for f, r in self.term_schedule.train[number].tolist()] if self.terms else []
         if self.elsewhere is None:
             return self._collated(examples, draw, terms)
-        senses, opposed = self.elsewhere.senses(data.senses, draw)
+        senses, contrasts = self.elsewhere.senses(data.senses, draw)
         apart = [*self.elsewhere.crossed(data.crossed, draw), *senses]
         apart += self.elsewhere.half_alone(data.half_alone, draw)
-        return self._collated(examples, draw, terms, apart, opposed)
+        return self._collated(examples, draw, terms, apart, contrasts)
 
     def _collated(
         self,
@@ -560,9 +562,9 @@ class CCPRTask:
         parts: dict[str, Tensor] = {}
         chunk, before = self.config.optimizer.chunk, None
         if self.before is not None:
-            anchored = batch.tokens.subset(batch.anchored())
+            anchors = batch.tokens.subset(batch.anchored())
             with torch.no_grad(), autocast():
-                before = self.objective.sentence_vectors(self.before.states(anchored, chunk), anchored)
+                before = self.objective.sentence_vectors(self.before.states(anchors, chunk), anchors)
 
         def objective(states: Tensor) -> Tensor:
             losses = self.objective(states, batch, before)
@@ -585,9 +587,9 @@ class CCPRTask:
         ``f1``: the segmenter at 0.5. Without ``normalise``, inner products are compared, and ``longest`` is the length
         of the longest vector of a target span.
         """
-        scaled: Callable[[Tensor], Tensor] = partial(functional.normalize, dim=1)
+        to_units: Callable[[Tensor], Tensor] = partial(functional.normalize, dim=1)
         if not self.config.loss.normalise:
-            scaled = Tensor.contiguous
+            to_units = Tensor.contiguous
         queries, golds, spans, owners, sentences, hits = [], [], [], [], [], np.zeros(3)
         offset = 0
         for rows, batch in self._held_out():
@@ -598,7 +600,7 @@ class CCPRTask:
             contexts = objective.contexts(states, batch.tokens) if self.config.loss.context else None
             every = [torch.arange(len(side["first"]), device=states.device) for side in on]
             vectors = [
-                scaled(objective.vectors(states, side, numbers, contexts))
+                to_units(objective.vectors(states, side, numbers, contexts))
                 for side, numbers in zip(on, every, strict=True)
             ]
             queries.append(vectors[0][batch.pairs[:, 0]])
@@ -608,11 +610,13 @@ class CCPRTask:
             offset += len(vectors[1])
             sentences.append(objective.sentence_vectors(states, batch.tokens).chunk(2))
             for side in on:
-                predicted = model.segments(states, side["first"], side["last"], side["length"]) > 0
-                hits += [float(x) for x in ((predicted & side["phrase"]).sum(), predicted.sum(), side["phrase"].sum())]
+                predictions = model.segments(states, side["first"], side["last"], side["length"]) > 0
+                hits += [
+                    float(x) for x in ((predictions & side["phrase"]).sum(), predictions.sum(), side["phrase"].sum())
+                ]
         right = _right(torch.cat(queries), torch.cat(spans), torch.cat(golds).to(states.device)).cpu().numpy()
         owner = np.concatenate(owners)
-        left, other = (torch.cat(side) for side in zip(*sentences, strict=True))
+        left, other_side = (torch.cat(side) for side in zip(*sentences, strict=True))
         labels = torch.arange(len(left), device=left.device)
         by_file = {name: float(right[owner == i].mean()) for i, name in enumerate(self.names) if (owner == i).any()}
         longest = {} if self.config.loss.normalise else {"longest": float(torch.cat(spans).norm(dim=1).max())}
@@ -621,7 +625,7 @@ class CCPRTask:
             "score": float(np.mean(list(by_file.values()))),
             "acc@1": float(right.mean()),
             "sentences": float(
-                (_right(left, other, labels).float().mean() + _right(other, left, labels).float().mean()) / 2
+                (_right(left, other_side, labels).float().mean() + _right(other_side, left, labels).float().mean()) / 2
             ),
             "f1": float(2 * hits[0] / max(hits[1] + hits[2], 1)),
             **by_file,
@@ -631,9 +635,9 @@ class CCPRTask:
         """The held-out rows (file, row), some at a time, as they are, each with up to so many phrase pairs."""
         rows, draw, most = self.schedule.dev, random.Random(0), self.config.data.max_words
         for at in range(0, len(rows), DEV_SENTENCES):
-            some = rows[at : at + DEV_SENTENCES]
-            examples = [self.files[f][r] for f, r in some.tolist()]
-            yield some, collate(examples, self.tokenizer, Alteration(), most, DEV_PHRASES, draw)
+            row_block = rows[at : at + DEV_SENTENCES]
+            examples = [self.files[f][r] for f, r in row_block.tolist()]
+            yield row_block, collate(examples, self.tokenizer, Alteration(), most, DEV_PHRASES, draw)
 
     def save(self, folder: Path) -> None:
         """A Hugging Face folder with ``heads.safetensors``."""
@@ -679,7 +683,7 @@ def _matching(folder: Path, names: Sequence[str]) -> list[Path]:
 def _right(queries: Tensor, candidates: Tensor, positive: Tensor) -> Tensor:
     """(queries,) bool: no candidate but the query's own is as near as it; in blocks."""
     blocks = zip(torch.split(queries, 512), torch.split(positive, 512), strict=True)
-    return torch.cat([_beats(some @ candidates.T, places) for some, places in blocks])
+    return torch.cat([_beats(query_block @ candidates.T, places) for query_block, places in blocks])
 
 
 def _beats(scores: Tensor, positive: Tensor) -> Tensor:

@@ -83,8 +83,8 @@ class PairFile:
         line = self._data[int(self._bounds[row]) : int(self._bounds[row + 1])]
         try:
             value = json.loads(line)
-            pairs, others = (_places(value.get(key, ())) for key in ("pairs", "others"))
-            return Example(_text(value["source"]), _text(value["target"]), pairs, others)
+            pairs, other_pairs = (_places(value.get(key, ())) for key in ("pairs", "others"))
+            return Example(_text(value["source"]), _text(value["target"]), pairs, other_pairs)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             reason = f"not a line of phrase pairs ({type(error).__name__})"
             raise ReadError(str(self.path), row + 1, reason, "make the file again with phrasemate pairs") from error
@@ -134,13 +134,13 @@ class Schedule:
         weights = (np.array(lengths, float) / max(lengths)) ** evenness  # of any power finite
         random_ = np.random.default_rng(seed)
         files = random_.choice(len(lengths), batches * size // neighbours, p=weights / weights.sum())
-        drawn = np.empty(len(files), np.int64)
+        order = np.empty(len(files), np.int64)
         for file, (block_rows, dev_block) in enumerate(zip(blocks, dev_rows, strict=True)):
             places = np.flatnonzero(files == file)
             block_rows = np.setdiff1d(block_rows, dev_block)
             rounds = [random_.permutation(block_rows) for _ in range(-(-len(places) // len(block_rows)))]
-            drawn[places] = np.concatenate([*rounds, np.zeros(0, np.int64)])[: len(places)]
-        rows = _rows(drawn, neighbours)
+            order[places] = np.concatenate([*rounds, np.zeros(0, np.int64)])[: len(places)]
+        rows = _rows(order, neighbours)
         self.train = np.stack([np.repeat(files, neighbours), rows], 1).reshape(batches, size, 2)
 
 
@@ -253,8 +253,8 @@ class CrossContextSampling:
         rows: list[tuple[int, int]] = []
         for path in paths:
             for line in path.read_text(encoding="utf-8").splitlines():
-                source, one, two = line.split("\t")
-                places = [numbers.get(_hash((source, target))) for target in (one, two)]
+                source, first_text, two = line.split("\t")
+                places = [numbers.get(_hash((source, target))) for target in (first_text, two)]
                 if places[0] is not None and places[1] is not None:
                     rows.append((places[0], places[1]))
         return rows
@@ -275,13 +275,13 @@ class CrossContextSampling:
         holds the pair of wordings that it was drawn for and no other.
         """
         examples: list[Example] = []
-        opposed: set[Wording] = set()
+        contrasts: set[Wording] = set()
         while len(examples) < 2 * count:
-            both = [self._only(kind, draw) for kind in draw.choice(self._contrasts)]
-            if all(example.pairs for example in both):
-                examples += both
-                opposed.update(_wordings(example)[0] for example in both)
-        return examples, opposed
+            kind_pair = [self._only(kind, draw) for kind in draw.choice(self._contrasts)]
+            if all(example.pairs for example in kind_pair):
+                examples += kind_pair
+                contrasts.update(_wordings(example)[0] for example in kind_pair)
+        return examples, contrasts
 
     def half_alone(self, count: int, draw: random.Random) -> list[Example]:
         """A sentence with a phrase of it, and the phrase's translation alone; every second time the other way."""
@@ -349,9 +349,13 @@ class KnownPairs:
 def _grouped(keys: Hashes, values: Hashes) -> tuple[Hashes, Places, Hashes]:
     """Distinct keys in order, where the values of each begin and end, and the values."""
     order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(ordered) else np.zeros(0, int)
-    return ordered[starts], np.append(starts, len(ordered)), values[order]
+    sorted_keys = keys[order]
+    starts = (
+        np.flatnonzero(np.concatenate([[True], sorted_keys[1:] != sorted_keys[:-1]]))
+        if len(sorted_keys)
+        else np.zeros(0, int)
+    )
+    return sorted_keys[starts], np.append(starts, len(sorted_keys)), values[order]
 
 
 def crossed(left: Example, right: Example) -> Example:
@@ -398,13 +402,13 @@ def _cached(files: Sequence[PairFile], left_out: Places, cache: Path | None) -> 
 
 
 def _occurrences(files: Sequence[PairFile], left_out: Places) -> Occurrences:
-    excluded = {(f, r) for f, r in left_out.tolist()}
+    excluded_rows = {(f, r) for f, r in left_out.tolist()}
     columns: list[list[NDArray[Any]]] = [[], []]
     for number, file in enumerate(files):
         pairs: list[int] = []
         places: list[int] = []
         for row in range(len(file)):
-            if (number, row) in excluded:
+            if (number, row) in excluded_rows:
                 continue
             for wording in set(_wordings(file[row])):
                 pairs.append(_hash(wording))
@@ -424,10 +428,10 @@ def _facts(paths: Iterable[Path]) -> list[str]:
 def _load(cache: Path | None, facts: list[str], count: int) -> list[NDArray[Any]] | None:
     if cache is None or not cache.exists():
         return None
-    with np.load(cache, allow_pickle=False) as stored:
-        if stored["facts"].tolist() != facts:
+    with np.load(cache, allow_pickle=False) as arrays:
+        if arrays["facts"].tolist() != facts:
             return None
-        return [stored[str(number)] for number in range(count)]
+        return [arrays[str(number)] for number in range(count)]
 
 
 def _save(cache: Path | None, facts: list[str], arrays: Sequence[NDArray[Any]]) -> None:
@@ -523,16 +527,16 @@ def collate(
     tokens = tokenizer([sentence.text for side in sides for sentence in side])
     numbers: dict[str, int] = {}
     count = len(examples)
-    listed = [_spans(side, place * count, tokens, max_words, numbers) for place, side in enumerate(sides)]
-    spans, places = [item for item, _ in listed], [place for _, place in listed]
-    chosen = []
+    span_lists = [_spans(side, place * count, tokens, max_words, numbers) for place, side in enumerate(sides)]
+    spans, places = [item for item, _ in span_lists], [place for _, place in span_lists]
+    choices = []
     for lists, count in (([e.pairs for e in examples], most), ([e.others for e in examples], others)):
         table, owners = _placed(lists, sides, places)
-        chosen.append(table[_drawn(spans[0].wording[table[:, 0]], owners, count, draw)])
-        if len(chosen) == 1:  # the others are not phrases
+        choices.append(table[_drawn(spans[0].wording[table[:, 0]], owners, count, draw)])
+        if len(choices) == 1:  # the others are not phrases
             for side, span in enumerate(spans):
                 span.phrase[table[:, side]] = True
-    pairs = np.concatenate(chosen)
+    pairs = np.concatenate(choices)
     if linked:
         for side, span in enumerate(spans):
             span.extra[span.phrase] = _unlike(span.wording[span.phrase], span.wording[pairs[:, side]], list(numbers))
@@ -552,8 +556,8 @@ def _unlike(wordings: Integers, drawn: Integers, texts: Sequence[str]) -> NDArra
     drawn_texts = [texts[number] for number in np.unique(drawn).tolist()]
     together = "\n".join(drawn_texts)
     distinct, places = np.unique(wordings, return_inverse=True)
-    some = [texts[number] for number in distinct.tolist()]
-    unlike = [text not in together and not any(other in text for other in drawn_texts) for text in some]
+    row_texts = [texts[number] for number in distinct.tolist()]
+    unlike = [text not in together and not any(drawn_text in text for drawn_text in drawn_texts) for text in row_texts]
     return np.array(unlike, bool)[places]
 
 
@@ -571,12 +575,12 @@ def _known_rows(
     rows: list[tuple[int, int]] = []
     for pair, wording in enumerate(spans[side].wording[pairs[:, side]].tolist()):
         text = folded(texts[wording])
-        for other in known_pairs.of(word_hash(text), side).tolist():
-            number = present.get(other)
+        for row in known_pairs.of(word_hash(text), side).tolist():
+            number = present.get(row)
             if number is None:
                 continue
-            both = (text, folded(texts[number]))
-            if (both if side == 0 else both[::-1]) not in opposed:
+            text_forms = (text, folded(texts[number]))
+            if (text_forms if side == 0 else text_forms[::-1]) not in opposed:
                 rows.append((pair, number))
     return np.array(rows, np.int64).reshape(-1, 2)
 
@@ -586,8 +590,8 @@ def _placed(
 ) -> tuple[Integers, Integers]:
     """(pairs, 2) span numbers of the phrase pairs that are whole on both sides, and whose sentence pair each is."""
     pairs, owners = [], []
-    for number, listed in enumerate(lists):
-        for pair in listed:
+    for number, items in enumerate(lists):
+        for pair in items:
             ends = [places[0].get((number, *sides[0][number].word_spans[pair[:2]]))]
             ends += [places[1].get((number, *sides[1][number].word_spans[pair[2:]]))]
             if None not in ends:
@@ -624,8 +628,8 @@ def _spans(
         ids = np.array([numbers.setdefault(wording, len(numbers)) for wording in wordings], np.int64)
         parts.append((opening[i], closing[j], j - i + 1, ids, np.full(len(i), before + number)))
     first, last, length, wording, text = (np.concatenate(item).astype(np.int64) for item in zip(*parts, strict=True))
-    none = [np.zeros(len(first), bool) for _ in range(2)]
-    return Spans(first, last, length, wording, text, *none), place
+    no_spans = [np.zeros(len(first), bool) for _ in range(2)]
+    return Spans(first, last, length, wording, text, *no_spans), place
 
 
 def _drawn(wordings: Integers, owners: Integers, most: int, draw: random.Random) -> Integers:

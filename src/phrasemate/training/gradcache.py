@@ -64,12 +64,12 @@ def cached_backward(
     """
     size, mine = processes.group().size, processes.group().numbers(len(chunks))
     randoms: dict[int, tuple[Tensor, Tensor | None]] = {}
-    computed: list[Tensor | None] = [None] * len(chunks)
+    gradients: list[Tensor | None] = [None] * len(chunks)
     with torch.no_grad(), autocast():
         for number in mine:
             randoms[number] = _random_state(device)
-            computed[number] = compute(chunks[number])
-        outputs = processes.exchange(computed, device)
+            gradients[number] = compute(chunks[number])
+        outputs = processes.exchange(gradients, device)
     for item in outputs:
         item.requires_grad_()
     loss = objective(outputs)

@@ -115,9 +115,9 @@ def add_gradients(parameters: Sequence[nn.Parameter], device: torch.device) -> N
     """Give each parameter the sum of the processes' gradients; one without any stays so."""
     if group().size == 1:
         return
-    graded = total([float(parameter.grad is not None) for parameter in parameters], device, greatest=True)
-    for parameter, some in zip(parameters, graded, strict=True):
-        if some:
+    gradient_counts = total([float(parameter.grad is not None) for parameter in parameters], device, greatest=True)
+    for parameter, gradient_count in zip(parameters, gradient_counts, strict=True):
+        if gradient_count:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             distributed.all_reduce(parameter.grad)

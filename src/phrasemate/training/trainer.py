@@ -305,17 +305,17 @@ class Trainer(Generic[B]):
             self._open()
         deadline = time.monotonic() + 60 * minutes
         self.task.module.train()
-        with _interrupts() as interrupted:
+        with _interrupts() as interrupts:
 
             def over() -> bool:
-                stop = bool(interrupted) or time.monotonic() >= deadline
+                stop = bool(interrupts) or time.monotonic() >= deadline
                 return processes.total([float(stop)], self.device, greatest=True)[0] > 0
 
             self._steps(over, progress)
             if self.step >= self.settings.end:
                 self._evaluate_if_due()
             self._save()
-        if interrupted:
+        if interrupts:
             raise KeyboardInterrupt
         return self.last
 
@@ -323,9 +323,9 @@ class Trainer(Generic[B]):
         groups: list[dict[str, Any]] = []
         for parameters, rate in self.task.groups():
             for decays in (True, False):  # biases and normalisation are not drawn to zero
-                some = [p for p in parameters if p.requires_grad and (p.ndim > 1) == decays]
+                trained_group = [p for p in parameters if p.requires_grad and (p.ndim > 1) == decays]
                 decay = self.settings.weight_decay if decays else 0.0
-                groups.append({"params": some, "lr": rate, "highest": rate, "weight_decay": decay})
+                groups.append({"params": trained_group, "lr": rate, "highest": rate, "weight_decay": decay})
         return torch.optim.AdamW([group for group in groups if group["params"]], fused=True)
 
     def _open(self) -> None:
@@ -370,20 +370,20 @@ class Trainer(Generic[B]):
                 self._evaluate_if_due()
                 if self.finished:
                     break
-                started = time.perf_counter()
+                start_time = time.perf_counter()
                 batches = ahead.result()
                 ahead = pool.submit(self._batches, self.step + 1)
                 metrics = self._one_step(batches)
                 self.step += 1
-                self.seconds += time.perf_counter() - started
-                for name, value in (metrics | {"seconds": time.perf_counter() - started, "steps": 1}).items():
+                self.seconds += time.perf_counter() - start_time
+                for name, value in (metrics | {"seconds": time.perf_counter() - start_time, "steps": 1}).items():
                     self._sums[name] = self._sums.get(name, 0.0) + value
-                logged = self.step % settings.log == 0 or self.step == settings.end
-                if logged:
+                is_logged = self.step % settings.log == 0 or self.step == settings.end
+                if is_logged:
                     self._log()
                 if self.step % settings.checkpoint == 0:
                     self._save()
-                if logged and self._writes:
+                if is_logged and self._writes:
                     remaining = self.seconds / self.step * (settings.end - self.step)
                     progress(Event(self.step, settings.end, self.last, remaining))
 
@@ -467,9 +467,9 @@ class Trainer(Generic[B]):
     def _write(self, line: Mapping[str, Any]) -> None:
         if not self._writes:
             return
-        rounded = {key: round(value, 5) if isinstance(value, float) else value for key, value in line.items()}
+        rounded_line = {key: round(value, 5) if isinstance(value, float) else value for key, value in line.items()}
         with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(rounded) + "\n")
+            file.write(json.dumps(rounded_line) + "\n")
 
     def _save(self) -> None:
         if self._writes:

@@ -109,11 +109,11 @@ class Projection(nn.Module):
 
     @torch.no_grad()
     def _begin_as_identity(self, width: int) -> None:
-        one = torch.eye(width)
-        self.inner.weight[: 2 * width] = torch.cat([one, -one])
+        identity = torch.eye(width)
+        self.inner.weight[: 2 * width] = torch.cat([identity, -identity])
         self.inner.bias[: 2 * width] = 0
         self.outer.weight[:] = 0
-        self.outer.weight[:, : 2 * width] = torch.cat([one, -one], 1)
+        self.outer.weight[:, : 2 * width] = torch.cat([identity, -identity], 1)
         self.outer.bias[:] = 0
 
     def arrays(self) -> dict[str, Tensor]:
@@ -196,8 +196,8 @@ class Queue:
 
     def filled(self) -> tuple[Tensor, Tensor]:
         """(2, n, dim) vectors and (2, n) wordings of the n <= size pairs that are in it."""
-        filled = min(int(self.count), self.size)
-        return self.vectors[:, :filled], self.wordings[:, :filled]
+        row_count = min(int(self.count), self.size)
+        return self.vectors[:, :row_count], self.wordings[:, :row_count]
 
 
 class XPR:
@@ -231,10 +231,10 @@ class XPR:
         if keys is None:
             keys = mates if self.settings.targets == "same" else mates.detach()
         queries, candidates = (x.reshape(2, -1, x.shape[1]) for x in (mates, keys))  # (2, N, width)
-        worded = wordings.reshape(2, -1)  # (2, N)
-        losses = [self._direction(queries[side], candidates, worded, 1 - side) for side in (0, 1)]
+        sides = wordings.reshape(2, -1)  # (2, N)
+        losses = [self._direction(queries[side], candidates, sides, 1 - side) for side in (0, 1)]
         if self.queue is not None:
-            self.queue.push(candidates, worded)
+            self.queue.push(candidates, sides)
         return Contrast(losses[0].loss + losses[1].loss, (losses[0].right + losses[1].right) / 2)
 
     def _direction(self, queries: Tensor, keys: Tensor, wordings: Tensor, other: int) -> Contrast:
@@ -247,12 +247,12 @@ class XPR:
         if self.queue is not None:
             vectors, older = self.queue.filled()
             candidates, read = torch.cat([candidates, vectors[other]]), torch.cat([read, older], 1)
-        ignored = torch.zeros(len(labels), len(candidates), dtype=torch.bool, device=labels.device)
+        ignore_mask = torch.zeros(len(labels), len(candidates), dtype=torch.bool, device=labels.device)
         if self.settings.negatives == "queue":
-            ignored[:, : len(labels)] = True  # of the batch a phrase's own mate alone
+            ignore_mask[:, : len(labels)] = True  # of the batch a phrase's own mate alone
         if self.settings.same_wording == "ignored":
-            ignored |= (wordings[:, :, None] == read[:, None, :]).any(0)
-        return contrast(queries, candidates, labels, self.settings.temperature, ignored)
+            ignore_mask |= (wordings[:, :, None] == read[:, None, :]).any(0)
+        return contrast(queries, candidates, labels, self.settings.temperature, ignore_mask)
 
     def stepped(self) -> None:
         """After a step of the optimizer: the momentum update."""
@@ -263,8 +263,8 @@ class XPR:
         """What a run has to remember beside the trained weights."""
         tensors: dict[str, Tensor] = {}
         if self.slow is not None:
-            trained = {name for name, value in self.encoder.named_parameters() if value.requires_grad}
-            tensors |= {f"slow/{name}": value for name, value in self.slow.named_parameters() if name in trained}
+            trained_names = {name for name, value in self.encoder.named_parameters() if value.requires_grad}
+            tensors |= {f"slow/{name}": value for name, value in self.slow.named_parameters() if name in trained_names}
         if self.queue is not None:
             tensors |= {f"queue/{name}": getattr(self.queue, name) for name in ("vectors", "wordings", "count")}
         return tensors
@@ -553,9 +553,9 @@ class XPRTask:
         sums = []
         rows = [(len(self.train) + file, row) for row in range(self.dev[file].pairs)]
         for at in range(0, len(rows), DEV_PAIRS):
-            some = sampled(self.feed.files, rows[at : at + DEV_PAIRS], 0, None)
-            inputs = [self.feed.inputs(piece) for piece in self.feed.pieces(some)]
-            owner = torch.from_numpy(some.owner).to(inputs[0].states.device)
+            pair_block = sampled(self.feed.files, rows[at : at + DEV_PAIRS], 0, None)
+            inputs = [self.feed.inputs(piece) for piece in self.feed.pieces(pair_block)]
+            owner = torch.from_numpy(pair_block.owner).to(inputs[0].states.device)
             vectors = self.module(inputs, owner, self.config.model.keep_head, autocast)
             sums.append(vectors.reshape(2, -1, vectors.shape[1]).cpu())
         return torch.cat(sums, 1)
@@ -577,5 +577,5 @@ def _lacking(contexts: Contexts) -> str:
 
 def _right(queries: Tensor, candidates: Tensor, wordings: Tensor) -> float:
     """The share of the queries whose nearest candidate reads as their own does."""
-    best = torch.cat([(some @ candidates.T).argmax(1) for some in torch.split(queries, 1_024)])
+    best = torch.cat([(query_block @ candidates.T).argmax(1) for query_block in torch.split(queries, 1_024)])
     return float((wordings[best] == wordings).float().mean())
