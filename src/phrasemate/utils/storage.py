@@ -330,8 +330,8 @@ class ResumableFile:
         refusal = f"{self.path}: another process is writing it; wait for it to end"
         self._lock = acquire_lock(self.path.with_name(self.path.name + ".part.lock"), refusal)
         try:
-            resumed = self.part.exists() and self.part.stat().st_size > 0
-            self.done = self._resume(dict(settings), force) if resumed else 0
+            is_resumed = self.part.exists() and self.part.stat().st_size > 0
+            self.done = self._resume(dict(settings), force) if is_resumed else 0
             if not self.done:
                 self._begin(dict(settings))
             self._file = self.part.open("a", encoding="utf-8", newline="\n")
