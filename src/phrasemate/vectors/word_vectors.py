@@ -148,8 +148,8 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
     path = folder / MANIFEST
     if not path.is_file():
         inside = [child.name for child in sorted(folder.iterdir())] if folder.is_dir() else []
-        both = " (there are some in its folders source and target)" if {"source", "target"} <= set(inside) else ""
-        raise ModelError(f"{folder}: no word vectors here{both}; make some with: phrasemate vectors distil TEXT -o DIR")
+        hint = " (there are some in its folders source and target)" if {"source", "target"} <= set(inside) else ""
+        raise ModelError(f"{folder}: no word vectors here{hint}; make some with: phrasemate vectors distil TEXT -o DIR")
     raw = path.read_bytes()
     try:
         content = json.loads(raw)
@@ -384,8 +384,8 @@ def write_fasttext(vectors: WordVectors, path: str | Path, force: bool = False) 
         raw = cast("IO[bytes]", new.stream)
         if path.suffix != ".gz":
             return raw.writelines(_lines(vectors))
-        with gzip.GzipFile(path.name, "wb", fileobj=raw) as packed:
-            packed.writelines(_lines(vectors))
+        with gzip.GzipFile(path.name, "wb", fileobj=raw) as gzip_file:
+            gzip_file.writelines(_lines(vectors))
     return None
 
 
