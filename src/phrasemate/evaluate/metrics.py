@@ -14,12 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phrasemate.errors import InputError
+from phrasemate.errors import InputError, MissingExtra
 
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
@@ -75,8 +75,8 @@ def ranks_of(scores: Floats, gold: NDArray[np.int64]) -> Doubles:
     check_numbers(scores)
     gold_scores = scores[np.arange(len(gold)), gold][:, None]
     higher = (scores > gold_scores).sum(1)
-    tied = (scores == gold_scores).sum(1) - 1
-    return higher + tied / 2  # type: ignore[no-any-return]
+    ties = (scores == gold_scores).sum(1) - 1
+    return higher + ties / 2  # type: ignore[no-any-return]
 
 
 def accuracy(ranks: Doubles, k: int = 1) -> float:
@@ -181,15 +181,15 @@ def over_runs(sets: Sequence[ArrayLike], samples: int = SAMPLES, seed: int = 0, 
     To the interval of `stratified` comes that of Student's t over the runs' means, as errors add up: by their squares.
     One run tells nothing of others; then it is that of `stratified`. Raises InputError for unequal numbers of runs.
     """
-    scores = [np.atleast_2d(np.asarray(some, np.float64)) for some in sets]
-    counts = {len(some) for some in scores}
+    scores = [np.atleast_2d(np.asarray(run_scores, np.float64)) for run_scores in sets]
+    counts = {len(run_scores) for run_scores in scores}
     if len(counts) != 1:
         raise InputError(f"sets of {', '.join(map(str, sorted(counts)))} runs; the numbers must be equal")
     queries = stratified([some.mean(0) for some in scores], None, samples, seed, level)
     (runs,) = counts
     if runs == 1:
         return queries
-    means = np.mean([some.mean(1) for some in scores], axis=0)  # (runs,)
+    means = np.mean([run_scores.mean(1) for run_scores in scores], axis=0)  # (runs,)
     half = student_quantile((1 + level) / 2, runs - 1) * float(means.std(ddof=1)) / math.sqrt(runs)
     low, high = (math.hypot(end - queries.value, half) for end in queries[1:])
     return Estimate(queries.value, queries.value - low, queries.value + high)
@@ -214,10 +214,10 @@ def stratified_test(
     """
     owners: Sequence[ArrayLike | None] = [None] * len(sets) if groups is None else groups
     differences = [_differences(*group) for group in sets]
-    drawn = [resampled_means(d, g, samples, seed + i) for i, (d, g) in enumerate(zip(differences, owners, strict=True))]
+    draws = [resampled_means(d, g, samples, seed + i) for i, (d, g) in enumerate(zip(differences, owners, strict=True))]
     mean = np.mean([difference.mean() for difference in differences])
-    strayed = np.abs(np.mean(drawn, axis=0) - mean) >= abs(mean) - ROUNDING
-    return float((1 + strayed.sum()) / (1 + samples))
+    extremes = np.abs(np.mean(draws, axis=0) - mean) >= abs(mean) - ROUNDING
+    return float((1 + extremes.sum()) / (1 + samples))
 
 
 def randomisation_test(first: ArrayLike, second: ArrayLike, samples: int = SAMPLES, seed: int = 0) -> float:
@@ -239,12 +239,12 @@ def randomisation_test(first: ArrayLike, second: ArrayLike, samples: int = SAMPL
         for difference in differences:
             sums = np.concatenate([sums + difference, sums - difference])
         return float((np.abs(sums) >= threshold).mean())
-    draw, reached = np.random.default_rng(check_seed(seed)), 0
+    draw, extreme_count = np.random.default_rng(check_seed(seed)), 0
     at_once = max(1, CELLS // len(differences))
     for start in range(0, samples, at_once):
         signs = draw.integers(0, 2, size=(min(at_once, samples - start), len(differences)), dtype=np.int8)
-        reached += int((np.abs((2.0 * signs - 1) @ differences) >= threshold).sum())
-    return (1 + reached) / (1 + samples)
+        extreme_count += int((np.abs((2.0 * signs - 1) @ differences) >= threshold).sum())
+    return (1 + extreme_count) / (1 + samples)
 
 
 def t_test(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:
@@ -261,37 +261,21 @@ def t_test(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:
 
 
 def student_tails(t: float, freedom: float) -> float:
-    """Probability of a value beyond -|t| or |t| under Student's t: the regularised incomplete beta function."""
-    return _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+    """Probability of a value beyond -|t| or |t| under Student's t. Raises MissingExtra without scipy."""
+    return 2 * float(_special().stdtr(freedom, -abs(t)))
 
 
 def student_quantile(share: float, freedom: float) -> float:
-    """The t below which so large a share of Student's distribution lies, 0.5 or more; by bisection."""
-    low, high = 0.0, 1.0
-    while student_tails(high, freedom) / 2 > 1 - share:
-        high *= 2
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if student_tails(middle, freedom) / 2 > 1 - share else (low, middle)
-    return (low + high) / 2
+    """The t below which so large a share of Student's distribution lies. Raises MissingExtra without scipy."""
+    return float(_special().stdtrit(freedom, share))
 
 
-def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """I_x(a, b) by its continued fraction (Abramowitz and Stegun 26.5.8), which is quick for x < (a+1)/(a+b+2)."""
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
-    if x > (a + 1) / (a + b + 2):
-        return 1 - _incomplete_beta(1 - x, b, a)
-    front = math.exp(
-        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    )  # x^a (1-x)^b / B(a, b)
-    value = 1.0
-    for m in range(200, 0, -1):  # from within outwards; 200 terms are far more than double precision needs
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        value = 1 + even / (1 + odd / value)
-    first = -(a + b) * x / (a + 1)
-    return front / (a * (1 + first / value))
+def _special() -> Any:
+    try:
+        from scipy import special
+    except ImportError as error:
+        raise MissingExtra("scipy", "evaluate") from error
+    return special
 
 
 def _differences(first: ArrayLike, second: ArrayLike) -> Doubles:
