@@ -48,11 +48,11 @@ def quality(links: Sequence[Links], right: Sequence[Links]) -> Quality:
 
     Precision of no links is 1: none of them is wrong. Raises InputError where there are no right links at all.
     """
-    both = sum(len(set(a) & set(s)) for a, s in zip(links, right, strict=True))
+    agreement = sum(len(set(a) & set(s)) for a, s in zip(links, right, strict=True))
     mine, sure = sum(len(set(a)) for a in links), sum(len(set(s)) for s in right)
     if not sure:
         raise InputError("a gold alignment without a link; restore the file")
-    return Quality(1 - 2 * both / (mine + sure), both / mine if mine else 1.0, both / sure, mine)
+    return Quality(1 - 2 * agreement / (mine + sure), agreement / mine if mine else 1.0, agreement / sure, mine)
 
 
 def evaluate_alignment(
@@ -96,17 +96,19 @@ def _neural(model: Model, arguments: Mapping[str, Any], pairs: Pairs) -> tuple[l
     """Links and sentence pairs a second of one setting."""
     aligner = NeuralAligner(model, **arguments)
     aligner.align(pairs[:1])  # kernels are made on first use
-    started = time.perf_counter()
+    start_time = time.perf_counter()
     links = aligner.align(pairs)
-    return links, len(pairs) / (time.perf_counter() - started)
+    return links, len(pairs) / (time.perf_counter() - start_time)
 
 
 def _eflomal(pairs: Pairs, data: Path, lang: str, extra: int) -> Iterator[tuple[str, list[Links], float]]:
     """Links and sentence pairs a second of each symmetrisation of one run."""
     aligner = EflomalAligner()
-    more = [(Worded.of(other), Worded.of(english)) for english, other in (parallel(data, lang, extra) if extra else ())]
-    started = time.perf_counter()
+    more = [
+        (Worded.of(foreign), Worded.of(english)) for english, foreign in (parallel(data, lang, extra) if extra else ())
+    ]
+    start_time = time.perf_counter()
     directions = aligner.directions([*pairs, *more])[: len(pairs)]
-    rate = (len(pairs) + len(more)) / (time.perf_counter() - started)
+    rate = (len(pairs) + len(more)) / (time.perf_counter() - start_time)
     for how in EFLOMAL:
         yield how, [symmetrise(*direction, how) for direction in directions], rate

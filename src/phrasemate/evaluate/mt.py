@@ -84,10 +84,10 @@ def numbers(lines: Sequence[str], count: int, name: str) -> list[float]:
 
     The system's own score (``score:`` without ``Segment``) is left out. Raises InputError.
     """
-    filled = [line for line in lines if line.strip()]
-    segments = [line for line in filled if _SEGMENT.search(line)]
+    full_lines = [line for line in lines if line.strip()]
+    segments = [line for line in full_lines if _SEGMENT.search(line)]
     try:
-        values = [float(line.split()[-1]) for line in segments or filled]
+        values = [float(line.split()[-1]) for line in segments or full_lines]
     except ValueError:
         raise InputError(f"{name}: a line does not end in a number; expected one score per line") from None
     wrong = next((value for value in values if not isfinite(value)), None)
@@ -264,7 +264,7 @@ def _hinted(record: Mapping[str, Any]) -> bool:
     equivalents = [hint.get("equivalents") if isinstance(hint, dict) else None for hint in hints]
     return all(
         isinstance(equivalent, list)
-        and all(isinstance(one, dict) and isinstance(one.get("text"), str) for one in equivalent)
+        and all(isinstance(item, dict) and isinstance(item.get("text"), str) for item in equivalent)
         for equivalent in equivalents
     ) and all(isinstance(hint.get(side, 0), int) for hint in hints for side in ("start", "end"))
 
@@ -275,21 +275,25 @@ def _lines(path: Path) -> list[str]:
 
 
 def _baseline(directions: Sequence[Direction], required: str) -> str:
-    shared = [name for name in directions[0].systems if all(name in direction.systems for direction in directions)]
-    if not shared:
+    common_names = [
+        name for name in directions[0].systems if all(name in direction.systems for direction in directions)
+    ]
+    if not common_names:
         raise InputError("no system has translated all directions; choose one folder, or systems by --only")
-    if required and required not in shared:
-        raise InputError(f"--against {required}: not a system of all directions; expected one of {', '.join(shared)}")
-    return required or (BASELINE if BASELINE in shared else shared[0])
+    if required and required not in common_names:
+        raise InputError(
+            f"--against {required}: not a system of all directions; expected one of {', '.join(common_names)}"
+        )
+    return required or (BASELINE if BASELINE in common_names else common_names[0])
 
 
 def _foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
     """Scores that were made elsewhere."""
     by_name = {item.name: item for item in directions}
-    reserved = {*METRICS, "hints", "lines", "signature"}
-    reserved |= {"BERTScore"} if settings.bertscore is not None else set()
-    reserved |= {"COMET"} if settings.comet else set()
-    reserved |= {"terms", "term hints"} if settings.terms else set()
+    reserved_names = {*METRICS, "hints", "lines", "signature"}
+    reserved_names |= {"BERTScore"} if settings.bertscore is not None else set()
+    reserved_names |= {"COMET"} if settings.comet else set()
+    reserved_names |= {"terms", "term hints"} if settings.terms else set()
     foreign: Foreign = {}
     for key, path in settings.scores.items():
         score, direction, system = [*key.split(":"), "", ""][:3]
@@ -422,10 +426,13 @@ def _metric_table(name: str, directions: Sequence[Direction], baseline: str, sam
         header += [title, f"p {title}"]
         having = [system for system in names if all(system in member.systems for member in members)]
         corpora = {system: [statistics[member.name, system] for member in members] for system in having}
-        compared = compare(name, corpora, baseline, _target(members[0]), samples)
+        comparisons = compare(name, corpora, baseline, _target(members[0]), samples)
         for system in names:
-            one = compared.get(system)
-            cells[system] += [Estimate(one.score, one.low, one.high) if one else None, one.p if one else None]
+            comparison = comparisons.get(system)
+            cells[system] += [
+                Estimate(comparison.score, comparison.low, comparison.high) if comparison else None,
+                comparison.p if comparison else None,
+            ]
     rows = tuple((system, *cells[system]) for system in names)
     better = "lower is better" if name == "TER" else "higher is better"
     note = f"{better}; 95 % intervals; p against {baseline}, paired bootstrap, two-sided"
@@ -466,8 +473,8 @@ def _score_table(
             if system == baseline or not all(base in scores for base in bases):
                 row += [None]
             else:
-                both = [(scores[key], scores[base]) for key, base in zip(keys, bases, strict=True)]
-                row += [stratified_test(both, groups, samples, SEED)]
+                score_pairs = [(scores[key], scores[base]) for key, base in zip(keys, bases, strict=True)]
+                row += [stratified_test(score_pairs, groups, samples, SEED)]
         rows.append(tuple(row))
     return Table(name, name, ("system", *header), tuple(rows), f"{note}; p against {baseline}, paired bootstrap")
 
@@ -481,8 +488,8 @@ def _hint_table(directions: Sequence[Direction]) -> Table:
                 continue
             counts = hint_counts(records, direction.references)._asdict()
             shares = [counts[name] / max(1, counts["hinted"]) for name in ("in_reference", "in_output")]
-            followed = counts["both"] / max(1, counts["in_reference"])
-            rows.append((direction.name, system, *(counts[name] for name in COUNTED), *shares, followed))
+            follow_rate = counts["both"] / max(1, counts["in_reference"])
+            rows.append((direction.name, system, *(counts[name] for name in COUNTED), *shares, follow_rate))
     header = ("direction", "system", "phrases", "with hints", "equivalents", "in reference", "in output", "both")
     note = (
         "phrases that the segmenter found; those that got hints; their equivalents; hinted phrases of which an "
@@ -532,7 +539,7 @@ def _signatures(directions: Sequence[Direction]) -> dict[str, str]:
             measure = metric(name, target)
             measure.corpus_score(["a"], [["a"]])
             signatures.setdefault(str(measure.get_signature()), name)
-    grouped: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for text, name in signatures.items():
-        grouped.setdefault(name, []).append(text)
-    return {name: " and ".join(texts) for name, texts in grouped.items()}
+        groups.setdefault(name, []).append(text)
+    return {name: " and ".join(texts) for name, texts in groups.items()}

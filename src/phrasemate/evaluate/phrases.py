@@ -102,14 +102,14 @@ class ModelSource:
             vectors = self.model.encode_sentences(texts)
             owner = np.repeat(np.arange(len(texts)), [len(span) for span in spans])
             yield from ((name, Block(vectors, owner)) for name in whole)
-        pooled = {name: pooling for name, pooling in self.systems.items() if pooling != SENTENCE}
-        for part, states in self.model.runtime.blocks(texts) if pooled else ():
+        poolings = {name: pooling for name, pooling in self.systems.items() if pooling != SENTENCE}
+        for part, states in self.model.runtime.blocks(texts) if poolings else ():
             rows = [token_rows(states, row, *span.T) for row, span in enumerate(spans[part])]
             first, last = (np.concatenate(side) for side in zip(*rows, strict=True))
             owner = np.repeat(np.arange(len(rows)), [len(openings) for openings, _ in rows])
             for at in range(0, len(first), SLICE):
                 cut = slice(at, at + SLICE)
-                for name, pooling in pooled.items():
+                for name, pooling in poolings.items():
                     yield (
                         name,
                         Block(
@@ -135,20 +135,20 @@ class MuseSource:
         return {self.names[0]: self._encode([phrase.text for phrase in phrases])}
 
     def blocks(self, texts: Sequence[str], spans: Sequence[Offsets]) -> Iterator[tuple[str, Block]]:
-        worded = [text[start:end] for text, span in zip(texts, spans, strict=True) for start, end in span.tolist()]
+        wordings = [text[start:end] for text, span in zip(texts, spans, strict=True) for start, end in span.tolist()]
         place: dict[str, int] = {}
-        owner = np.array([place.setdefault(wording, len(place)) for wording in worded], np.int64)
+        owner = np.array([place.setdefault(wording, len(place)) for wording in wordings], np.int64)
         yield self.names[0], Block(self._encode(list(place)), owner)
 
     def _encode(self, wordings: list[str]) -> Floats:
         if not wordings:
             return np.zeros((0, 512), np.float32)
         order = sorted(range(len(wordings)), key=lambda i: len(wordings[i]))
-        encoded = [
+        text_states = [
             self._encoder.encode([wordings[i] for i in order[at : at + 512]]) for at in range(0, len(order), 512)
         ]
-        vectors = np.empty((len(wordings), encoded[0].shape[1]), np.float32)
-        vectors[order] = np.concatenate(encoded)
+        vectors = np.empty((len(wordings), text_states[0].shape[1]), np.float32)
+        vectors[order] = np.concatenate(text_states)
         return unit(vectors)
 
 
@@ -324,7 +324,9 @@ def _targets(golds: Sequence[Phrase]) -> tuple[Chunk, NDArray[np.int64]]:
     gold_spans: dict[str, set[tuple[int, int]]] = {}
     for gold in golds:
         gold_spans.setdefault(gold.context, set()).add((gold.start, gold.end))
-    spans = {text: sorted({*map(tuple, spans_of(text).tolist()), *some}) for text, some in gold_spans.items()}
+    spans = {
+        text: sorted({*map(tuple, spans_of(text).tolist()), *text_spans}) for text, text_spans in gold_spans.items()
+    }
     flat = [(text, *span) for text, item in spans.items() for span in item]
     place = {span: number for number, span in enumerate(flat)}
     gold_rows = np.array([place[gold.context, gold.start, gold.end] for gold in golds], np.int64)
@@ -408,8 +410,8 @@ def phrase_tables(figures: Figures, against: str, seed: int = 0) -> list[Table]:
         for name, item in scores.items():
             cells: list[Estimate] = [bootstrap(item[lang], seed=seed) for lang in langs]
             mean = stratified([item[lang] for lang in paper], seed=seed)
-            whole, other = (np.concatenate([s[lang] for lang in langs]) for s in (item, scores[against]))
-            p = None if name == against else randomisation_test(whole, other, seed=seed)
+            whole, rival = (np.concatenate([s[lang] for lang in langs]) for s in (item, scores[against]))
+            p = None if name == against else randomisation_test(whole, rival, seed=seed)
             rows.append((name, *cells, mean, p))
         header = ("system", *langs, f"mean {' '.join(paper)}", "p")
         title = f"Phrase retrieval, {measure}, {figures.spans:,} distractor spans"

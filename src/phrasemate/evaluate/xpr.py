@@ -86,8 +86,10 @@ class Row:
             raise InputError(f"row {self.name!r}: expected either model or vectors, and one of them")
         unknown = [name for name in self.pooling.split("+") if name not in POOLINGS]
         if unknown:
-            expected = f"some of {', '.join(POOLINGS)}, with + between several"
-            raise InputError(f"row {self.name!r}: pooling {self.pooling!r} holds {unknown[0]!r}; expected {expected}")
+            requirement = f"some of {', '.join(POOLINGS)}, with + between several"
+            raise InputError(
+                f"row {self.name!r}: pooling {self.pooling!r} holds {unknown[0]!r}; expected {requirement}"
+            )
         if self.mapped_on and not self.mapped:
             raise InputError(f"row {self.name!r}: mapped_on without mapped; give mapped = true")
         if self.table in (*RESERVED, *COLUMNS):
@@ -224,35 +226,35 @@ def run(settings: Settings, progress: Progress = lambda what, step, total: None)
         if row.table in pairs:  # two columns of one name
             raise InputError(f"{settings.rows}: a table is named {row.table!r}, as a language pair is; give it another")
     _check_folders(rows, pairs, settings.rows.parent)
-    measured = _Measured(settings, pairs)
+    measurement = _Measured(settings, pairs)
     for pair in dict.fromkeys(pair for row in rows for pair in row.pairs or pairs):
-        measured.questions(pair)
+        measurement.questions(pair)
     _check_lessons(rows, pairs)
-    mapped = sorted({name for row in rows for pair in row.pairs or pairs for name in row.lessons(pair)})
-    for pair in mapped:
-        measured.lessons(pair)
+    map_names = sorted({name for row in rows for pair in row.pairs or pairs for name in row.lessons(pair)})
+    for pair in map_names:
+        measurement.lessons(pair)
     if settings.out is not None:
         from phrasemate.evaluate.report import need_matplotlib
 
         need_matplotlib()
         settings.out.mkdir(parents=True, exist_ok=True)
-    scores = evaluate_rows(rows, measured, progress)
+    scores = evaluate_rows(rows, measurement, progress)
     result = Result([_table(name, rows, scores, settings.seed) for name in dict.fromkeys(row.table for row in rows)])
     result.more = {f"by {what}": _curve(rows, scores, what) for what in LISTED}
     facts: dict[str, Any] = {
-        "data": f"{name_of(settings.data)} {measured.digest()}",
+        "data": f"{name_of(settings.data)} {measurement.digest()}",
         "split": settings.split,
         "most": settings.most,
         "seed": settings.seed,
     }
-    if mapped:
-        facts["training"] = digest(settings.data / pair / f"{TRAINING}.jsonl" for pair in mapped)
-    if measured.spaces:  # one hash over all: there may be dozens
-        every = " ".join(measured.spaces[folder] for folder in sorted(measured.spaces))
-        facts["word_vectors"] = f"{sha256(every.encode()).hexdigest()[:12]} ({len(measured.spaces)} folders)"
+    if map_names:
+        facts["training"] = digest(settings.data / pair / f"{TRAINING}.jsonl" for pair in map_names)
+    if measurement.spaces:  # one hash over all: there may be dozens
+        every = " ".join(measurement.spaces[folder] for folder in sorted(measurement.spaces))
+        facts["word_vectors"] = f"{sha256(every.encode()).hexdigest()[:12]} ({len(measurement.spaces)} folders)"
     if settings.without:
-        facts["not_asked"] = {pair: int((~mask).sum()) for pair, mask in sorted(measured.asked.items())}
-    result.signature = signature(measured.models, **facts)
+        facts["not_asked"] = {pair: int((~mask).sum()) for pair, mask in sorted(measurement.asked.items())}
+    result.signature = signature(measurement.models, **facts)
     if settings.out is not None:
         from phrasemate.evaluate.report import draw
 
@@ -270,8 +272,8 @@ def _check_lessons(rows: Sequence[Row], pairs: Sequence[str]) -> None:
             raise InputError(f"row {row.name!r}: mapped_on {unknown[0]!r}; the data set has {', '.join(pairs)}")
         second = {languages(name)[1] for pair in row.pairs or pairs for name in (pair, *row.lessons(pair))}
         if row.mapped_on and len(second) > 1:
-            expected = "pairs with one second language"
-            raise InputError(f"row {row.name!r}: mapped_on between {', '.join(sorted(second))}; expected {expected}")
+            requirement = "pairs with one second language"
+            raise InputError(f"row {row.name!r}: mapped_on between {', '.join(sorted(second))}; expected {requirement}")
 
 
 def _check_folders(rows: Sequence[Row], pairs: Sequence[str], base: Path) -> None:
@@ -282,8 +284,8 @@ def _check_folders(rows: Sequence[Row], pairs: Sequence[str], base: Path) -> Non
                 for seed in row.seeds:
                     folder = row.folder(base, pair, seed, lang)
                     if folder is not None and not folder.is_dir():
-                        expected = "word vectors made by phrasemate vectors" if row.vectors else "a model folder"
-                        raise InputError(f"{folder}: no such folder; row {row.name!r} expects {expected}")
+                        requirement = "word vectors made by phrasemate vectors" if row.vectors else "a model folder"
+                        raise InputError(f"{folder}: no such folder; row {row.name!r} expects {requirement}")
 
 
 class _Measured:
@@ -383,8 +385,8 @@ def rank_mates(queries: Floats, candidates: Floats, rivals: NDArray[np.bool_], n
         scores = csls(scores, neighbours)
     gold = scores.diagonal()[:, None]
     higher = (rivals & (scores > gold + EPSILON)).sum(1).astype(np.float64)
-    tied = (rivals & (np.abs(scores - gold) <= EPSILON)).sum(1).astype(np.float64)
-    return Ranking(np.where(queries.any(1) & candidates.any(1), higher, np.inf), tied)
+    ties = (rivals & (np.abs(scores - gold) <= EPSILON)).sum(1).astype(np.float64)
+    return Ranking(np.where(queries.any(1) & candidates.any(1), higher, np.inf), ties)
 
 
 def _chances(sides: Sides, pairs: Sequence[ExamplePair], neighbours: int = 0) -> tuple[Doubles, Doubles]:
@@ -415,11 +417,11 @@ def _folded(text: str) -> str:
 
 def _rivals(pairs: Sequence[ExamplePair]) -> NDArray[np.bool_]:
     """(n, n): whether pair j has neither wording of pair i."""
-    same = np.zeros((len(pairs), len(pairs)), np.bool_)
+    same_side = np.zeros((len(pairs), len(pairs)), np.bool_)
     for side in ([pair.source for pair in pairs], [pair.target for pair in pairs]):
         numbers = numbered(map(_folded, side))
-        same |= numbers[:, None] == numbers[None, :]
-    return ~same
+        same_side |= numbers[:, None] == numbers[None, :]
+    return ~same_side
 
 
 def _vectors(row: Row, pair: str, seed: int, measured: Any) -> Sides:
@@ -438,8 +440,8 @@ def _vectors(row: Row, pair: str, seed: int, measured: Any) -> Sides:
         return test
     parts = [of(measured.lessons(name), name) for name in row.lessons(pair)]
     source, target = (np.concatenate(side) for side in zip(*parts, strict=True))
-    covered = source.any(1) & target.any(1)
-    return unit(test[0] @ procrustes(source[covered], target[covered])), test[1]
+    coverage = source.any(1) & target.any(1)
+    return unit(test[0] @ procrustes(source[coverage], target[coverage])), test[1]
 
 
 def _encoded(model: Model, row: Row, pairs: Sequence[ExamplePair]) -> Sides:
@@ -478,21 +480,22 @@ def _table(name: str, rows: Sequence[Row], scores: dict[tuple[str, str], Scores]
 
 
 def _p(first: Scores, second: Scores) -> float:
-    shared = [pair for pair in first if pair in second]
-    if not shared:
+    common_pairs = [pair for pair in first if pair in second]
+    if not common_pairs:
         return 1.0
-    one, other = (
-        np.concatenate([some[pair].mean(0) / some[pair].shape[1] for pair in shared]) for some in (first, second)
+    first_means, second_means = (
+        np.concatenate([system_scores[pair].mean(0) / system_scores[pair].shape[1] for pair in common_pairs])
+        for system_scores in (first, second)
     )
-    return randomisation_test(one, other)  # each language pair weighs the same, as in the mean
+    return randomisation_test(first_means, second_means)  # each language pair weighs the same, as in the mean
 
 
 def _curve(rows: Sequence[Row], scores: dict[tuple[str, str], Scores], what: str) -> list[dict[str, Any]]:
     """The points of what a row gave as a list: its value and acc@1, the mean over pairs."""
     points = []
     for row in rows:
-        before, listed, after = row.name.partition(f", {what} {getattr(row, what)}")
-        if listed:
+        before, separator, after = row.name.partition(f", {what} {getattr(row, what)}")
+        if separator:
             name = before + after
             mean = float(np.mean([score.mean() for score in scores[row.table, row.name].values()]))
             points.append({"row": f"{row.table}: {name}", "value": getattr(row, what), "acc@1": mean})
