@@ -89,8 +89,8 @@ def read(text: str, model: Any) -> Reading:
     segments = model.segment([text[start:end] for start, end in sentences]) if sentences else []
     spans: list[Span] = []
     visible: list[Span] = []
-    for (first, last), proposed in zip(sentences, segments, strict=True):
-        own_spans = with_units(text[first:last], proposed)
+    for (first, last), phrase_spans in zip(sentences, segments, strict=True):
+        own_spans = with_units(text[first:last], phrase_spans)
         spans += [_moved(span, first) for span in own_spans]
         visible += [
             _moved(span, first)
@@ -106,8 +106,8 @@ def read(text: str, model: Any) -> Reading:
 def with_units(sentence: str, spans: Sequence[Span]) -> list[Span]:
     """The spans without those that cut a compound with hyphens, and with the whole units of a sentence."""
     units = whole_units(sentence)
-    hyphened = [compound.span() for compound in _HYPHENED.finditer(sentence)]
-    uncut = [span for span in spans if not any(_cuts(span, compound) for compound in hyphened)]
+    compounds = [compound.span() for compound in _HYPHENED.finditer(sentence)]
+    uncut = [span for span in spans if not any(_cuts(span, compound) for compound in compounds)]
     places = {unit[:2] for unit in units}
     return sorted([*(span for span in uncut if span[:2] not in places), *units])
 
@@ -187,9 +187,9 @@ def in_sentence(text: str, start: int, end: int) -> Phrase:
     if not any(map(str.isalnum, phrase)):
         raise QueryError(f"{phrase[:40]!r} has no letter or digit; choose a word or several")
     start, end = end - len(phrase.lstrip()), start + len(phrase.rstrip())
-    touched = [span for span in split_sentences(text) if _overlap(span, (start, end))]
-    first = min([start, *(span[0] for span in touched)])
-    last = max([end, *(span[1] for span in touched)])
+    sentence_spans = [span for span in split_sentences(text) if _overlap(span, (start, end))]
+    first = min([start, *(span[0] for span in sentence_spans)])
+    last = max([end, *(span[1] for span in sentence_spans)])
     return Phrase(text[first:last], start - first, end - first)
 
 
@@ -198,10 +198,10 @@ def phrases_of(text: str, model: Any) -> list[Phrase]:
 
     The last share no word. Raises QueryError for marks that are wrong.
     """
-    parsed = parse_query(text)
-    if parsed.phrases:
-        return list(parsed.phrases)
-    return [in_sentence(parsed.text, span.start, span.end) for span in read(parsed.text, model).shown]
+    query_parts = parse_query(text)
+    if query_parts.phrases:
+        return list(query_parts.phrases)
+    return [in_sentence(query_parts.text, span.start, span.end) for span in read(query_parts.text, model).shown]
 
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
@@ -336,8 +336,8 @@ class Column:
     @property
     def language(self) -> str:
         """The language that most lines are in."""
-        spoken = Counter(line.hit.language for candidate in self.candidates for line in candidate.lines)
-        return max(spoken, key=lambda language: spoken[language], default="")
+        language_counts = Counter(line.hit.language for candidate in self.candidates for line in candidate.lines)
+        return max(language_counts, key=lambda language: language_counts[language], default="")
 
 
 def column(name: str, result: Result) -> Column:
@@ -375,8 +375,11 @@ def _one(same: Sequence[Candidate]) -> Candidate:
     best = max(same, key=lambda candidate: candidate.score)
     lines = sorted((line for candidate in same for line in candidate.lines), key=lambda line: -line.hit.score)
     count, support = sum(candidate.count for candidate in same), max(candidate.support for candidate in same)
-    probability = max((one.probability for one in same if one.probability is not None), default=None)
-    source = next((one.source for one in same if one.source), "")
+    probability = max(
+        (column_candidate.probability for column_candidate in same if column_candidate.probability is not None),
+        default=None,
+    )
+    source = next((column_candidate.source for column_candidate in same if column_candidate.source), "")
     return Candidate(best.text, best.score, count, tuple(lines), support, probability, source)
 
 
@@ -416,9 +419,9 @@ def clip(text: str, most: int, keep: str) -> str:
     if keep == "start":
         ends = [end for _, end in words(text[: most + 1]) if end <= most]
         return text[: ends[-1] if ends else most] + "…"
-    skipped = len(text) - most
-    starts = [start for start, _ in words(text[skipped - 1 :]) if start > 0]
-    return "…" + text[skipped - 1 + starts[0] if starts else skipped :]
+    cut_length = len(text) - most
+    starts = [start for start, _ in words(text[cut_length - 1 :]) if start > 0]
+    return "…" + text[cut_length - 1 + starts[0] if starts else cut_length :]
 
 
 FORMATS = ("tsv", "xlsx", "tbx", "tmx")

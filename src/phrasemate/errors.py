@@ -139,8 +139,8 @@ def plain_reason(message: str) -> str:
     >>> plain_reason("Input should be greater than or equal to 1")
     'expected 1 or more'
     """
-    start, value, expected = message.partition("Input should be ")
+    start, value, requirement = message.partition("Input should be ")
     for pattern, wording in _EXPECTED.items():
-        if value and (match := re.fullmatch(pattern, expected)):
+        if value and (match := re.fullmatch(pattern, requirement)):
             return f"{start}expected {match.expand(wording)}"
-    return f"{start}expected {expected}" if value else message.removeprefix("Value error, ")
+    return f"{start}expected {requirement}" if value else message.removeprefix("Value error, ")

@@ -72,12 +72,12 @@ class Lookup:
             }
             for line in self.lines
         ]
-        counted = {name: [list(pair) for pair in getattr(self, name)] for name in ("wordings", "before", "after")}
+        pair_lists = {name: [list(pair) for pair in getattr(self, name)] for name in ("wordings", "before", "after")}
         numbers = {"count": self.count, "sentences": self.sentences, "whole": self.whole}
         return {
             "query": self.query,
             **numbers,
-            **counted,
+            **pair_lists,
             "documents": [list(p) for p in self.documents],
             "lines": lines,
         }
@@ -130,21 +130,21 @@ def lookup(
     end = time.monotonic() + seconds
     with index.store.reading():
         infos = {info.id: info for info in index.documents()}
-        allowed = (
+        document_ids = (
             set(infos) if documents is None and languages is None else set(index.documents_in(documents, languages))
         )
-        spoken = next((infos[number].language for number in sorted(allowed)), "")
+        text_language = next((infos[number].language for number in sorted(document_ids)), "")
         if side == "translation":
-            spoken = _language_of_translations(index)
-        find, fragment = _finder(query.strip(), way, spoken)
-        function_words, beside = general_words(spoken), folded(near.strip())
+            text_language = _language_of_translations(index)
+        find, fragment = _finder(query.strip(), way, text_language)
+        function_words, beside = general_words(text_language), folded(near.strip())
         for number, row in enumerate(_rows(index, fragment, side)):
             if number % 64 == 0:
                 progress()
                 if time.monotonic() > end:
                     whole = False
                     break
-            if row.document not in allowed:
+            if row.document not in document_ids:
                 continue
             info, matches = infos[row.document], 0
             for start, stop in find(row.text):
@@ -158,7 +158,10 @@ def lookup(
                 counts["before"].update(before)
                 counts["after"].update(after)
                 if len(lines) < LINES:
-                    phrase, language = Phrase(row.text, start, stop), spoken if side == "translation" else info.language
+                    phrase, language = (
+                        Phrase(row.text, start, stop),
+                        text_language if side == "translation" else info.language,
+                    )
                     lines.append(Line(name, Hit(phrase, 1.0, info.name, row.line, language, -1, row.metadata)))
             total += matches
             hit_sentences += bool(matches)

@@ -156,11 +156,11 @@ def _inflects(one: str, other: str, language: str) -> bool:
 def _same_word(one: str, other: str, language: str) -> bool:
     plain = [_without_marks(word) for word in (one, other)]
     differing = (at for at, (first, second) in enumerate(zip(*plain, strict=False)) if first != second)
-    shared = next(differing, min(map(len, plain)))
-    endings = {word[shared:] for word in plain}
+    prefix_length = next(differing, min(map(len, plain)))
+    endings = {word[prefix_length:] for word in plain}
     if language == "en":
         return endings <= _ENGLISH_ENDINGS
-    return shared > 1 and max(map(len, endings)) <= _ENDINGS
+    return prefix_length > 1 and max(map(len, endings)) <= _ENDINGS
 
 
 def _without_marks(word: str) -> str:
@@ -203,7 +203,9 @@ def describe(phrases: Phrases, language: str, reference: Reference | None = None
     general = {word for word in general_words(language) if rare.get(word)}
     for key, statistics in phrases.items():
         parts, count, places = key.split(" "), statistics.count, statistics.places
-        chances = [count * total / (max(counts[one], 1) * max(counts[other], 1)) for one, other in pairwise(parts)]
+        chances = [
+            count * total / (max(counts[left], 1) * max(counts[next_part], 1)) for left, next_part in pairwise(parts)
+        ]
         statistics.features = {
             "frequency": math.log1p(count),
             "belief": statistics.greatest,
@@ -215,7 +217,7 @@ def describe(phrases: Phrases, language: str, reference: Reference | None = None
             "once": float(count == 1 and len(parts) > 1),
             "long": float(max(0, len(parts) - LONG)),
             "clause": sum(map(_is_alone, places)) / len(places) if len(parts) > 2 else 0.0,
-            "nested": min(1.0, max((phrases[one].count for one in longer[key]), default=0) / count),
+            "nested": min(1.0, max((phrases[left].count for left in longer[key]), default=0) / count),
             "number": float(any(not any(map(str.isalpha, part)) for part in parts)),
             "defined": float(any(is_defined(place.phrase, language) for place in places)),
         }
@@ -270,15 +272,20 @@ def fold_parts(phrases: Phrases, ranked: Sequence[str]) -> list[str]:
         key
         for key in ranked
         if not any(
-            phrases[one].count >= max(2, NESTED * phrases[key].count) and rank.get(one, len(ranked)) < rank[key]
-            for one in longer[key]
+            phrases[longer_key].count >= max(2, NESTED * phrases[key].count)
+            and rank.get(longer_key, len(ranked)) < rank[key]
+            for longer_key in longer[key]
         )
     ]
 
 
 def _word_counts(phrases: Phrases) -> Counter[str]:
     """How often each folded word stands in the sentences of the phrases."""
-    places = {(*place[1:3], place.phrase.context) for some in phrases.values() for place in some.places}
+    places = {
+        (*place[1:3], place.phrase.context)
+        for statistics_of_key in phrases.values()
+        for place in statistics_of_key.places
+    }
     counts: Counter[str] = Counter()
     for sentence, times in Counter(context for _, _, context in places).items():
         for start, end in words(sentence):
@@ -320,11 +327,11 @@ class Reference(NamedTuple):
 
 def reference_of_text(sentences: Iterable[str]) -> Reference:
     """The frequencies in a text; a word that it lacks counts as half an occurrence."""
-    counted = FrequentWords()
+    counts = FrequentWords()
     for sentence in sentences:
-        counted.update(sentence)
-    total = counted.counts.total() + 1
-    return Reference(lambda word: math.log((counted.counts[word] or 0.5) / total), 0.34)
+        counts.update(sentence)
+    total = counts.counts.total() + 1
+    return Reference(lambda word: math.log((counts.counts[word] or 0.5) / total), 0.34)
 
 
 def tokenizer_reference(tokenizer: Any) -> Reference:

@@ -97,8 +97,8 @@ class DocumentTerm:
         }
         sure = None if self.confidence is None else round(self.confidence, 3)
         groups = [replace(group, hits=group.hits[:contexts]).as_dict() for group in self.groups]
-        marked = {"known": True} if self.in_glossary else {}
-        return {**translations, **marked, "confidence": sure, "groups": groups}
+        mark = {"known": True} if self.in_glossary else {}
+        return {**translations, **mark, "confidence": sure, "groups": groups}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +185,11 @@ def prepare_phrases(
 ) -> dict[str, PhraseStatistics]:
     """The phrases that `find_phrases` gives, inflected forms as one and without code, with what termhood needs."""
     language = settings.language or _language(phrases)
-    merged = merge_inflected(phrases, language)
+    folded_phrases = merge_inflected(phrases, language)
     grammatical = grammatical_words(language)
-    chosen = {
+    term_candidates = {
         key: statistics
-        for key, statistics in merged.items()
+        for key, statistics in folded_phrases.items()
         if statistics.count >= settings.least
         and is_phrase_of(language, key.split(" "), statistics.places, grammatical)
         and 2 * sum(is_code(place.phrase) for place in statistics.places) <= len(statistics.places)
@@ -197,14 +197,18 @@ def prepare_phrases(
     tokenizer = getattr(getattr(model, "runtime", None), "tokenizer", None)
     if reference is None and tokenizer is not None:
         reference = tokenizer_reference(tokenizer)
-    describe(chosen, language, reference, grammatical or (model.ngram.common if hasattr(model, "ngram") else ()))
-    return chosen
+    describe(
+        term_candidates, language, reference, grammatical or (model.ngram.common if hasattr(model, "ngram") else ())
+    )
+    return term_candidates
 
 
 def _language(phrases: Mapping[str, PhraseStatistics]) -> str:
     """The language of the phrases' sentences, from a sample of them; "" if it is not clear."""
     lexicon = bundled_lexicon()
-    sentences = dict.fromkeys(place.phrase.context for some in phrases.values() for place in some.places[:1])
+    sentences = dict.fromkeys(
+        place.phrase.context for statistics_of in phrases.values() for place in statistics_of.places[:1]
+    )
     sample = " ".join(islice(sentences, SAMPLE))
     return lexicon.language_of(sample) if lexicon is not None and sample else ""
 
@@ -248,15 +252,15 @@ def _segmented(
     texts: Sequence[str], model: Model, settings: TermSettings, progress: Progress
 ) -> Iterator[tuple[str, list[Span]]]:
     """Each text with its runs of words and their probabilities."""
-    counted = FrequentWords()
+    frequencies = FrequentWords()
     for text in () if model.segmenter.contextual else texts:
-        counted.update(text)
-    frequent = counted.words()
+        frequencies.update(text)
+    frequent = frequencies.words()
     for at in range(0, len(texts), SENTENCES_AT_ONCE):
-        some = texts[at : at + SENTENCES_AT_ONCE]
-        spans = model.segment(some, frequent, threshold=0.0, max_words=settings.max_words, overlapping=True)
-        yield from zip(some, spans, strict=True)
-        progress("finding phrases", at + len(some), len(texts))
+        batch = texts[at : at + SENTENCES_AT_ONCE]
+        spans = model.segment(batch, frequent, threshold=0.0, max_words=settings.max_words, overlapping=True)
+        yield from zip(batch, spans, strict=True)
+        progress("finding phrases", at + len(batch), len(texts))
 
 
 def _spelt(word: str) -> str:
@@ -270,12 +274,12 @@ def _uncut(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, int, Span]]:
     """
     cuts = words(text)
     first, last = ({pair[side]: at for at, pair in enumerate(cuts)} for side in (0, 1))
-    folded = [_spelt(text[start:end]) for start, end in cuts]
-    joined = [JOINT.fullmatch(text, one[1], other[0]) is not None for one, other in pairwise(cuts)]
+    spellings = [_spelt(text[start:end]) for start, end in cuts]
+    is_joint = [JOINT.fullmatch(text, cut[1], next_cut[0]) is not None for cut, next_cut in pairwise(cuts)]
     for span in spans:
         low, high = first.get(span.start), last.get(span.end)
-        if low is not None and high is not None and all(joined[low:high]):
-            yield " ".join(folded[low : high + 1]), high + 1 - low, span
+        if low is not None and high is not None and all(is_joint[low:high]):
+            yield " ".join(spellings[low : high + 1]), high + 1 - low, span
 
 
 def _note(statistics: PhraseStatistics, span: Span, text: str, places: Sequence[tuple[str, int, str]]) -> None:
@@ -283,7 +287,7 @@ def _note(statistics: PhraseStatistics, span: Span, text: str, places: Sequence[
     statistics.total += span.score * len(places)
     statistics.greatest = max(statistics.greatest, span.score)
     phrase = Phrase(text, span.start, span.end)
-    statistics.places += [Occurrence(phrase, name, line, span.score, other) for name, line, other in places]
+    statistics.places += [Occurrence(phrase, name, line, span.score, translation) for name, line, translation in places]
 
 
 def _passes(statistics: PhraseStatistics, settings: TermSettings) -> bool:
@@ -329,8 +333,8 @@ def _cvalue(phrases: Mapping[str, PhraseStatistics]) -> dict[str, float]:
             longer[inside].append(statistics.count)
     scores = {}
     for key, statistics in phrases.items():
-        nested = longer[key]
-        alone = statistics.count - (sum(nested) / len(nested) if nested else 0)
+        containers = longer[key]
+        alone = statistics.count - (sum(containers) / len(containers) if containers else 0)
         scores[key] = math.log2(statistics.words + 1) * alone
     return scores
 
@@ -382,9 +386,9 @@ def translate_terms(
     )
     bare = [Phrase(term.text, 0, len(term.text)) for term in terms]
     wordings = model.encode(bare) if searcher.encodes_alone else None
-    translated = []
+    results = []
     for at in range(0, len(terms), QUERIES_AT_ONCE):
-        some = vectors[at : at + QUERIES_AT_ONCE]
+        batch = vectors[at : at + QUERIES_AT_ONCE]
         alone = None if wordings is None else wordings[at : at + QUERIES_AT_ONCE]
         phrases = [
             Phrase(" ".join([term.text, *(example.context for example in sentences)]), 0, len(term.text))
@@ -392,11 +396,11 @@ def translate_terms(
                 terms[at : at + QUERIES_AT_ONCE], examples[at : at + QUERIES_AT_ONCE], strict=True
             )
         ]
-        answers = searcher.search_vectors(some, settings.k, settings.contexts, documents, languages, alone, phrases)
+        answers = searcher.search_vectors(batch, settings.k, settings.contexts, documents, languages, alone, phrases)
         for term, (groups, confidence) in zip(terms[at : at + QUERIES_AT_ONCE], answers, strict=True):
-            translated.append(replace(term, groups=groups, confidence=confidence))
-        progress("searching", at + len(some), len(terms))
-    return translated
+            results.append(replace(term, groups=groups, confidence=confidence))
+        progress("searching", at + len(batch), len(terms))
+    return results
 
 
 def translate_beside(
@@ -433,15 +437,15 @@ def _beside(
 ) -> tuple[Group, ...]:
     hits: defaultdict[str, list[Hit]] = defaultdict(list)
     for place in places:
-        extracted = phrases[place.translation]
+        counterpart = phrases[place.translation]
         nearest: dict[str, Hit] = {}
-        for row in np.argsort(-(extracted.vectors @ vector), kind="stable")[:NEAREST].tolist():
-            phrase = Phrase(place.translation, int(extracted.starts[row]), int(extracted.ends[row]))
-            hit = Hit(phrase, float(extracted.vectors[row] @ vector), place.document, place.line)
+        for row in np.argsort(-(counterpart.vectors @ vector), kind="stable")[:NEAREST].tolist():
+            phrase = Phrase(place.translation, int(counterpart.starts[row]), int(counterpart.ends[row]))
+            hit = Hit(phrase, float(counterpart.vectors[row] @ vector), place.document, place.line)
             nearest.setdefault(wording(phrase.text), hit)
         for key, hit in nearest.items():
             hits[key].append(hit)
-    scores = {key: sum(hit.score for hit in some) / len(places) for key, some in hits.items()}
+    scores = {key: sum(hit.score for hit in key_hits) / len(places) for key, key_hits in hits.items()}
     best = sorted(scores, key=lambda key: -scores[key])[: settings.k]
     return tuple(
         Group(hits[key][0].text, scores[key], len(hits[key]), tuple(hits[key][: settings.contexts]), source="document")
@@ -451,8 +455,8 @@ def _beside(
 
 def _others(groups: Iterable[Group], first: Iterable[Group]) -> list[Group]:
     """The groups of other wordings than the first ones."""
-    listed = {wording(group.text) for group in first}
-    return [group for group in groups if wording(group.text) not in listed]
+    listed_wordings = {wording(group.text) for group in first}
+    return [group for group in groups if wording(group.text) not in listed_wordings]
 
 
 def mark_known(terms: Iterable[DocumentTerm], glossary: Iterable[Term]) -> list[DocumentTerm]:
@@ -586,8 +590,8 @@ def term_rows(
             answer = {"confidence": sure, "target_count": group.count, "target_context": "".join(target.contexts[:1])}
             yield TermPair(source, target, group.score, {**facts, **answer})
         if not term.groups:
-            nothing = {"confidence": "", "target_count": "", "target_context": ""}
-            yield TermPair(source, Term("", target_language), 0.0, {**facts, **nothing})
+            empty_row = {"confidence": "", "target_count": "", "target_context": ""}
+            yield TermPair(source, Term("", target_language), 0.0, {**facts, **empty_row})
 
 
 def _concepts(terms: Iterable[DocumentTerm], language: str, target_language: str, contexts: int) -> Iterator[Term]:
@@ -599,10 +603,10 @@ def _concepts(terms: Iterable[DocumentTerm], language: str, target_language: str
 
 
 def _target(group: Group, concept: str, language: str, contexts: int) -> Term:
-    spoken = next((hit.language for hit in group.hits if hit.language), language)
+    hit_language = next((hit.language for hit in group.hits if hit.language), language)
     sentences = tuple(hit.context for hit in group.hits[:contexts])
     metadata = {"source": f"phrasemate, score {group.score:.3f}, {_times(group.count)} among the hits"}
-    return Term(group.text, spoken, concept, contexts=sentences, metadata=metadata)
+    return Term(group.text, hit_language, concept, contexts=sentences, metadata=metadata)
 
 
 def _times(count: int) -> str:
