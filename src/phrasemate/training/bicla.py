@@ -399,7 +399,7 @@ def _side_by_side(documents: Sequence[Tensor]) -> Encoded:
 
 
 def _cuts(queries: Sequence[Tensor], documents: Sequence[Tensor], cells: int) -> Iterator[tuple[int, int]]:
-    """Where the blocks begin and end: pairs of words of the longest query with a block are at most ``cells``."""
+    """Bounds of the blocks: pairs of words of the longest query with a block are at most ``cells``."""
     longest, start = max(1, *(len(item) for item in queries)), 0
     for end in range(1, len(documents) + 1):  # the last of a block is the longest
         if end == len(documents) or (end + 1 - start) * max(1, len(documents[end])) * longest > cells:
@@ -514,7 +514,7 @@ class Config:
 
     @classmethod
     def of(cls, tables: Mapping[str, Any]) -> Config:
-        """From the tables of a TOML file; raises InputError naming what is wrong."""
+        """Make the settings from the tables of a TOML file; raises InputError naming what is wrong."""
         config = configured(cls, tables)
         data = config.data
         if data.batch < 1 or not 0 <= data.hard <= data.negatives or data.negatives < 1 or data.words < 1:
@@ -533,7 +533,7 @@ class Config:
         return config
 
     def facts(self) -> dict[str, Any]:
-        """All settings as plain data, but those of the loop."""
+        """List all settings but those of the loop as plain data."""
         return facts_of("bicla", self)
 
 

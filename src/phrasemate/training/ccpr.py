@@ -269,7 +269,7 @@ class CCPR:
         return total if self.settings.directions == "sum" else total / 2, right
 
     def _candidates(self, positives: Tensor, side: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Which spans of a side are candidates, and which of these are the positives."""
+        """Choose the candidates among the spans of a side, and tell which of these are the positives."""
         if self.settings.negatives == "spans":
             return torch.arange(len(side["first"]), device=positives.device), positives
         extra = side["extra"].nonzero()[:, 0]  # none unless "linked"
@@ -330,7 +330,7 @@ FIGURES = ("score", "acc@1", "sentences", "f1", "longest")
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Where phrase pairs come from and how batches are drawn (see `Schedule`, `Alteration`, `collate`).
+    """Sources of phrase pairs, and how batches are drawn (see `Schedule`, `Alteration`, `collate`).
 
     Args:
         files: Files of ``phrasemate pairs``, as patterns.
@@ -415,7 +415,7 @@ class Config:
 
     @classmethod
     def of(cls, tables: Mapping[str, Any]) -> Config:
-        """From the tables of a TOML file; raises InputError naming what is wrong."""
+        """Make the settings from the tables of a TOML file; raises InputError naming what is wrong."""
         config = configured(cls, tables)
         data, optimizer = config.data, config.optimizer
         expect("[data] positives", data.positives, ("same", "elsewhere"))
@@ -437,7 +437,7 @@ class Config:
         return config
 
     def facts(self) -> dict[str, Any]:
-        """All settings as plain data, but those of the loop; of the base only its name, wherever it lies."""
+        """List all settings but those of the loop as plain data; of the base only its name, wherever it lies."""
         return facts_of("ccpr", self)
 
 

@@ -101,7 +101,7 @@ def _text(value: Any) -> str:
 
 
 class Schedule:
-    """Which rows of which files each batch holds: `train` (batches, size, 2) and `dev` (rows, 2) of (file, row).
+    """Rows of files that each batch holds: `train` (batches, size, 2) and `dev` (rows, 2) of (file, row).
 
     A file is drawn in proportion to its length to the power ``evenness`` (1: as it comes; 0: all files alike). Its rows
     are drawn in blocks of ``neighbours`` consecutive ones. These talk of the same things, and so are hard negatives for
@@ -209,7 +209,7 @@ Places = NDArray[np.int64]
 
 
 class Occurrences(NamedTuple):
-    """Where pairs of wordings occur, (n,) each, sorted by pair.
+    """Occurrences of pairs of wordings, (n,) each, sorted by pair.
 
     ``pairs``: hashes of the pair; ``places``: file << 40 | row.
     """
@@ -421,7 +421,7 @@ def _occurrences(files: Sequence[PairFile], left_out: Places) -> Occurrences:
 
 
 def _facts(paths: Iterable[Path]) -> list[str]:
-    """What a cache was made from."""
+    """Origin of a cache: the files and settings that it was made from."""
     return [f"{path.name} {path.stat().st_size}" for path in paths]
 
 
@@ -445,7 +445,7 @@ Integers = NDArray[np.int64]
 
 
 class Spans(NamedTuple):
-    """All spans of words of some sentences, sentence after sentence; each array is (spans,).
+    """Spans of words of some sentences, sentence after sentence; each array is (spans,).
 
     Args:
         first, last: Token rows.

@@ -27,7 +27,7 @@ BLOCK = 4_096  # sentences tokenized at once
 
 
 class Contexts(NamedTuple):
-    """All contexts of the n pairs of one file: the sources are the phrases 0 to n - 1, the targets n to 2n - 1.
+    """Contexts of the n pairs of one file: the sources are the phrases 0 to n - 1, the targets n to 2n - 1.
 
     Context c has the tokens ``ids[bounds[c]:bounds[c + 1]]``; phrase i the contexts ``owned[i]:owned[i + 1]``, one at
     least. ``first`` and ``last`` (contexts,): the phrase's tokens, inclusive, counted within the context.
@@ -46,7 +46,7 @@ class Contexts(NamedTuple):
 
     @property
     def pairs(self) -> int:
-        """How many phrase pairs."""
+        """Number of phrase pairs."""
         return len(self.wordings) // 2
 
 

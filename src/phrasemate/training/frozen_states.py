@@ -73,7 +73,7 @@ class TokenNumbers:
 
     @property
     def device(self) -> torch.device:
-        """Where the encoder computes."""
+        """Device of the encoder."""
         return self._parameter.device
 
     def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
@@ -121,7 +121,7 @@ class Lower(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """Device that computes the states."""
         return next(self.parameters()).device
 
     @torch.no_grad()
@@ -188,7 +188,7 @@ Progress = Callable[[str, int, int], None]  # what is computed, contexts done, o
 
 
 class Piece(NamedTuple):
-    """Some contexts of a step, padded.
+    """Padded contexts of a step.
 
     Args:
         values: Token numbers (texts, tokens), or cached states (texts, tokens, width).
@@ -235,7 +235,7 @@ class Feed:
         self._kept: list[Halves] = []
 
     def keep(self, folder: Path, precision: str, show: Progress = lambda label, step, total: None) -> None:
-        """From now on read the lower states of all contexts from files in ``folder``; those that lack are made.
+        """Read from now on the lower states of all contexts from files in ``folder``; those that lack are made.
 
         ``precision``: the name of what ``autocast`` computes in. Raises InputError where a file cannot be written.
         """

@@ -26,7 +26,7 @@ C = TypeVar("C")
 
 
 def gathered(outputs: Sequence[Tensor], rows: Sequence[Tensor]) -> Tensor:
-    """What was computed in chunks, in the order of the batch; ``rows``: the places of each chunk's."""
+    """Join what was computed in chunks, in the order of the batch; ``rows``: the places of each chunk's."""
     states = torch.cat([item.float() for item in outputs])
     return torch.empty_like(states).index_copy(0, torch.cat(list(rows)), states)
 

@@ -58,7 +58,7 @@ class Batch(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Some texts, padded: ``ids`` and ``mask`` (texts, longest); ``rows`` are their tokens' places in the batch."""
+    """Padded texts: ``ids`` and ``mask`` (texts, longest); ``rows`` are their tokens' places in the batch."""
 
     ids: Tensor
     mask: Tensor
@@ -147,7 +147,7 @@ def token_rows(batch: Batch, text: int, starts: Rows, ends: Rows) -> tuple[Rows,
 
 
 def longest_text(folder: str | Path) -> int:
-    """How many tokens an encoder takes, the special ones included. Raises ModelError where there is none."""
+    """Count the tokens that an encoder takes, the special ones included. Raises ModelError where there is none."""
     return traced_graph.longest_text(encoder_config(folder))
 
 
@@ -186,7 +186,7 @@ class Backbone(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
+        """Device that computes the states."""
         return next(self.parameters()).device
 
     def chunks(self, batch: Batch, tokens: int) -> Iterator[Chunk]:

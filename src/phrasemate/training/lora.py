@@ -34,7 +34,7 @@ Progress = Callable[[int, int, float], None]
 
 @dataclass(frozen=True, slots=True)
 class LoraSettings:
-    """How to train; ``rate`` rises over ``warmup`` steps and falls linearly to zero.
+    """Settings of the training; ``rate`` rises over ``warmup`` steps and falls linearly to zero.
 
     Args:
         chunk: Examples that are computed together; a step's examples are sorted by length and cut into such chunks.
@@ -116,7 +116,7 @@ def train_lora(
 
 @contextmanager
 def _in_one_line(base: str | Path, out: Path) -> Iterator[None]:
-    """What is raised where memory is short, or where ``out`` cannot be written, as an InputError."""
+    """Raise InputError where memory is short, or where ``out`` cannot be written."""
     try:
         yield
     except BrokenPipeError:  # of who listens to the progress

@@ -27,7 +27,7 @@ class Group(NamedTuple):
     size: int = 1
 
     def numbers(self, count: int) -> range:
-        """Which of so many things are this process's."""
+        """Numbers of this process's share of so many things."""
         return range(self.rank, count, self.size)
 
 
@@ -124,10 +124,10 @@ def add_gradients(parameters: Sequence[nn.Parameter], device: torch.device) -> N
 
 
 def first_value(value: float, device: torch.device) -> float:
-    """What the first process has, in all of them."""
+    """Give all processes what the first one has."""
     return total([value if group().rank == 0 else 0.0], device)[0]
 
 
 def total_metrics(metrics: dict[str, Any], device: torch.device) -> dict[str, float]:
-    """Each figure summed over the processes, which have the same ones."""
+    """Sum each figure over the processes, which have the same ones."""
     return dict(zip(metrics, total(list(metrics.values()), device), strict=True))

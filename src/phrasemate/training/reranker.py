@@ -110,7 +110,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Which sentence pairs, and how many of them.
+    """Sentence pairs of the training, and how many of them.
 
     Args:
         pairs: DATA/PAIR/train.tsv of each; those that have a dev.tsv are held out for the figures.
@@ -154,7 +154,7 @@ class Config:
 
     @classmethod
     def of(cls, tables: Mapping[str, Any]) -> Config:
-        """From the tables of a TOML file; raises InputError naming what is wrong."""
+        """Make the settings from the tables of a TOML file; raises InputError naming what is wrong."""
         config = configured(cls, tables)
         data = config.data
         if (
@@ -179,7 +179,7 @@ class Config:
         return config
 
     def facts(self) -> dict[str, Any]:
-        """All settings as plain data, but those of the loop."""
+        """List all settings but those of the loop as plain data."""
         return facts_of("reranker", self)
 
 
@@ -193,7 +193,7 @@ class Asked(NamedTuple):
 
 
 class Held(NamedTuple):
-    """One side of a held-out set.
+    """Side of a held-out set.
 
     Args:
         queries, others: States of both sides.
@@ -211,7 +211,7 @@ class Held(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Some lists: the sentences that ask (B, I, width), their candidates (B, K, J, width), (B, K) cosines."""
+    """Lists of a step: the sentences that ask (B, I, width), their candidates (B, K, J, width), (B, K) cosines."""
 
     first: Tokens
     second: Tokens
@@ -347,7 +347,7 @@ class RerankerTask:
 
 
 def first_network(model: Model, dim: int = 0) -> Network:
-    """What training begins with: the projection is that of the encoder's phrases, of a token that is one by itself.
+    """Make the network that training begins with; its projection is that of phrases of one token.
 
     Where the encoder has no such head (or ``dim`` is given): ``dim`` random directions at right angles.
     """

@@ -88,7 +88,7 @@ _ON_CPU = "DefaultCPUAllocator: "  # a plain RuntimeError
 
 
 def short_of_memory(error: BaseException) -> str:
-    """What it says of memory, in one line; empty where it is about something else."""
+    """First line of an error about memory; empty where it is about something else."""
     if isinstance(error, MemoryError):
         return " ".join(str(error).split()) or "out of memory"
     if isinstance(error, torch.OutOfMemoryError):
@@ -163,7 +163,7 @@ NEWER_SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class Event(NamedTuple):
-    """What a progress line shows: ``step`` of ``steps``, the latest ``metrics``, ``remaining`` seconds."""
+    """Content of a progress line: ``step`` of ``steps``, the latest ``metrics``, ``remaining`` seconds."""
 
     step: int
     steps: int
@@ -172,11 +172,11 @@ class Event(NamedTuple):
 
 
 class Task(Protocol[B]):
-    """What is trained: a method with its data."""
+    """A method with its data, as the trainer uses it."""
 
     @property
     def module(self) -> nn.Module:
-        """What is trained."""
+        """The module that is trained."""
         ...
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
@@ -214,7 +214,7 @@ class Remembering(Protocol):
 
 
 def chosen_device(name: str = "auto", threads: int | None = None) -> str:
-    """Where to compute: "cpu" or "cuda"; ``threads`` are for the CPU.
+    """Choose the device: "cpu" or "cuda"; ``threads`` are for the CPU.
 
     Raises InputError for a device that is not there.
     """

@@ -158,7 +158,7 @@ class PhraseEncoder(nn.Module):
         projected: bool = True,
         autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> Tensor:
-        """Both, of all pieces of a step; ``autocast`` is the precision of the encoder."""
+        """Encode all pieces of a step with both encoders; ``autocast`` is the precision of the encoder."""
         with autocast():
             states = [self.contexts(input_, projected) for input_ in inputs]
         return self.phrases(gathered(states, [input_.places for input_ in inputs]), owner, projected)
@@ -255,12 +255,12 @@ class XPR:
         return contrast(queries, candidates, labels, self.settings.temperature, ignore_mask)
 
     def stepped(self) -> None:
-        """After a step of the optimizer: the momentum update."""
+        """Update the momentum encoder after a step of the optimizer."""
         if self.slow is not None:
             momentum_update(self.slow, self.encoder, self.settings.momentum)
 
     def state(self) -> dict[str, Tensor]:
-        """What a run has to remember beside the trained weights."""
+        """State of a run beside the trained weights."""
         tensors: dict[str, Tensor] = {}
         if self.slow is not None:
             trained_names = {name for name, value in self.encoder.named_parameters() if value.requires_grad}
@@ -275,7 +275,7 @@ DEV_PAIRS = 128  # encoded at once
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Which phrase pairs and sentences, and how batches are drawn.
+    """Phrase pairs and sentences of the training, and how batches are drawn.
 
     Args:
         pairs: Language pairs of the data set, such as "de-en" (none: all). Several are mixed in each batch, drawn in
@@ -357,7 +357,7 @@ class Config:
 
     @classmethod
     def of(cls, tables: Mapping[str, Any]) -> Config:
-        """From the tables of a TOML file; raises InputError naming what is wrong."""
+        """Make the settings from the tables of a TOML file; raises InputError naming what is wrong."""
         config = configured(cls, tables)
         expect("[model] projection", config.model.projection, ("pooled", "tokens", "none"))
         expect("[model] embeddings", config.model.embeddings, EMBEDDINGS)
@@ -445,7 +445,7 @@ class XPRTask:
 
     @property
     def remarks(self) -> list[str]:
-        """What a user should know of the data."""
+        """Remarks on the data for the user."""
         data = self.config.data
         phrases = [*self.train, *(self.dev if data.dev_examples else ())] if data.examples else []
         return [_lacking(item) for item in phrases if item.bare]
@@ -476,7 +476,7 @@ class XPRTask:
         return lower
 
     def facts(self) -> dict[str, Any]:
-        """All settings as plain data, but those of the loop; of the base only its name, wherever it lies."""
+        """List all settings but those of the loop as plain data; of the base only its name, wherever it lies."""
         counts = {file.name: file.pairs for file in self.feed.files}
         return {**facts_of("xpr", self.config), "pooling": "mean", "phrase pairs": counts}
 
