@@ -27,7 +27,7 @@ INDEX_JSON = "index.json"
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """What an upgrade did to an index.
+    """Report of an upgrade of an index.
 
     ``former`` and ``model`` are the hashes of its model before and after. ``sentences`` were encoded again;
     ``wordings`` says whether the table of wordings was added.

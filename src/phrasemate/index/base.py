@@ -1,4 +1,4 @@
-"""What an index of one machine and an index of Lance tables share: searching, and looking things up."""
+"""Searching and look-ups, shared by an index of one machine and an index of Lance tables."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ class BaseIndex(ABC):
         return row_codec.dequantise(codes)[places]
 
     def _places(self, phrases: Sequence[int]) -> dict[int, tuple[Phrase, SentenceRow]]:
-        """Where ascending phrase ids are, without deleted ones; each sentence is unpacked once."""
+        """Look up the places of ascending phrase ids, without deleted ones; each sentence is unpacked once."""
         places: dict[int, tuple[Phrase, SentenceRow]] = {}
         spans: dict[int, tuple[list[int], list[int]]] = {}  # starts and ends, by sentence
         for phrase, row in zip(phrases, self.store.sentences_of(phrases), strict=True):
@@ -289,7 +289,7 @@ class BaseIndex(ABC):
         return self.texts.containing(phrase, limit)
 
     def documents(self) -> list[DocumentInfo]:
-        """All documents, in the order in which they came."""
+        """List the documents, in the order in which they came."""
         with self.store.reading():
             return list(self._documents().values())
 

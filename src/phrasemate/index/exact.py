@@ -1,4 +1,4 @@
-"""What search engines share, and the exact one, which reads every vector (`faiss_search` asks FAISS)."""
+"""Exact search, which reads every vector, and the parts that it shares with `faiss_search`."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Runs:
 
 
 class Exact:
-    """All vectors in memory as int8, each block made float32 only while it is multiplied."""
+    """Exact search over vectors in memory: int8, each block made float32 only while it is multiplied."""
 
     def __init__(self, dim: int, block: int, threads: int = 1) -> None:
         self._block, self._threads = block, threads

@@ -60,7 +60,7 @@ class Coder(NamedTuple):
 
     @classmethod
     def train(cls, vectors: Floats, parts: int, rotation: Floats | None = None) -> Self:
-        """For (n, dim) unit vectors, codes of ``parts`` parts, of which dim is a multiple.
+        """Train codes of ``parts`` parts for (n, dim) unit vectors; dim is a multiple of ``parts``.
 
         ``rotation``: one that is to be used, if there is any.
         """
@@ -396,7 +396,7 @@ _GROWTH = 4  # codes trained on a quarter of the phrases still fit
 
 
 class Plan(NamedTuple):
-    """How a FAISS file is to be made and asked; ``tuned``: what was measured when that was chosen, empty if nothing."""
+    """Layout and search settings of a FAISS file; ``tuned``: what was measured when they were chosen."""
 
     layout: Layout
     asking: Asking

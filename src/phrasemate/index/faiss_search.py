@@ -92,7 +92,7 @@ class Asking:
         return asking
 
     def as_dict(self) -> dict[str, Any]:
-        """For vectors.json."""
+        """Mapping for vectors.json."""
         return asdict(self)
 
     def fetch(self, k: int) -> int:
@@ -102,7 +102,7 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the codes of a FAISS file are laid out: in ``lists`` (0: none), each code of ``parts`` 4-bit numbers."""
+    """Layout of the codes of a FAISS file: in ``lists`` (0: none), each code of ``parts`` 4-bit numbers."""
 
     lists: int
     parts: int
@@ -216,7 +216,7 @@ class Faiss:
         return engine
 
     def search(self, vectors: Floats, k: int, wider: int = 1) -> tuple[Ids, Floats]:
-        """As `Engine.search`; ``wider``: read so many times as many lists, and leave none of them out if above 1."""
+        """Search; ``wider``: read so many times as many lists, and leave none of them out if above 1."""
         results = self._by_thread(vectors, lambda piece, threads: self._searched(piece, k, wider, threads))
         return np.concatenate([ids for ids, _ in results]), np.concatenate([scores for _, scores in results])
 

@@ -1,4 +1,4 @@
-"""Which sentences contain a phrase: exact substrings, upper and lower case alike, in every script."""
+"""Search for the sentences that contain a phrase: exact substrings, upper and lower case alike, in every script."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class TextSearch:
             return list(plan[bisect_left(plan, first) : bisect_left(plan, before)][:limit])
 
     def _plan(self, phrase: str, state: State) -> _Plan:
-        """How to find a phrase; the last one is kept, since it is asked for piece by piece."""
+        """Plan the search for a phrase; the last plan is cached, since it is asked for piece by piece."""
         key = (state.generation, phrase)
         if self._planned[0] != key:
             self._planned = (key, self._made_plan(phrase, state))
@@ -151,7 +151,7 @@ class TextSearch:
             yield row.id, row.text
 
     def _unseen_signs(self, state: State) -> list[str]:
-        """Which characters that are not seen the texts hold (before two others: there are hardly texts without)."""
+        """List the invisible characters that the texts hold (before two others: there are hardly texts without)."""
         if self._unseen[0] != state.generation:
             self._unseen = (state.generation, [sign for sign in unseen_signs() if self._trigrams(sign)])
         return self._unseen[1]
@@ -269,7 +269,7 @@ def forms(phrase: str) -> list[str]:
 
 
 def _turkish(phrase: str) -> Iterator[str]:
-    """With İ and ı: for the text index they are letters of their own. All, none or some words have their capital."""
+    """Variants with İ and ı, letters of their own for the text index. All, none or some words have their capital."""
     small = phrase.replace("I", "ı") if "ı" in phrase else phrase
     small = small.replace("İ", "i").lower()
     yield small.translate(_CAPITALS)

@@ -63,7 +63,7 @@ Item = tuple[Task, int, Sentence]  # its document, its position there, itself
 
 
 class Intake:
-    """What one call takes in; ``known`` are the documents that already exist, by name."""
+    """Documents of one call of ``add``, and what to do about each."""
 
     def __init__(
         self, existing: dict[str, DocumentInfo], next_document: int, lang: str, settings: IndexSettings

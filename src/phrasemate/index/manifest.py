@@ -144,7 +144,7 @@ class VectorsManifest:
 
     @classmethod
     def read_if_present(cls, path: Path) -> VectorsManifest | None:
-        """As `read`, but None where there is no such file: a writer may take it away at any time."""
+        """Read the manifest; None where there is no such file: a writer may take it away at any time."""
         try:
             return cls.read(path)
         except IndexMissing:
@@ -240,12 +240,12 @@ class Digest:
 
     @property
     def whole(self) -> str:
-        """In hexadecimal digits, as `parts`."""
+        """Digest of the whole in hexadecimal digits, as `parts`."""
         return self._whole.hexdigest()
 
     @property
     def parts(self) -> list[str]:
-        """One at least."""
+        """Digests of the parts, one at least."""
         return [part.hexdigest() for part in self._parts]
 
 

@@ -38,7 +38,7 @@ from phrasemate.types import Document, check_language
 
 
 class Outcome(NamedTuple):
-    """What came of an order: a shard, or an error of phrasemate by the name of its class and what it says."""
+    """Result of an order: a shard, or an error of phrasemate by the name of its class and what it says."""
 
     shard: Shard | None
     kind: str = ""
@@ -152,7 +152,7 @@ def _knock(address: str) -> None:
 
 
 def cpus() -> int:
-    """How many CPUs the cluster has, in use or not. Raises ClusterError if there is none."""
+    """Number of CPUs of the cluster, in use or not. Raises ClusterError if there is none."""
     count = int(ray().cluster_resources().get("CPU", 0))
     if not count:
         raise ClusterError("the Ray cluster has no CPU to compute with; add a machine: ray start --address HEAD:PORT")
@@ -366,7 +366,7 @@ class Makers(Protocol):
 
 
 class Driver:
-    """One call of `build`. ``chunks`` of ``settings.chunk`` sentences make a shard."""
+    """Run of one call of `build`. ``chunks`` of ``settings.chunk`` sentences make a shard."""
 
     def __init__(
         self, tables: Tables, settings: IndexSettings, chunks: int, lang: str, progress: Progress | None
@@ -414,7 +414,7 @@ class Driver:
         )
 
     def _recipe(self, documents: Iterable[Document]) -> tuple[Recipe, Iterable[Document]]:
-        """How shards are made, and the documents again after the frequent words were learned from some of them."""
+        """Settings of the shards, and the documents again after the frequent words were learned from some of them."""
         from phrasemate import __version__
 
         key, head = f"frequent {self._lang}", self._writer.head
@@ -487,7 +487,7 @@ def _row(item: Item) -> Row:
 
 
 def _pieces(items: list[Item], tasks: list[Task]) -> tuple[Piece, ...]:
-    """What a shard holds of each document, in their order."""
+    """Pieces of documents in a shard, in their order."""
     spans = {key: [position for _, position, _ in group] for key, group in groupby(items, lambda item: id(item[0]))}
     pieces = []
     for task in tasks:

@@ -46,7 +46,7 @@ def _inverse_norms(wide: Floats) -> Floats:
 
 
 def spread(rows: NDArray[Any], count: int) -> NDArray[Any]:
-    """At most ``count`` of (n, ...) rows, from all over them, in their order."""
+    """Choose at most ``count`` of (n, ...) rows, from all over them, in their order."""
     return rows[np.linspace(0, len(rows) - 1, min(len(rows), count)).astype(int)] if len(rows) else rows
 
 
@@ -98,7 +98,7 @@ def encode_metadata(metadata: Mapping[str, Any]) -> bytes:
 
 
 def decode_metadata(blob: bytes) -> dict[str, Any]:
-    """What was encoded. Infinity and NaN come back as their names.
+    """Decode metadata. Infinity and NaN come back as their names.
 
     Raises ValueError, RecursionError for what `encode_metadata` does not write.
     """

@@ -103,7 +103,7 @@ def _translate(error: sqlite3.Error, path: Path) -> PhraseIndexError:
 
 
 class Mark(NamedTuple):
-    """What tells one state of the store's file from another: where it is, and when it was changed. 0: no file."""
+    """Identity of a state of the store's file: its inode and the time of its last change. 0: no file."""
 
     device: int
     inode: int
@@ -112,7 +112,7 @@ class Mark(NamedTuple):
 
     @property
     def file(self) -> tuple[int, int]:
-        """What stays the same however the file is changed: it is in use, so no other can be given these numbers."""
+        """Numbers that no change of the file changes: it is in use, so no other can be given these numbers."""
         return self.device, self.inode
 
 
@@ -227,7 +227,7 @@ def initialise(connection: sqlite3.Connection) -> None:
 
 
 def _lay_out(connection: sqlite3.Connection) -> None:
-    """In one transaction."""
+    """Create the tables in one transaction."""
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
@@ -301,7 +301,7 @@ def _leave_note(folder: Path) -> None:
 
 
 def _holder(folder: Path) -> str:
-    """Who left the note; it is only a courtesy, so an unreadable one is not an error."""
+    """Read who left the note; it is only a courtesy, so an unreadable one is not an error."""
     try:
         note = json.loads((folder / NOTE_FILE).read_text("utf-8"))
         return f"process {note['pid']} on {note['host']} (since {note['since']}: {note['command']})"

@@ -1,4 +1,4 @@
-"""What a search looks at: the FAISS file, and in memory every phrase that it does not cover."""
+"""Search of a snapshot: the FAISS file, and in memory every phrase that it does not cover."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class View:
             raise self._store.damaged(f"{live} phrases found, expected {state.phrases}")
 
     def _dead_in_faiss(self) -> int:
-        """How many rows of the FAISS file stand for deleted phrases."""
+        """Count the rows of the FAISS file that stand for deleted phrases."""
         if self.faiss is None:
             return 0
         coverage = self.faiss.manifest.covered
@@ -213,7 +213,7 @@ class View:
         self._scanning = self.faiss is None or self._outside(state) > self._settings.forced_rebuild
 
     def _outside(self, state: State) -> int:
-        """How many live phrases the FAISS file does not cover."""
+        """Count the live phrases that the FAISS file does not cover."""
         coverage = self.faiss.manifest.covered if self.faiss else 0
         return state.next_phrase - coverage - (self.dead.below(state.next_phrase) - self.dead.below(coverage))
 
@@ -259,7 +259,7 @@ class View:
                 yield from self._store.vectors(document=int(document))
 
     def _in_documents(self, ids: Ids, documents: Ids) -> NDArray[np.bool_]:
-        """Which phrase ids are live and in the documents."""
+        """Tell which phrase ids are live and in the documents."""
         unique, inverse = np.unique(ids, return_inverse=True)
         document_ids = set(documents.tolist())
         keep = np.zeros(len(unique), bool)

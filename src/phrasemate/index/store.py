@@ -258,7 +258,7 @@ class Store(Session):
     # -- documents
 
     def documents(self) -> Iterator[DocumentInfo]:
-        """All documents in the order of their ids. Raises IndexDamaged if one is altered or missing."""
+        """Read the documents in the order of their ids. Raises IndexDamaged if one is altered or missing."""
         count, last = 0, -1
         for row in self.connection.execute(f"SELECT {_DOCUMENT} FROM documents ORDER BY id"):
             document = self._document(row)
@@ -331,7 +331,7 @@ class Store(Session):
             yield self._sentence(raw)
 
     def all_sentences(self, document: int | None = None) -> Iterator[SentenceRow]:
-        """All sentences, or those of a document, by id. Raises IndexDamaged if one is altered, missing or doubled."""
+        """Read the sentences, or those of a document, by id. Raises IndexDamaged: altered, absent or doubled ones."""
         where, order, parameters = (
             ("", "id", ()) if document is None else ("WHERE document = ?", "position", (document,))
         )

@@ -91,7 +91,7 @@ def stamp_words(store: Store) -> None:
 
 
 def mend_words(store: Store) -> None:
-    """Before a change: build the text index again if it is damaged, lest its next stamp vouches for the damage.
+    """Rebuild the text index before a change if it is damaged, lest its next stamp vouches for the damage.
 
     A fresh stamp is compared (fast); after an interruption there is none, and the index is compared with the text.
     """
@@ -159,7 +159,7 @@ def _fits(text: str, size: int) -> None:
 
 
 def validated(phrases: PhraseSet, text: str, dim: int) -> PhraseSet:
-    """What the model gave, if it can be stored; an index must not outlive a bug in a model unnoticed."""
+    """Check that what a model gave can be stored; an index must not outlive a bug in a model unnoticed."""
     count = len(phrases.starts)
     if not (len(phrases.ends) == len(phrases.scores) == count and phrases.vectors.shape == (count, dim)):
         raise ModelError(

@@ -1,4 +1,4 @@
-"""How the FAISS file is laid out and asked, chosen by measuring on the index's own vectors.
+"""Choice of layout and search settings of the FAISS file, measured on the index's own vectors.
 
 A thousand phrases of the index, one of a sentence, are queries, and phrases of their own sentences do not count. As for
 a query from elsewhere, the answer is the best phrase of another sentence; exact search gives it. Layouts are tried on a
@@ -67,7 +67,7 @@ class _Asked(NamedTuple):
     at: int
 
     def in_own_sentence(self, ids: Ids) -> Any:
-        """Which ids, (n, m), are of the query's own sentence."""
+        """Tell which ids, (n, m), are of the query's own sentence."""
         return (ids >= self.first[:, None]) & (ids < self.end[:, None])
 
 

@@ -1,4 +1,4 @@
-"""What goes into and comes out of an index: plain records, the settings, and what a model must offer."""
+"""Records that go into and come out of an index, its settings, and the interface of a model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PhraseSet(Protocol):
 
 
 class IndexModel(Protocol):
-    """What an index asks of a model. ``extract`` must give the same bits for the same texts in the same call."""
+    """Interface of an index's model. ``extract`` must give the same bits for the same texts in the same call."""
 
     @property
     def name(self) -> str: ...
@@ -69,7 +69,7 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True)
 class ProgressEvent:
-    """After each chunk: what this ``add`` has stored so far. ``bytes_total`` is 0 when unknown.
+    """Progress of an ``add`` after a chunk: what it has stored so far. ``bytes_total`` is 0 when unknown.
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
@@ -93,7 +93,7 @@ Progress = Callable[[ProgressEvent], None]
 
 @dataclass(frozen=True, slots=True)
 class AddReport:
-    """What one ``add`` did. ``sentences`` and ``phrases`` count what this call stored, not what was there.
+    """Report of one ``add``. ``sentences`` and ``phrases`` count what this call stored, not what was there.
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
@@ -186,7 +186,7 @@ class VerifyReport:
 
 @dataclass(frozen=True, slots=True)
 class TuneReport:
-    """What was chosen (``engine``, ``probes``, ``slack``, ``candidates``: see `faiss_search.Asking`) and measured.
+    """Settings chosen (``engine``, ``probes``, ``slack``, ``candidates``: see `faiss_search.Asking`) and measured.
 
     ``target`` is of recall@``at``. ``recall_at_1``, ``recall_at_10``: against exact search, of ``queries`` phrases;
     ``single_ms``: one query, the median; ``batch_ms``: all together, for each. ``trials``: the layouts that were tried

@@ -1,4 +1,4 @@
-"""What an index holds, without reading its sentences.
+"""Statistics and verification of an index.
 
 Every checksum, offset and count of an index, and FAISS against exact search.
 """
@@ -134,7 +134,7 @@ def _documents(store: Store, state: State, report: VerifyReport) -> None:
 
 
 class Sentences(Protocol):
-    """What `check_sentences` reads of a store."""
+    """Interface of a store, as `check_sentences` uses it."""
 
     def documents(self) -> Iterator[DocumentInfo]: ...
     def all_sentences(self) -> Iterator[SentenceRow]: ...

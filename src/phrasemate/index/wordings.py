@@ -116,7 +116,7 @@ class Segment:
         return self.low + len(self.rows)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a file of it holds, by name."""
+        """The arrays of its file, by name."""
         names = ("text", "bounds", "ids", "occurrences", "rows", "stems", "stem_rows")
         return {name: getattr(self, name) for name in names}
 

@@ -55,7 +55,7 @@ _SAMPLE = 256  # of which it trains each list
 
 
 def lists_for(phrases: int) -> int:
-    """How many inverted lists: one for 4,096 phrases. Training costs their square, so there is an end to it."""
+    """Number of inverted lists: one for 4,096 phrases. Training costs their square, so there is an end to it."""
     return max(1, min(phrases // _PER_LIST, _MOST_LISTS))
 
 
@@ -332,11 +332,11 @@ class ClusterIndex(BaseIndex):
     # -- writing
 
     def begin(self, model: IndexModel, segment: Mapping[str, Any] | None = None) -> None:
-        """Not here: raises PhraseIndexError."""
+        """Raise PhraseIndexError: Ray workers write an index of Lance tables."""
         raise self._elsewhere()
 
     def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport:
-        """Not here: raises PhraseIndexError."""
+        """Raise PhraseIndexError: Ray workers write an index of Lance tables."""
         raise self._elsewhere()
 
     def _elsewhere(self) -> PhraseIndexError:
@@ -378,7 +378,7 @@ class ClusterIndex(BaseIndex):
         self._refresh()
 
     def _refresh(self) -> None:
-        """After a change: the next look finds it at once."""
+        """Forget what was read, so that the next look finds a change at once."""
         self.store.refresh()
         with self.store.reading():
             self.manifest = self.store.layout.head.manifest

@@ -55,7 +55,7 @@ class Piece(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many sentences and phrases."""
+        """Numbers of sentences and phrases."""
         return self.sentences, self.phrases
 
 
@@ -94,7 +94,7 @@ class Order(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How every shard of one run is made. ``frequent``: words that no phrase begins or ends with."""
+    """Settings of all shards of one run. ``frequent``: words that no phrase begins or ends with."""
 
     place: str
     options: dict[str, str]
@@ -343,7 +343,7 @@ def _codes(phrases: PhraseSet, text: str, dim: int) -> NDArray[np.int8]:
 
 
 def _sentence(identity: int, row: Row, first: int, phrases: PhraseSet, codes: NDArray[np.int8]) -> tuple[Any, ...]:
-    """In the order of the columns."""
+    """The values of a sentence in the order of the columns."""
     text, metadata = row_codec.encode_text(row.text), row_codec.encode_metadata(row.metadata)
     spans = row_codec.pack_spans(phrases.starts, phrases.ends, phrases.scores)
     numbers = (identity, row.document, row.position, row.line, first, len(codes))

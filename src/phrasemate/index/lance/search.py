@@ -33,7 +33,7 @@ _PROBES = 64  # lists read for each query; more where these do not hold enough t
 
 
 class LanceView:
-    """As `phrasemate.index.snapshot_search.View`.
+    """Vector search in Lance tables; the counterpart of `phrasemate.index.snapshot_search.View`.
 
     Up to ``IndexSettings.exact_below`` phrases are held in memory and compared one by one. Of more, Lance's index
     proposes candidates; it compares the rows that are newer than the index by itself, so nothing is ever invisible.
@@ -72,7 +72,7 @@ class LanceView:
         return self._held[1]
 
     def _ask(self, vector: Floats, k: int, where: str | None) -> tuple[Ids, Floats]:
-        """One query, (dim,) -> (1, k) ids and scores."""
+        """Search for one query, (dim,) -> (1, k) ids and scores."""
         nearest = {
             "column": "vector",
             "q": vector.astype(np.float16),
@@ -119,12 +119,12 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def arrow_lowered(text: str) -> str:
-    """As the table has it: half a character of UTF-16, which Arrow cannot hold, is U+0000, which no text holds."""
+    """Lower a text as the table has it: half a character of UTF-16, which Arrow cannot hold, is U+0000."""
     return _HALF.sub("\0", fulltext.lowered(text))
 
 
 def condition(small: Sequence[str]) -> str | None:
-    """What Lance is asked for the texts that hold one of these, in lower case; None where it cannot be asked."""
+    """Filter of Lance for the texts that hold one of these, in lower case; None where it has no such filter."""
     if any("\0" in text or arrow_lowered(text) != text for text in small):
         return None
     return " OR ".join("contains(text, '" + text.replace("'", "''") + "')" for text in small)
@@ -179,7 +179,7 @@ _FIRST = 8192  # texts that are read before the index is asked: what is frequent
 
 
 class LanceTexts:
-    """As `phrasemate.index.fulltext.TextSearch`: by Lance's index of trigrams where ``optimize`` has made one.
+    """Substring search as `phrasemate.index.fulltext.TextSearch`, by Lance's trigram index if ``optimize`` made one.
 
     Sentences that it does not know are read, and all of them where there is none, or where it cannot be asked (half a
     character of UTF-16, a zero). Lance compares the texts of what its index proposes, and reads all of them for what

@@ -145,7 +145,7 @@ class Layout:
         return number, phrase - int(self.phrases[number])
 
     def place(self, sentence: int) -> int:
-        """Where a live sentence stands among the rows that are not deleted."""
+        """Position of a live sentence among the rows that are not deleted."""
         return sentence - self.dead_sentences.below(sentence)
 
     def sentence_at(self, document: int, position: int) -> int | None:
@@ -292,7 +292,7 @@ class LanceStore:
     # -- documents
 
     def documents(self) -> Iterator[DocumentInfo]:
-        """All documents in the order of their ids."""
+        """List the documents in the order of their ids."""
         for identity in sorted(self.layout.documents):
             yield self.layout.documents[identity]
 
@@ -364,7 +364,7 @@ class LanceStore:
             return self._full(name, self.table(name).take(list(places), columns=columns))
 
     def _full(self, name: str, values: Any) -> Any:
-        """Some rows of a table. Raises IndexDamaged where one lacks a value."""
+        """The rows of a table, checked: raises IndexDamaged where one lacks a value."""
         if any(column.null_count for column in values.columns):
             raise self.damaged(f"a row of the table {name} lacks a value")
         return values
@@ -385,7 +385,7 @@ class LanceStore:
             yield row
 
     def all_sentences(self, document: int | None = None) -> Iterator[SentenceRow]:
-        """All sentences, or those of a document, by id. Raises IndexDamaged if one is altered, missing or doubled."""
+        """Read the sentences, or those of a document, by id. Raises IndexDamaged: altered, absent or doubled ones."""
         yield from all_in_order(self._scanned(document), self, document)
 
     def translated_sentences(self, fragment: str = "") -> Iterator[SentenceRow]:
@@ -451,7 +451,7 @@ class LanceStore:
                 yield rows_left
 
     def checked_vectors(self) -> Iterator[tuple[list[VectorRow], list[bool]]]:
-        """All vectors, a row for each sentence that has some, and whether each is as it was written."""
+        """Read all vectors, a row for each sentence that has some, and tell whether each is as it was written."""
         buffer, at, end = np.zeros((0, self.dim), np.int8), 0, 0
         phrases = self.batches(PHRASES, ["vector"])
         for batch in self.batches(SENTENCES, ["id", "document", "first", "phrases", "codes_crc"]):
