@@ -68,12 +68,12 @@ class Group:
 
     @property
     def weight(self) -> float:
-        """What groups are ordered by: the probability, else the support, else the score."""
+        """The value that orders groups: the probability, else the support, else the score."""
         ranks = (self.probability, self.support, self.score)
         return next(rank for rank in ranks if rank is not None)
 
     def as_dict(self, explain: bool = False) -> dict[str, Any]:
-        """For JSON; with ``explain`` the evidence and the reasons, too."""
+        """Mapping for JSON; with ``explain`` the evidence and the reasons, too."""
         hits = [_hit_as_dict(hit) for hit in self.hits]
         numbers: dict[str, Any] = {"score": round(self.score, 4), "support": round(self.weight, 4), "count": self.count}
         if self.probability is not None:
@@ -112,7 +112,7 @@ class Result:
         return bool(self.groups) and self.confidence is not None and self.confidence < DOUBT
 
     def as_dict(self, explain: bool = False) -> dict[str, Any]:
-        """For JSON; offsets count in the query without its marks. ``explain``: with the evidence of each group."""
+        """Mapping for JSON; offsets count in the query without its marks. ``explain``: with the evidence of groups."""
         groups = [group.as_dict(explain) for group in self.groups]
         sure = None if self.confidence is None else round(self.confidence, 3)
         place = {"phrase": self.phrase.text, "start": self.phrase.start, "end": self.phrase.end}
@@ -124,7 +124,7 @@ Answer = tuple[tuple[Group, ...], float | None]  # groups and confidence, as in 
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """What every phrase of a search is asked for.
+    """Filters and limits of a search, the same for each of its phrases.
 
     Args:
         k: Groups of an answer, at most.
@@ -189,24 +189,24 @@ class Searcher:
 
     @property
     def lexicons(self) -> tuple[Lexicon, ...]:
-        """What proposes candidates by wording: the user's dictionaries, then the induced lexicon."""
+        """Sources of candidates by wording: the user's dictionaries, then the induced lexicon."""
         bundle = bundled_lexicon() if self._with_bundled else None
         return self._own_lexicons if bundle is None else (*self._own_lexicons, bundle)
 
     @property
     def scorer(self) -> CandidateScorer | None:
-        """What chooses among candidates; None where the search goes by vectors alone."""
+        """The model that chooses among candidates; None where the search goes by vectors alone."""
         scorer: CandidateScorer | None = getattr(self.model, "scorer", None)
         return scorer if self._views is True and scorer is not None and self.index.has_wordings else None
 
     @property
     def model(self) -> Any:
-        """What encodes the queries."""
+        """The encoder of the queries."""
         return self._model or self.index.model
 
     @property
     def views(self) -> Views | None:
-        """How hits are looked at again and vote; None where they do not."""
+        """Settings of the second look at hits and of their votes; None where they do not."""
         if isinstance(self._views, Views):
             return self._views
         if getattr(self.model, "pooling", None) != "head":
@@ -571,7 +571,7 @@ class Searcher:
 
     @property
     def calibrated(self) -> Confidence | None:
-        """What tells how sure answers are; None where the model was not calibrated for searches with these views."""
+        """The calibration of scores to probabilities; None where the model has none for these views."""
         return self._calibrated(self.views)
 
     def _calibrated(self, views: Views | None) -> Confidence | None:

@@ -42,7 +42,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of a document; ``line`` is the 1-based line of the file that it came from.
+    """Sentence of a document; ``line`` is the 1-based line of the file that it came from.
 
     >>> Sentence("It rained.", line=3, metadata={"author": "me"}).line
     3
