@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from phrasemate.encode.export import traced_graph
 from phrasemate.encode.export.hf_folder import tokenizer_settings
 from phrasemate.encode.export.traced_graph import encoder_config, is_causal, layers_of, line_of, load_encoder
-from phrasemate.encode.runtime import special_tokens
+from phrasemate.encode.tokenizer import special_tokens
 from phrasemate.errors import InputError, ModelError, ModelUnsupported
 from phrasemate.training.gradcache import gathered
 from phrasemate.utils.storage import unlock
