@@ -45,7 +45,7 @@ class EflomalAligner:
 
     @property
     def signature(self) -> dict[str, str]:
-        """What decides about the links."""
+        """Name the settings that decide about the links."""
         facts = {"method": "eflomal", "symmetrisation": self.symmetrisation}
         return facts | {"chunk": str(self.chunk), "eflomal model": str(self.model)}
 
@@ -144,7 +144,7 @@ def _words(sentence: Worded) -> list[str]:
 
 
 def _jumps(links: Sequence[tuple[int, int]], length: int) -> Iterable[int]:
-    """How far the linked word moves from one word to the next, ends included, as eflomal counts it.
+    """Distance that the linked word moves from one word to the next, ends included, as eflomal counts it.
 
     ``links``: (word, linked word of the other side, whose sentence has ``length`` words).
     """

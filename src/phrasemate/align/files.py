@@ -77,7 +77,7 @@ class ParallelText:
 
     @property
     def skipped(self) -> list[Skipped]:
-        """What was passed over so far."""
+        """List what was passed over so far."""
         return self.damage.skipped()
 
     def count(self, *others: Path) -> int:
@@ -202,7 +202,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class PhraseSettings:
-    r"""Which phrase pairs are taken: see `PhraseFinder` and `BorderWords`.
+    r"""Limits of the phrase pairs that are taken: see `PhraseFinder` and `BorderWords`.
 
     >>> _ = Path("pairs.tsv").write_text("Der Hund bellt.\tThe dog barks.\n")
     >>> _ = Path("links.txt").write_text("0-0 1-1 2-2\n")
@@ -370,7 +370,7 @@ def _spans(
 
 
 def _inputs(text: ParallelText) -> dict[str, str]:
-    """Which text it is: a stopped run is only continued on the same one."""
+    """Identity of the text: a stopped run is only continued on the same one."""
     sides = dict(zip(("source", "target"), map(_identity, text.files), strict=False))
     if any(text.languages):
         return sides | {"languages": ",".join(text.languages)}

@@ -110,7 +110,7 @@ class NeuralAligner:
 
     @property
     def signature(self) -> dict[str, str]:
-        """What decides about the links."""
+        """Name the settings that decide about the links."""
         facts = {"method": self.method, "symmetrisation": self.symmetrisation or "none"}
         facts |= {
             "model": self.model.hash,

@@ -166,7 +166,7 @@ class Aligner(Protocol):
 
     @property
     def signature(self) -> dict[str, str]:
-        """What decides about the links: method and its settings, model."""
+        """Name what decides about the links: method and its settings, model."""
         ...
 
     def align(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Links]: ...
@@ -196,7 +196,7 @@ class Box(NamedTuple):
 def consistent_boxes(
     links: Links, sources: int, targets: int, max_words: int = MAX_WORDS, loose: bool = False
 ) -> list[Box]:
-    """All consistent phrase pairs of a sentence pair of ``sources`` and ``targets`` words, sorted.
+    """List the consistent phrase pairs of a sentence pair of ``sources`` and ``targets`` words, sorted.
 
     At most ``max_words`` words on each side. Words without a link may stand inside, but at a border only if ``loose``.
     The time is linear in the words (and in the boxes). Raises InputError for a link to a word that is not there.
