@@ -77,7 +77,7 @@ def load_heads(path: Path, width: int, error: type[ModelError], remedy: str) -> 
 
 
 def _wrong(arrays: Arrays, width: int) -> str:
-    """What is wrong with the arrays and what was expected; nothing where all is well."""
+    """Describe what is wrong with the arrays and what was expected; nothing where all is well."""
     place = _place(arrays)
     names = {*OF_MEANS.get(place, PROJECTION), *(SEGMENTER if any(name in arrays for name in SEGMENTER) else ())}
     if names != set(arrays):

@@ -57,7 +57,7 @@ class _Cut:
         self._places = [at for part in parts for at, _ in part]
 
     def joined(self, extracts: Sequence[Extracted]) -> list[Extracted]:
-        """What was found in the stretches -> what was found in each text."""
+        """Join the phrases of the stretches to those of each text."""
         text_extracts = [
             part._replace(starts=part.starts + at, ends=part.ends + at) for part, at in self._zipped(extracts)
         ]

@@ -79,7 +79,7 @@ class Head(NamedTuple):
         return self._added(values, first, last, lambda vectors: None, 1)
 
     def before(self, values: Floats, first: Rows, last: Rows) -> Floats:
-        """As in `PhraseHead`: being linear, all of it."""
+        """Apply all of it, which is linear; see `PhraseHead`."""
         return self(values, first, last)
 
     def after(self, vectors: Floats) -> Floats:
@@ -280,7 +280,7 @@ def _means(
     layer: int | None,
     progress: Callable[[int, int], None],
 ) -> list[Floats]:
-    """For each pooling (count, dim) of unit length: row i is of the mean over the items that ``owner`` gives to it.
+    """Means of each pooling (count, dim) of unit length: row i averages the items that ``owner`` gives to it.
 
     ``owner`` (items,). A row without items stays 0 up to the model's projection, and means nothing.
     """

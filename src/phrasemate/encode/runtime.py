@@ -237,7 +237,7 @@ class Runtime:
         return self._tokenizer.library
 
     def token_count(self, text: str) -> int:
-        """How many tokens a text has, without special ones."""
+        """Count the tokens of a text, without special ones."""
         return len(self._tokenizer.encode([text])[0].ids)
 
     def blocks(
@@ -309,7 +309,7 @@ class Runtime:
         return States(values, bounds, starts, ends)
 
     def _windows(self, ids: list[int], row: int) -> Iterator[_Window]:
-        """One window for a text that fits, else overlapping ones that each give their middle."""
+        """Cut a text into windows: one if it fits, else overlapping ones that each give their middle."""
         step, half = self.window - self._overlap, self._overlap // 2
         count = 1 + max(0, -(-(len(ids) - self.window) // step))
         for number in range(count):
@@ -402,7 +402,7 @@ def stretches(text: str) -> list[tuple[int, str]]:
 
 
 def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Some texts at a time, of so many characters in all; a longer one is alone."""
+    """Group texts of so many characters in all; a longer one is alone."""
     first, size = 0, 0
     for at, text in enumerate(texts):
         if at - first == _TOKENISED or (at > first and size + len(text) > STRETCH):
@@ -456,7 +456,7 @@ def _receive(request: Any, userdata: Any) -> None:
 
 
 def options(core: Any, threads: int, exact: bool = False) -> dict[str, Any]:
-    """How OpenVINO compiles the transformer for the CPU: a stream for each thread, int8 products, bfloat16 if it can.
+    """Options of OpenVINO for the CPU: a stream for each thread, int8 products, bfloat16 if it can.
 
     ``exact``: everything in float32.
     """

@@ -1,4 +1,4 @@
-"""How answers are scored: phrases compared in their sentence and alone, the confidence of a search, and candidates.
+"""Scores of answers: phrases compared in their sentence and alone, the confidence of a search, and candidates.
 
 Views: a phrase compared twice, in its sentence and alone.
 
@@ -70,7 +70,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """How much of the phrase alone; the symbols are those of the module.
+    """Shares of the phrase alone; the symbols are those of the module.
 
     ``query``: a. ``hit``: b. ``sharpness``: t, in cosines. ``first``: hits of a query that are looked at again, if they
     hold as many wordings as are asked for, else more. Raises InputError for a weight below 0, a sharpness that is not
@@ -291,7 +291,7 @@ class CandidateScorer:
         return values
 
     def reasons(self, features: ArrayLike, chosen: Sequence[int]) -> list[dict[str, float]]:
-        """What speaks for each ``chosen`` candidate and what against it: kind of `REASONS` -> log-odds.
+        """Reasons for each ``chosen`` candidate and against it: kind of `REASONS` -> log-odds.
 
         They are the part w . f of the features of a kind, less its mean over all candidates. So they sum up to how far
         a candidate's log-odds lie above the mean. ``features``: (n, len(FEATURES)), of all candidates of a query.

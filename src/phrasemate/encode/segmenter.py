@@ -76,7 +76,7 @@ class Spans(NamedTuple):
 
 
 class SegmentOptions(TypedDict, total=False):
-    """What may be asked of a segmenter; what is left out is as the segmenter was made.
+    """Options of a segmenter; what is left out is as the segmenter was made.
 
     ``threshold``: the least score that counts, 0 (every span) to 1. ``max_words``: of a phrase, None for no limit.
     ``overlapping``: False for phrases that share no word, those of the best total (see `LearnedSegmenter`).

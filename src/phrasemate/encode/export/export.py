@@ -50,7 +50,7 @@ SENTENCES = 5_000  # that a projection is learned from: some 100,000 phrases, fa
 
 
 class _Encoder(NamedTuple):
-    """What a graph and a token table come of: sizes, and ``write``, which puts both into a folder."""
+    """Source of a graph and a token table: sizes, and ``write``, which puts both into a folder."""
 
     width: int
     depth: int
@@ -303,7 +303,7 @@ def _longest(training: Mapping[str, Any]) -> float:
 
 
 def _pooling(training: Mapping[str, Any], folder: Path) -> str:
-    """What a phrase was in the training."""
+    """Pooling of a phrase in the training."""
     pooling = training.get("pooling", "ends")
     if pooling not in DEFAULTS:
         raise ModelError(f"{folder}: trained with pooling {pooling!r}; expected {'|'.join(DEFAULTS)}; train again")

@@ -1,4 +1,4 @@
-"""What a Hugging Face encoder folder holds, read and checked for the export; and what our training puts beside it.
+"""Content of a Hugging Face encoder folder and of our training beside it, read and checked for the export.
 
 ``config.json``, ``tokenizer.json`` and ``model.safetensors`` (one file or shards) of the BERT and RoBERTa families,
 which XLM-R, multilingual BERT, LaBSE and multilingual E5 belong to. Trained weights have ``heads.safetensors`` and
@@ -115,7 +115,7 @@ def _one_kind(weights: Weights) -> Weights:
 
 
 def read_weights(folder: Path) -> Weights:
-    """All tensors in float32, named without the architecture's prefix ("bert.", "roberta.")."""
+    """Read the tensors in float32, named without the architecture's prefix ("bert.", "roberta.")."""
     files = sorted(folder.glob("model*.safetensors"))
     if not files:
         raise ModelError(
@@ -158,7 +158,7 @@ def check_weights(config: Mapping[str, Any], weights: Weights, folder: Path) -> 
 
 
 def _shapes(config: Mapping[str, Any], weights: Weights) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """What each tensor must be; tables may have any number of rows, the inner layers any width."""
+    """Shapes that the tensors must have; tables may have any number of rows, the inner layers any width."""
     width, wide = int(config["hidden_size"]), max(1, weights["encoder.layer.0.intermediate.dense.bias"].size)
     rows = {"embeddings.word_embeddings.weight": 1, POSITIONS: _first(config) + LEAST, KINDS: 1}
     for name, least in rows.items():
@@ -257,7 +257,7 @@ def read_heads(folder: Path, width: int) -> Arrays:
 
 
 def read_training(folder: Path) -> dict[str, Any]:
-    """How the weights were trained, nothing where it is not told; ModelError when it is not a JSON object."""
+    """Read how the weights were trained, nothing where it is not told; ModelError when it is not a JSON object."""
     path = folder / TRAINING
     if not path.exists():
         return {}
@@ -297,7 +297,7 @@ class SentenceFolder(NamedTuple):
 
 
 def read_sentence_folder(folder: Path) -> SentenceFolder | None:
-    """What a folder with ``modules.json`` says; None for a folder without.
+    """Read a folder with ``modules.json``; None for a folder without.
 
     Raises ModelUnsupported for a module or a setting that cannot be computed here, and ModelError for a damaged file.
     """

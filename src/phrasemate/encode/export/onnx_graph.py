@@ -235,7 +235,7 @@ class Smoothing(NamedTuple):
 
 
 def smoothing_of(graph: bytes, depth: int, texts: Iterable[NDArray[np.float32]]) -> dict[str, Smoothing]:
-    """What to do to the states after each layer norm that a product reads, by the norm's name.
+    """Smoothing of the states after each layer norm that a product reads, by the norm's name.
 
     ``graph`` is the plain one of `build_graph`; ``texts`` are what goes into it: (tokens, dim) for each text.
     """

@@ -74,7 +74,7 @@ def unpack_model(folder: str | Path, out: str | Path) -> None:
 
 
 def _mean_head(prefix: str) -> SentenceHead:
-    """What a model without a head of its own does: the mean of all states, at unit length."""
+    """Head of a model without one of its own: the mean of all states, at unit length."""
     prompts, default = ({"sentence": prefix}, "sentence") if prefix else ({}, None)
     return SentenceHead(prompts=prompts, default_prompt=default, layers=(Layer("normalize"),))
 
@@ -153,7 +153,7 @@ def _product(constants: dict[str, NDArray[Any]], name: str, norm: str = "") -> t
 def _config(
     config: dict[str, Any], constants: dict[str, NDArray[Any]], nodes: list[Any], weights: Arrays
 ) -> dict[str, Any]:
-    """What ``transformers`` needs to know of the architecture."""
+    """Configuration that ``transformers`` needs of the architecture."""
     norm = next(node for node in nodes if node.op_type == "LayerNormalization")
     gelu = next((node for node in nodes if node.op_type == "Gelu"), None)
     form = gelu.attribute[0].s.decode() if gelu is not None else ""

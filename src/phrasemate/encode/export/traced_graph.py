@@ -93,7 +93,7 @@ def encoder_config(folder: str | Path) -> Any:
 
 
 def longest_text(config: Any) -> int:
-    """How many tokens an encoder takes, the special ones included; some families do not use the first positions."""
+    """Number of tokens an encoder takes, the special ones included; some families do not use the first positions."""
     first_position = int(config.pad_token_id or 0) + 1 if config.model_type in SHIFTED else 0
     return int(getattr(config, "max_position_embeddings", MOST_TOKENS + first_position)) - first_position
 
