@@ -43,7 +43,7 @@ class Example:
     language: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; start and end are characters of the text."""
+        """Mapping for JSON; start and end are characters of the text."""
         place = {"document": self.document, "line": self.line, "language": self.language}
         return {"text": self.phrase.context, "start": self.phrase.start, "end": self.phrase.end, **place}
 
@@ -161,7 +161,7 @@ class ExampleIndex:
 
     @property
     def sentences(self) -> int:
-        """How many sentences there are."""
+        """Number of sentences."""
         return self._source.count()
 
     def close(self) -> None:

@@ -143,7 +143,7 @@ class Matcher:
 
 
 def occurrences(phrase: str, text: str) -> list[tuple[int, int]]:
-    """All places where ``phrase`` stands in ``text`` as whole words: start and end, ascending, without overlap.
+    """Find the places where ``phrase`` stands in ``text`` as whole words: start and end, ascending, without overlap.
 
     Upper and lower case are alike (ß is ss, İ is i), so are the apostrophes, and the hyphens. Soft hyphens and other
     characters that are not seen count for nothing. Word boundaries are those of `phrasemate.text.words`, further the
@@ -250,7 +250,7 @@ def _lower(text: str, case: _Case) -> str:
 
 
 def _clusters(text: str) -> Iterator[tuple[int, int]]:
-    """Each character with the marks (and the vowels and finals of Hangul) that compose with it."""
+    """Split a text into characters with the marks (and the vowels and finals of Hangul) that compose with it."""
     start = 0
     for at in range(1, len(text)):
         if category(text[at])[0] != "M" and not "\u1160" <= text[at] <= "\u11ff":

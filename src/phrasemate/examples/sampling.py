@@ -1,4 +1,4 @@
-"""Which of many sentences are taken: different documents, different places, no near repetitions; the same each time."""
+"""Choice among many sentences: different documents, different places, no near repetitions; the same each time."""
 
 from __future__ import annotations
 

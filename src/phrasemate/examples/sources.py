@@ -64,7 +64,7 @@ class Part(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What a store says about itself."""
+    """Description of a store in itself."""
 
     language: str
     sentences: int
