@@ -66,7 +66,7 @@ class Collocates:
         self._weights = weights.astype(np.float32) / STEPS
 
     def associations(self, wordings: Sequence[Sequence[str]], context: Mapping[str, float]) -> Floats:
-        """How well each wording goes with the words of a context.
+        """Score how well each wording goes with the words of a context.
 
         ``wordings``: the stems of each. ``context``: stems of words in the same sentence, each with a weight. A
         wording's value is a sum over the context of weight times association (the mean of the wording's stems),

@@ -39,7 +39,7 @@ Rows = NDArray[np.int64]
 
 
 class _Side(NamedTuple):
-    """One language (or column) of a dictionary: its wordings, folded and sorted, and what each is linked to."""
+    """Language (or column) of a dictionary: its wordings, folded and sorted, and what each is linked to."""
 
     language: str
     keys: Keys

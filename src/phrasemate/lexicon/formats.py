@@ -291,7 +291,7 @@ def book_name(path: Path) -> str:
 
 
 def read_stardict(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Each headword of the dictionary with its .ifo file at ``path``, and its equivalents.
+    """Read the headwords of the dictionary with its .ifo file at ``path``, and their equivalents.
 
     Raises ReadError for files that are missing, damaged or too large.
     """
@@ -377,7 +377,7 @@ _DIGITS = {
 
 
 def read_dictd(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Each headword of the dictionary with its .index file at ``path``, and its equivalents.
+    """Read the headwords of the dictionary with its .index file at ``path``, and their equivalents.
 
     The index leaves out punctuation: the headword is the one in the first line of the definition where both agree.
     Raises ReadError for files that are missing, damaged or too large.

@@ -336,7 +336,7 @@ _TRANSLATED = 0.05  # probability of a word of one side as the translation of a 
 
 @dataclass(frozen=True)
 class Pruning:
-    """What stays of a phrase table.
+    """Thresholds for the pairs of a phrase table.
 
     ``significance`` is the least log-likelihood ratio of a pair; that of a pair of several words each of which is
     translated by itself must be ``composed`` times as high. ``idiomatic`` is the least probability of other pairs of
@@ -402,7 +402,7 @@ def select_pairs(
 
 
 class _Selection:
-    """One language's table while its pairs are chosen."""
+    """Table of one language while its pairs are chosen."""
 
     def __init__(
         self, counts: Counts, total: int, lang: str, attested: frozenset[tuple[str, str]], pruning: Pruning

@@ -131,7 +131,7 @@ def function_words(lang: str) -> frozenset[str]:
 
 
 def leading(lang: str) -> list[str]:
-    """What may stand before a wording of a language and is left out: "the ", "l'"; first of all nothing."""
+    """List what may stand before a wording of a language and is left out: "the ", "l'"; first of all nothing."""
     lang = primary(lang)
     return ["", *(f"{word} " for word in sorted(_WORDS.get(lang, ()))), *_ELIDED.get(lang, ())]
 

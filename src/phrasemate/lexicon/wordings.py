@@ -105,7 +105,7 @@ class Wordings:
         return -1
 
     def matches(self, texts: Sequence[bytes], beginnings: NDArray[np.uint64]) -> int:
-        """How many of some wordings in UTF-8 are there; ``beginnings`` (texts,): what `beginning` makes of them."""
+        """Count which of some wordings in UTF-8 are there; ``beginnings`` (texts,): what `beginning` makes of them."""
         if not len(self):
             return 0
         places = np.minimum(self._numbers.searchsorted(beginnings), len(self) - 1)
