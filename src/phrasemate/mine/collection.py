@@ -1,4 +1,4 @@
-"""One side of the mining: its distinct sentences on disk, with all their places, and a check of their language.
+"""Side of the mining: its distinct sentences on disk, with all their places, and a check of their language.
 
 The language is checked by the script alone, or by an optional language identifier.
 """
@@ -88,7 +88,7 @@ _SCRIPTS = {
 
 
 def checker(language: str, check: str = "script") -> LanguageCheck:
-    """What tells whether a sentence is in ``language``, a code such as "de"; without one, all that hold a letter stay.
+    """Check whether a sentence is in ``language``, a code such as "de"; without one, all that hold a letter stay.
 
     `script`: at least three tenths of the letters are in a script of the language. `language`: also, no other
     language is at least 0.8 likely (py3langid). `none`: all stay, sentences without a letter too. Raises InputError
@@ -167,7 +167,7 @@ _FACTS = {
 
 
 class Place(NamedTuple):
-    """Where a sentence stands."""
+    """Place of a sentence."""
 
     document: str
     line: int
@@ -229,7 +229,7 @@ class Collection:
         }
 
     def places(self, number: int) -> tuple[Place, ...]:
-        """Where the sentence stands, in the order of reading."""
+        """Places of the sentence, in the order of reading."""
         rows = self._places[self._first[number] : self._first[number + 1]]
         return tuple(Place(self.documents[document], line) for document, line in rows.tolist())
 

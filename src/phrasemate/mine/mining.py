@@ -342,7 +342,7 @@ def mine(
 
 
 class _Look(NamedTuple):
-    """How promising pairs are looked at again, one of `RERANK` or "scorer"; its scores count ``weight`` times."""
+    """Second look at promising pairs, one of `RERANK` or "scorer"; its scores count ``weight`` times."""
 
     kind: str
     scorer: Scorer | None
@@ -374,7 +374,7 @@ class _Steps:
             return collect(self.folder.path, side, documents, hidden, check, show, corpus)
 
     def search(self, sides: Sequence[Collection], model: SentenceEncoder) -> Candidates:
-        """All pairs of neighbours that are above the floor."""
+        """Find the pairs of neighbours above the floor."""
         settings, path = self.settings, self.folder.path
         with self._timed("encoding"):
             source, target = (
@@ -456,7 +456,7 @@ class _Steps:
         known_pairs: Sequence[tuple[int, int]],
         limit: float | None,
     ) -> Mined:
-        """One to one, at the threshold."""
+        """Choose pairs one to one, at the threshold."""
         calibration: Calibration | None = None
         if known_pairs:
             calibration = calibrate(pairs.only(one_to_one(pairs, self.settings.pairing)), known_pairs)
@@ -524,7 +524,7 @@ def _check_threshold(settings: Mining, look: str) -> None:
 def _identity(
     documents: tuple[list[Document], list[Document]], model: SentenceEncoder, settings: Mining
 ) -> dict[str, str]:
-    """What must stay the same while a work folder is used."""
+    """Settings that must stay the same while a work folder is used."""
     facts = {"model": model.hash[:12], "languages": ",".join(settings.languages), "check": settings.check}
     for name, texts in zip(("source", "target"), documents, strict=True):
         digest = sha256("\n".join(f"{text.digest} {text.name}" for text in texts).encode("utf-8", "replace"))

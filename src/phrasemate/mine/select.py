@@ -63,7 +63,7 @@ def usual_threshold(margin: str, look: str, source: int, target: int) -> float |
 
 
 class SentenceEncoder(Protocol):
-    """What mining needs of a `phrasemate.Model`."""
+    """Interface of a `phrasemate.Model`, as mining uses it."""
 
     @property
     def hash(self) -> str: ...
@@ -78,7 +78,7 @@ class SentenceEncoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Mining:
-    """How mates are found.
+    """Settings of the mining.
 
     Args:
         k: Neighbours each way.
@@ -137,7 +137,7 @@ class Mate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was done.
+    """Counts and seconds of a run.
 
     Args:
         candidates: Pairs of neighbours.
@@ -193,7 +193,7 @@ class Candidates(NamedTuple):
 
 
 def candidates(forward: Run, backward: Run, how: str = "ratio", floor: float = -np.inf) -> Candidates:
-    """All pairs of which one is among the neighbours of the other, scored by margin, those below ``floor`` left out.
+    """Pairs of which one is among the neighbours of the other, scored by margin, those below ``floor`` left out.
 
     ``forward`` has the k nearest targets of each source sentence, ``backward`` the other way round. Artetxe and
     Schwenk (ACL 2019), section 3; equal scores in the order of the sentences.
@@ -210,7 +210,7 @@ def candidates(forward: Run, backward: Run, how: str = "ratio", floor: float = -
 
 
 def one_to_one(pairs: Candidates, pairing: str = "greedy") -> NDArray[np.int64]:
-    """Which pairs are chosen, in their order. What is chosen at a higher floor is the beginning of it.
+    """Choose pairs one to one, in their order. What is chosen at a higher floor is the beginning of it.
 
     `greedy`: the best pair first, then the best of those whose sentences are still free; `mutual`: pairs that are the
     best of both their sentences; `all`: every pair. Raises InputError for another word.
@@ -239,7 +239,7 @@ def _greedy(pairs: Candidates) -> NDArray[np.int64]:
 
 
 def length_filter(pairs: Candidates, source: NDArray[np.int32], target: NDArray[np.int32], most: float) -> Flags:
-    """Which pairs are no more than ``most`` times as long on one side as on the other, in characters.
+    """Tell which pairs are no more than ``most`` times as long on one side as on the other, in characters.
 
     What is usual between the two languages is taken off first: the median ratio of the pairs that are the best of
     both their sentences. ``source`` and ``target`` are the lengths of all sentences.

@@ -59,7 +59,7 @@ class WorkFolder:
             raise
 
     def _strangers(self) -> list[str]:
-        """What lies there, if it is not a work folder."""
+        """List what lies there, if it is not a work folder."""
         if not self.path.exists() or (self.path / SETTINGS).exists():
             return []
         if not self.path.is_dir():
@@ -147,7 +147,7 @@ class Blocks:
 
     @property
     def count(self) -> int:
-        """How many blocks there are in all."""
+        """Number of blocks in all."""
         return -(-self.shape[0] // self.block)
 
     @property
