@@ -53,7 +53,7 @@ class Unreadable(Exception):
 
 
 class Reply(NamedTuple):
-    """What a server said."""
+    """Reply of a server."""
 
     status: int
     after: str  # Retry-After
@@ -213,7 +213,7 @@ LONGEST_WAIT = 1e6  # seconds that a request may be given
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where and how to ask.
+    """Address of a server, and how to ask it.
 
     ``url`` ends before ``/chat/completions`` (usually in /v1); ``api`` is "chat" or "completions" (text to be
     continued: base models). ``key`` names the variable of the environment that holds the key. Greedy decoding unless
@@ -267,7 +267,7 @@ class Endpoint:
 
 
 class Answer(NamedTuple):
-    """What the model said; or why there is none. ``cached``: it was known from an earlier run.
+    """Answer of the model, or why there is none. ``cached``: it was known from an earlier run.
 
     ``steps``: of a prompt that another one follows, what was asked and answered, one after the other.
     """
@@ -519,7 +519,7 @@ def _read(reply_body: dict[str, Any], api: str) -> Answer:
 
 
 def _reason(reply: Reply) -> str:
-    """What the server gives as a reason."""
+    """Reason that the server gives."""
     try:
         error = json.loads(reply.body)["error"]
         return str(error["message"] if isinstance(error, dict) else error)

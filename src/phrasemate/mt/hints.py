@@ -52,7 +52,7 @@ BY_COSINES = Limits(0.9, 0.8, 0.05)
 
 
 class Place(NamedTuple):
-    """Where an equivalent stands: its context, cut and marked with ``[[ ]]``, and the document and line."""
+    """Place of an equivalent: its context, cut and marked with ``[[ ]]``, and the document and line."""
 
     context: str
     document: str
@@ -82,7 +82,7 @@ class Hint:
     confidence: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Mapping for JSON."""
         equivalents = [equivalent._asdict() | {"score": round(equivalent.score, 4)} for equivalent in self.equivalents]
         for item in equivalents:
             item["places"] = [place._asdict() for place in item["places"]]
@@ -104,7 +104,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """How hints are chosen.
+    """Settings of the choice of hints.
 
     Args:
         threshold: The least score of a phrase (paper: 0.9). In a sentence of news or parliament the bundled model finds

@@ -1,4 +1,4 @@
-"""How good translations are: BLEU, chrF and TER by sacrebleu, BERTScore by a local encoder, use of hints and terms.
+"""Scores of translations: BLEU, chrF and TER by sacrebleu, BERTScore by a local encoder, use of hints and terms.
 
 BLEU: Papineni et al. 2002; chrF: Popović 2015; TER: Snover et al. 2006; all corpus scores, with sacrebleu's signatures
 (Post 2018). Intervals and tests resample sentences (Koehn 2004). BERTScore: Zhang et al. 2020, eq. 1 to 3, without idf

@@ -29,7 +29,7 @@ NOTHING = Answer("")
 
 
 class Answers(Protocol):
-    """What answers prompts, in order (`phrasemate.mt.client.Client`)."""
+    """Source of answers to prompts, in order (`phrasemate.mt.client.Client`)."""
 
     def answers(self, prompts: Iterable[Prompt]) -> Iterator[Answer]: ...
 
@@ -45,7 +45,7 @@ class Asked:
     related: tuple[str, float] = ("", 0.0)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; the hints carry the documents and lines that they come from."""
+        """Mapping for JSON; the hints carry the documents and lines that they come from."""
         facts: dict[str, Any] = {"number": self.number, "source": self.source, "phrases": list(self.retrieved.phrases)}
         facts["hints"] = [hint.as_dict() for hint in self.retrieved.hints]
         if self.related[0]:
@@ -67,7 +67,7 @@ class Translation:
     answer: Answer = NOTHING
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Mapping for JSON."""
         facts = self.request.as_dict() | {"translation": self.text, "answer": self.answer.text}
         facts |= {"cached": self.answer.cached, "cut": self.answer.cut}
         if self.answer.steps:
@@ -76,7 +76,7 @@ class Translation:
 
 
 class Retrieval:
-    """What is looked up for sentences: hints, a related sentence, both or nothing.
+    """Look-ups for sentences: hints, a related sentence, both or nothing.
 
     >>> hints, related = Retrieval()(["Guten Morgen."])[0]
     >>> hints.hints, related
