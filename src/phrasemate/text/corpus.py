@@ -335,7 +335,7 @@ class Corpus:
 
     @property
     def documents(self) -> int:
-        """How many files there are to read; raises ReadError for a path that leads nowhere."""
+        """Count the files to read; raises ReadError for a path that leads nowhere."""
         return len(self._files())
 
     @property
@@ -350,7 +350,7 @@ class Corpus:
 
     @property
     def skipped(self) -> list[Skipped]:
-        """What was passed over so far, each place once; empty under ``on_error="raise"``."""
+        """List what was passed over so far, each place once; empty under ``on_error="raise"``."""
         return self._damage.skipped()
 
     def _files(self) -> list[Found]:

@@ -1,4 +1,4 @@
-"""What cannot be read: raised at once, or listed and passed over, as the user chose."""
+"""Policy for what cannot be read: raised at once, or listed and passed over."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Damage:
         self._listed.setdefault((file, 0, True), Skipped(file, 0, reason, whole=True))
 
     def skipped(self) -> list[Skipped]:
-        """All that was passed over so far, in the order in which it was found."""
+        """List what was passed over so far, in the order in which it was found."""
         return list(self._listed.values())
 
     def _note(self, skip: Skipped, remedy: str) -> None:

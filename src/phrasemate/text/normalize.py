@@ -1,4 +1,4 @@
-"""What counts as the same text: Unicode's forms, characters that are not seen, the several apostrophes and hyphens.
+"""Normal forms of text: Unicode's forms, characters that are not seen, the several apostrophes and hyphens.
 
 Letters in fonts of symbols, such as Symbol and Wingdings, are read as the characters of Unicode that they show.
 
@@ -47,7 +47,7 @@ def visible(text: str) -> str:
 
 
 def visible_places(text: str) -> list[int]:
-    """Where each character of ``visible(text)``, and of ``plain(text)``, stands in the text."""
+    """Places of each character of ``visible(text)``, and of ``plain(text)``, stands in the text."""
     return list(chain.from_iterable(range(start, end) for start, end in _visible_spans(text)))
 
 

@@ -438,7 +438,7 @@ def _sentences(text: str, locale: str) -> Iterator[tuple[int, int]]:
 
 
 def _segments(breaker: type[SentenceBreaker] | type[WordBreaker], text: str, locale: str) -> Iterator[tuple[int, int]]:
-    """What ICU finds, as characters: its own offsets are UTF-16 units, so the lengths of the pieces are summed."""
+    """Segments of ICU as characters: its own offsets are UTF-16 units, so the lengths of the pieces are summed."""
     try:
         pieces = breaker(text, locale)
     except UnicodeEncodeError:  # ICU takes no unpaired surrogates

@@ -1,4 +1,4 @@
-"""One file's lines as text: streamed, decoded, of bounded length; an error says what a file that is not text is."""
+"""Lines of one file as text: streamed, decoded, of bounded length; an error says what a file that is not text is."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 class TextFile:
-    """One file on disk, and how far it has been read.
+    """File on disk, and how far it has been read.
 
     ``name`` is what errors and hits call it; ``packed`` says that it is gzip. ``bytes_read`` counts the bytes of the
     file (compressed ones, where it is compressed) that the latest pass over ``lines()`` has taken.
@@ -168,7 +168,7 @@ class TextFile:
                 yield block
 
     def whole(self, otherwise: str = "") -> str:
-        """All of the text, of a format that is read at once: in UTF-8, in UTF-16 if it begins so, or as was named.
+        """Read all of the text, of a format that is read at once: in UTF-8, in UTF-16 if it begins so, or as was named.
 
         ``otherwise``: the encoding of what is not UTF-8. Raises ReadError, also for more than 64 MB.
         """

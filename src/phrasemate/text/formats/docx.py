@@ -102,7 +102,7 @@ def docx_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]
 
 
 class _Style(NamedTuple):
-    """What a style says: level of a heading, whether text is hidden, its font, and the style that it is based on."""
+    """Style properties: level of a heading, whether text is hidden, its font, and the style that it is based on."""
 
     heading: int | None = None
     hidden: bool | None = None

@@ -213,7 +213,7 @@ codecs.register_error(_TOTAL, _same_code)
 
 
 class _Page:
-    """What the parser tells of a page, made into paragraphs."""
+    """Paragraphs of a page, from the events of the parser."""
 
     def __init__(self) -> None:
         self.ready: list[tuple[str, dict[str, Any]]] = []

@@ -41,7 +41,7 @@ _PLAIN = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How files are read; see ``phrasemate.read`` for what each means."""
+    """Options of reading; see ``phrasemate.read`` for what each means."""
 
     column: str | int | None = None
     text_field: str = "text"
@@ -165,7 +165,7 @@ def _parsed(raw: str) -> dict[str, Any]:
 
 
 def _nesting(raw: str) -> int:
-    """How many brackets of JSON lie within one another, outside of strings."""
+    """Depth of the brackets of JSON within one another, outside of strings."""
     deepest = depth = 0
     within = False
     for sign in _SIGNS.findall(raw):

@@ -1,4 +1,4 @@
-"""What the translators' formats hold: units with sides in several languages, and terms."""
+"""Content of the translators' formats: units with sides in several languages, and terms."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ class XmlStream(Generic[Item]):
             raise self.error(f"more than {_ATTRIBUTE_DECLARATIONS:,} attribute declarations", "remove the DOCTYPE")
 
     def _translated(self, error: expat.ExpatError, block: bytes, final: bool) -> ReadError:
-        """What expat says, with the line, and the likely cause."""
+        """Error of expat, with the line, and the likely cause."""
         what = expat.ErrorString(error.code)
         where = f" within <{_short_name(self.path[-1])}>" if self.path else ""
         if final and self._fed == 0:
