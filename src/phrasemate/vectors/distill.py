@@ -38,7 +38,7 @@ Batch = list[tuple[str, Contexts]]
 
 @dataclass(frozen=True, slots=True)
 class DistilSettings:
-    """Which words, and from what.
+    """Words and source of the vectors.
 
     ``contexts`` is the most sentences of a word; ``least`` of them are encoded for its sake, the others are there for
     other words, so that rare words cost little. ``pooling`` and ``layer`` as in `Model.encode`: `mean`, `ends`, or

@@ -22,7 +22,7 @@ CHUNK = 1_000_000  # words whose neighbours are counted at once
 
 @dataclass(frozen=True, slots=True)
 class PPMISettings:
-    """How they are made."""
+    """Settings of the vectors."""
 
     words: int = 50_000
     dim: int = 300

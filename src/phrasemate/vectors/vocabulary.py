@@ -164,6 +164,6 @@ def _smallest(
 
 
 def _rank(sorted_rows: Ints) -> Ints:
-    """How many rows of the same word stand before each; the rows are in the order of their words."""
+    """Count the rows of the same word before each; the rows are in the order of their words."""
     words = sorted_rows[:, 0]
     return np.arange(len(words)) - np.searchsorted(words, words)

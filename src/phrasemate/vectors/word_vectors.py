@@ -181,7 +181,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """From an encoder's states to word vectors: x kernel + bias at unit length; (width, dim) and (dim,) float32."""
+    """Projection of encoder states to word vectors: x kernel + bias at unit length; (width, dim) and (dim,) float32."""
 
     kernel: Floats
     bias: Floats
@@ -259,7 +259,7 @@ class WordVectors:
         return replace(self, words=self.words[:count], matrix=self.matrix[:count], counts=counts)
 
     def normalised(self) -> WordVectors:
-        """Each vector at unit length (one of zeros stays as it is)."""
+        """Bring each vector to unit length (one of zeros stays as it is)."""
         return self.using(unit(self.matrix))
 
     def centred(self) -> WordVectors:
