@@ -64,7 +64,7 @@ class Part(NamedTuple):
 
 
 class Wording(NamedTuple):
-    """What dictionaries know of a query: its words, and the stems of equivalents of the words around it, weighted."""
+    """Dictionary knowledge of a query: its words, and the stems of equivalents of the words around it, weighted."""
 
     parts: Sequence[Part]
     surroundings: Mapping[str, float]
@@ -111,7 +111,7 @@ class Dictionaries:
         self._looked_up: dict[tuple[str, str], list[Equivalent]] = {}
 
     def equivalents(self, wording: str, language: str = "") -> list[Equivalent]:
-        """What the lexicons give for a wording of a language; of any language if they do not know it in this one."""
+        """List the lexicons' equivalents of a wording in its language, else in any."""
         key = wording, language
         if key not in self._looked_up:
             self._looked_up[key] = self._in(wording, language) or (self._in(wording, "") if language else [])
@@ -304,7 +304,7 @@ def _translations(table: Wordings, query: Sequence[Part]) -> list[str]:
 
 
 def begins_at(phrase: Phrase, leading: int) -> int:
-    """Where a phrase begins in its sentence with so many words more before it."""
+    """Find where a phrase begins in its sentence with so many words more before it."""
     before = phrase.context[: phrase.start].split()
     rest = phrase.context[: phrase.start]
     for word in before[len(before) - min(leading, len(before)) :][::-1]:

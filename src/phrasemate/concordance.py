@@ -144,7 +144,7 @@ def _inside(place: tuple[int, int], span: tuple[int, int]) -> bool:
 
 
 def whole_units(sentence: str) -> list[Span]:
-    """What belongs together whatever a segmenter believes; the score is 1.
+    """Units that belong together whatever a segmenter proposes; the score is 1.
 
     These are compounds with hyphens, compounds of Chinese characters in Japanese, and runs of two to five words that
     the bundled lexicon lists, or that are fixed expressions (`phrasemate.lexicon.inflection`).
@@ -287,7 +287,7 @@ NEAR = 240  # characters of it that are looked at for them
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One occurrence; ``left + match + right`` is the whole sentence. ``index`` is the name of the index it is in."""
+    """Occurrence; ``left + match + right`` is the whole sentence. ``index`` is the name of the index it is in."""
 
     index: str
     hit: Hit
@@ -324,7 +324,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What one index, or several taken as one, answer.
+    """Answer of one index, or of several taken as one.
 
     ``confidence``: the probability that there is an equivalent at all; None where nothing is known of that.
     """
@@ -413,7 +413,7 @@ def _context_key(side: str, collated: Callable[[str], bytes]) -> Callable[[Line]
 
 
 def clip(text: str, most: int, keep: str) -> str:
-    """At most ``most`` characters of a context, whole words, with "…" for what was cut; ``keep`` "start" or "end"."""
+    """Cut a context to ``most`` characters, whole words, with "…" for what was cut; ``keep`` "start" or "end"."""
     if len(text) <= most:
         return text
     if keep == "start":

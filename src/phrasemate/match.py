@@ -34,7 +34,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class MatchSettings:
-    """How terms are compared, and what counts as a match. Raises InputError for what makes no sense.
+    """Settings of the comparison, and what counts as a match. Raises InputError for what makes no sense.
 
     ``examples``: sentences a term; ``bare``, ``pooling``, ``layer`` as in `by_examples` ("": `pooling_of` the model).
     ``margin``: csls or ratio, over the ``neighbours`` nearest. ``threshold``: the least margin (None: that of
@@ -117,7 +117,7 @@ class Match:
     target_evidence: tuple[Phrase, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; start and end are characters of the sentence."""
+        """Mapping for JSON; start and end are characters of the sentence."""
         figures = {"score": round(self.score, 4), "margin": round(self.margin, 4)}
         counts = {"source_examples": self.source_examples, "target_examples": self.target_examples}
         evidence_of = {"source_evidence": self.source_evidence, "target_evidence": self.target_evidence}
@@ -131,7 +131,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What came of two lists: ``matches`` in the order of the source list, and the terms of each side without one.
+    """Result of two lists: ``matches`` in the order of the source list, and the terms of each side without one.
 
     ``repeated``: how many terms of each side stand in their list before, and were passed over. ``alone``: how many
     have no sentence that contains them.
@@ -152,7 +152,7 @@ class Matching:
     settings: MatchSettings
 
     def as_dict(self) -> dict[str, Any]:
-        """What there is to say of the whole, for JSON."""
+        """Mapping of the whole result for JSON."""
         names = ("source", "target")
         return {
             "matches": len(self.matches),
@@ -212,7 +212,7 @@ class _Prepared(NamedTuple):
 
     @property
     def alone(self) -> int:
-        """How many have no sentence."""
+        """Number of terms without a sentence."""
         return sum(not sentences for sentences in self.examples)
 
 
@@ -416,7 +416,7 @@ def assign(pairs: Candidates) -> NDArray[np.bool_]:
 
 
 def matching_function() -> Any:
-    """What solves an assignment. Raises MissingExtra without scipy."""
+    """Load the solver of an assignment. Raises MissingExtra without scipy."""
     try:
         from scipy.sparse.csgraph import min_weight_full_bipartite_matching
     except ImportError as error:

@@ -86,7 +86,7 @@ class DocumentTerm:
     in_glossary: bool = False
 
     def as_dict(self, contexts: int | None = 3) -> dict[str, Any]:
-        """For JSON; at most ``contexts`` of its places, and of the sentences of a translation (None: all)."""
+        """Mapping for JSON; at most ``contexts`` of its places, and of the sentences of a translation (None: all)."""
         translations = {
             "text": self.text,
             "score": round(self.score, 4),
@@ -103,7 +103,7 @@ class DocumentTerm:
 
 @dataclass(frozen=True, slots=True)
 class TermSettings:
-    """How the terms of a document are found, ranked and translated.
+    """Settings for finding, ranking and translating the terms of a document.
 
     Of all runs of up to ``max_words`` words, those are proposed that the segmenter gives a probability of ``belief`` or
     more somewhere, and that come ``least`` times or more. Inflected forms count as one phrase; ``language`` tells how
@@ -312,7 +312,7 @@ def _begins(phrase: Phrase) -> bool:
 
 
 def _expected(phrases: Mapping[str, PhraseStatistics]) -> dict[str, float]:
-    """How many of the occurrences are phrases, on average."""
+    """Expected number of the occurrences that are phrases."""
     return {key: statistics.total for key, statistics in phrases.items()}
 
 
