@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 from phrasemate.errors import IndexDamaged, IndexMissing, IndexUnsupported, InputError
@@ -170,9 +169,7 @@ class ExampleIndex:
     def __enter__(self) -> ExampleIndex:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -269,9 +268,7 @@ class Mined:
     def __enter__(self) -> Mined:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.work.close()
 
 

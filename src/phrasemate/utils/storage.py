@@ -485,8 +485,6 @@ class ResumableSum:
     def __enter__(self) -> ResumableSum:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._whole:
             self._save()
