@@ -49,7 +49,7 @@ from phrasemate.baselines import sums
 from phrasemate.errors import InputError
 from phrasemate.rank import numbered
 from phrasemate.text.sentences import content_words, stop_words
-from phrasemate.training.config import at_least, built, configured, expect, facts_of
+from phrasemate.training.config import built, check_least, configured, expect, facts_of
 from phrasemate.training.trainer import LoopSettings
 from phrasemate.utils.knn import blocks, topk
 from phrasemate.utils.storage import CONFIG, Seal
@@ -524,12 +524,7 @@ class Config:
             )
         if not 0 <= config.optimizer.share <= 1:
             raise InputError(f"[optimizer] share {config.optimizer.share}; expected 0 (as it began) to 1 (as trained)")
-        for name, value in (
-            ("[loss] margin", config.loss.margin),
-            ("[loss] l2", config.loss.l2),
-            ("[optimizer] rate", config.optimizer.rate),
-        ):
-            at_least(name, value, 0)
+        check_least(config, loss={"margin": 0, "l2": 0}, optimizer={"rate": 0})
         return config
 
     def facts(self) -> dict[str, Any]:

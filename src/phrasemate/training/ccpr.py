@@ -47,7 +47,7 @@ from phrasemate.training.ccpr_data import (
     Spans,
     collate,
 )
-from phrasemate.training.config import at_least, configured, expect, facts_of
+from phrasemate.training.config import at_least, check_least, configured, expect, facts_of
 from phrasemate.training.gradcache import chunked_backward
 from phrasemate.training.hf_encoder import EMBEDDINGS, Backbone, Batch, Tokenizer, longest_text, save_encoder
 from phrasemate.training.losses import balanced_bce, contrast, span_means
@@ -417,19 +417,18 @@ class Config:
     def of(cls, tables: Mapping[str, Any]) -> Config:
         """Make the settings from the tables of a TOML file; raises InputError naming what is wrong."""
         config = configured(cls, tables)
-        data, optimizer = config.data, config.optimizer
+        data = config.data
         expect("[data] positives", data.positives, ("same", "elsewhere"))
         expect("[model] head", config.model.head, HEADS)
         expect("[model] embeddings", config.model.embeddings, EMBEDDINGS)
-        for table, settings, least in (
-            ("data", data, {"batch": 1, "phrases": 1, "max_words": 1, "max_tokens": 3, "neighbours": 1, "dev": 1}),
-            ("data", data, {"evenness": 0, "lower": 0, "plain": 0, "apart": 0, "term_batch": 0, "others": 0}),
-            ("data", data, {"crossed": 0, "senses": 0, "half_alone": 0}),
-            ("model", config.model, {"frozen": 0, "dropout": 0}),
-            ("optimizer", optimizer, {"encoder": 0, "heads": 0, "segmenter": 0, "chunk": 1}),
-        ):
-            for name, value in least.items():
-                at_least(f"[{table}] {name}", getattr(settings, name), value)
+        counts = ("evenness", "lower", "plain", "apart", "term_batch", "others", "crossed", "senses", "half_alone")
+        check_least(
+            config,
+            data={"batch": 1, "phrases": 1, "max_words": 1, "max_tokens": 3, "neighbours": 1, "dev": 1}
+            | dict.fromkeys(counts, 0),
+            model={"frozen": 0, "dropout": 0},
+            optimizer={"encoder": 0, "heads": 0, "segmenter": 0, "chunk": 1},
+        )
         if bool(data.terms) != bool(data.term_batch):
             raise InputError(f"[data] terms {data.terms}, term_batch {data.term_batch}; expected both or neither")
         if data.terms and data.positives == "elsewhere":

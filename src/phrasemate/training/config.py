@@ -67,6 +67,13 @@ def at_least(name: str, value: float, least: float) -> None:
         raise InputError(f"{name}: {value}; expected {least} or more")
 
 
+def check_least(config: Any, **tables: Mapping[str, float]) -> None:
+    """Raises InputError where a setting of a table is smaller than it may be: ``data={"batch": 1}``."""
+    for table, bounds in tables.items():
+        for name, least in bounds.items():
+            at_least(f"[{table}] {name}", getattr(getattr(config, table), name), least)
+
+
 def configured(kind: type[T], tables: Mapping[str, Any]) -> T:
     """A dataclass of dataclasses, one for each table; raises InputError for an unknown table and what `built` does."""
     hints = get_type_hints(kind)

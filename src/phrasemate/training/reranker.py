@@ -29,7 +29,7 @@ from phrasemate.encode.pooling import Head
 from phrasemate.errors import InputError
 from phrasemate.rank import numbered
 from phrasemate.reranker import FIRST, NEIGHBOURS, Arrays, Network, save_reranker
-from phrasemate.training.config import at_least, configured, facts_of
+from phrasemate.training.config import check_least, configured, facts_of
 from phrasemate.training.frozen_states import SentenceStates, sentence_states
 from phrasemate.training.trainer import LoopSettings
 from phrasemate.utils.knn import argsort_desc, blocks, csls_penalties, nearest, topk
@@ -169,13 +169,7 @@ class Config:
                 f"{data.tokens}, [model] dropout {config.model.dropout}; expected 1 or more of each, 2 candidates, "
                 "dropout from 0 to below 1"
             )
-        for name, value in (
-            ("[data] dev", data.dev),
-            ("[model] dim", config.model.dim),
-            ("[optimizer] rate", config.optimizer.rate),
-            ("[optimizer] mix_rate", config.optimizer.mix_rate),
-        ):
-            at_least(name, value, 0)
+        check_least(config, data={"dev": 0}, model={"dim": 0}, optimizer={"rate": 0, "mix_rate": 0})
         return config
 
     def facts(self) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from phrasemate.encode.model_folder import HEADS
 from phrasemate.errors import InputError
 from phrasemate.training import processes
 from phrasemate.training.ccpr_data import Schedule
-from phrasemate.training.config import at_least, configured, expect, facts_of
+from phrasemate.training.config import check_least, configured, expect, facts_of
 from phrasemate.training.example_data import Contexts, Sampled, read_contexts, sampled
 from phrasemate.training.frozen_states import (
     Feed,
@@ -361,20 +361,14 @@ class Config:
         config = configured(cls, tables)
         expect("[model] projection", config.model.projection, ("pooled", "tokens", "none"))
         expect("[model] embeddings", config.model.embeddings, EMBEDDINGS)
-        for name, value, least in (
-            ("[data] batch", config.data.batch, 2),
-            ("[data] examples", config.data.examples, 0),
-            ("[data] max_tokens", config.data.max_tokens, 3),
-            ("[data] pool", config.data.pool, 0),
-            ("[data] evenness", config.data.evenness, 0),
-            ("[data] dev", config.data.dev, 0),
-            ("[data] dev_examples", config.data.dev_examples, 0),
-            ("[model] inner", config.model.inner, 2),
-            ("[loss] queue", config.loss.queue, 1),
-            *((f"[optimizer] {name}", value, 0) for name, value in asdict(config.optimizer).items()),
-            ("[optimizer] chunk", config.optimizer.chunk, 1),
-        ):
-            at_least(name, value, least)
+        counts = ("examples", "pool", "evenness", "dev", "dev_examples")
+        check_least(
+            config,
+            data={"batch": 2, "max_tokens": 3} | dict.fromkeys(counts, 0),
+            model={"inner": 2},
+            loss={"queue": 1},
+            optimizer=dict.fromkeys(asdict(config.optimizer), 0) | {"chunk": 1},
+        )
         if config.optimizer.warmup > 1:
             raise InputError(
                 f"[optimizer] warmup: {config.optimizer.warmup}; expected a share of the steps, 1 at most (loop.warmup "
