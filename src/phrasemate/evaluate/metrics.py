@@ -185,7 +185,7 @@ def over_runs(sets: Sequence[ArrayLike], samples: int = SAMPLES, seed: int = 0, 
     counts = {len(run_scores) for run_scores in scores}
     if len(counts) != 1:
         raise InputError(f"sets of {', '.join(map(str, sorted(counts)))} runs; the numbers must be equal")
-    queries = stratified([some.mean(0) for some in scores], None, samples, seed, level)
+    queries = stratified([run_scores.mean(0) for run_scores in scores], None, samples, seed, level)
     (runs,) = counts
     if runs == 1:
         return queries

@@ -299,7 +299,7 @@ def _foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
         score, direction, system = [*key.split(":"), "", ""][:3]
         if key.count(":") != 2 or direction not in by_name or system not in by_name[direction].systems:
             raise InputError(f"--scores {key}={path}: expected SCORE:DIRECTION:SYSTEM of translations that are there")
-        if not score or score in reserved:
+        if not score or score in reserved_names:
             raise InputError(f"--scores {key}={path}: {score or 'none'} already exists; give the score another name")
         values = numbers(_lines(path), len(by_name[direction].references), str(path))
         foreign.setdefault(score, {})[direction, system] = values

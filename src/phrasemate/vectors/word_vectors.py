@@ -127,8 +127,10 @@ def check_free(folder: Path, force: bool = False) -> None:
         _beside(folder, suffix)
     if folder.exists() and not any((folder / place / MANIFEST).is_file() for place in ("", *SIDES)):
         raise InputError(f"{folder}: holds no word vectors, so it is not overwritten; choose another name")
-    if folder.exists() and (other := next(_strangers(folder), None)):
-        raise InputError(f"{folder}: holds {other!r}, too, so it is not overwritten; move that, or choose another name")
+    if folder.exists() and (stranger := next(_strangers(folder), None)):
+        raise InputError(
+            f"{folder}: holds {stranger!r}, too, so it is not overwritten; move that, or choose another name"
+        )
 
 
 def _entry(path: Path) -> dict[str, Any]:
