@@ -94,7 +94,7 @@ def _search(page: Any, url: str) -> list[str]:
     page.locator("input.md-search__input").click()
     page.locator("input.md-search__input").type(SEARCHED)
     try:
-        page.locator(".md-search-result__item", has_text=FOUND).first.wait_for(timeout=20_000)
+        page.locator(".md-search-result__item", has_text=FOUND).first.wait_for(timeout=60_000)
     except Exception as error:
         return [f"the search does not find {FOUND!r}: {str(error).splitlines()[0]}"]
     return []
