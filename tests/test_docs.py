@@ -224,6 +224,13 @@ def test_figures_are_of_the_bundled_model(generate: ModuleType) -> None:
     assert generate.stale() == [], "run make docs"
 
 
+def test_every_page_of_figures_names_the_commands() -> None:
+    others = {"index.md", "data.md", "protocols.md", "reproduce.md", "model-card.md"}
+    pages = [page for page in (DOCS / "results").glob("*.md") if page.name not in others]
+    assert len(pages) >= 6
+    assert [page.name for page in pages if "](reproduce.md)" not in page.read_text("utf-8")] == []
+
+
 def test_the_tables_of_a_report() -> None:
     page = "# A\n\n| row | acc |\n|---|---|\n| `a` | **.5** |\n\n| word | means |\n|---|---|\n| a | b |\n"
     block = "```\n       AER  links  pairs/s\nde    0.14  1,189  .5\nsignature: x\n```\n"
