@@ -27,6 +27,7 @@ from phrasemate.encode.segmenter import JOINT, disjoint
 from phrasemate.errors import InputError, QueryError
 from phrasemate.lexicon import InducedLexicon, bundled_lexicon, without_function_words
 from phrasemate.lexicon.inflection import OF, general_words, locutions
+from phrasemate.lexicon.separable import SeparableVerb, joined, separable_verbs
 from phrasemate.query import parse_query
 from phrasemate.search import Result
 from phrasemate.text import folded, split_sentences, words
@@ -40,35 +41,60 @@ from phrasemate.utils.storage import NewFile
 
 UNIT_WORDS = 5  # of a unit that a list knows
 _HYPHENED = re.compile(r"\w+(?:[-‐‑]\w+)+")
+_STOP = re.compile(r"[;:!?()\[\]„“”«»]\s|,\s|\s[(\[„“«–—]")  # within a sentence: no phrase goes over it
 _CHINESE = re.compile("[\u3400-\u9fff々]{3,8}")
 ALONE = 4  # words: a text this short is itself the phrase
 
 
 class Piece(NamedTuple):
-    """A stretch of a text, between phrases or one of them; offsets are characters of the whole text."""
+    """A stretch of a text, between phrases or one of them; offsets are characters of the whole text.
+
+    ``verb`` is the separable verb of which it is a part.
+    """
 
     text: str
     start: int
     end: int
     phrase: bool
+    verb: SeparableVerb | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A text with its phrases: ``spans`` are all that were found, ``shown`` those to underline, which share no word."""
+    """A text with its phrases.
+
+    Attributes:
+        text: The text.
+        spans: All phrases.
+        shown: Phrases to underline, which share no word with one another and with the verbs.
+        verbs: Separable verbs whose parts stand apart.
+    """
 
     text: str
     spans: tuple[Span, ...]
     shown: tuple[Span, ...]
+    verbs: tuple[SeparableVerb, ...] = ()
 
-    def pieces(self, chosen: tuple[int, int] | None = None) -> list[Piece]:
-        """The whole text in pieces; ``chosen`` takes the place of the phrases that it overlaps."""
-        disjoint_spans = [span[:2] for span in self.shown]
+    def pieces(self, chosen: tuple[int, int] | None = None, particle: tuple[int, int] | None = None) -> list[Piece]:
+        """The whole text in pieces; ``chosen`` takes the place of the phrases that it overlaps.
+
+        With ``particle``, it is the separable verb with these two parts.
+        """
+        verbs = [
+            verb
+            for verb in self.verbs
+            if chosen is None
+            or (chosen, particle) == verb[:2]
+            or not (_overlap(verb.verb, chosen) or _overlap(verb.particle, chosen))
+        ]
+        verb_of = {place: verb for verb in verbs for place in (verb.verb, verb.particle)}
+        disjoint_spans = sorted([*(span[:2] for span in self.shown), *verb_of])
         if chosen is not None:
             disjoint_spans = sorted([span for span in disjoint_spans if not _overlap(span, chosen)] + [chosen])
         pieces, at = [], 0
         for start, end in disjoint_spans:
-            pieces += [Piece(self.text[at:start], at, start, False), Piece(self.text[start:end], start, end, True)]
+            pieces.append(Piece(self.text[at:start], at, start, False))
+            pieces.append(Piece(self.text[start:end], start, end, True, verb_of.get((start, end))))
             at = end
         pieces.append(Piece(self.text[at:], at, len(self.text), False))
         return [piece for piece in pieces if piece.text]
@@ -82,32 +108,47 @@ class Reading:
 def read(text: str, model: Any) -> Reading:
     """Segment each sentence of a text by ``model``; none is encoded twice. A text of up to four words is a phrase.
 
-    The units of `whole_units` are phrases, too. No phrase begins or ends within a compound with hyphens, and no clause
-    is shown as one phrase (`without_clauses`).
+    The units of `whole_units` are phrases, too, and so are the verbs of `separable_verbs`. No phrase begins or ends
+    within a compound with hyphens, and no clause is shown as one phrase (`without_clauses`).
     """
     sentences = split_sentences(text)
     segments = model.segment([text[start:end] for start, end in sentences]) if sentences else []
     spans: list[Span] = []
     visible: list[Span] = []
+    verbs: list[SeparableVerb] = []
     for (first, last), phrase_spans in zip(sentences, segments, strict=True):
-        own_spans = with_units(text[first:last], phrase_spans)
+        sentence = text[first:last]
+        own_verbs, own_spans = separable_verbs(sentence, language_of(sentence)), with_units(sentence, phrase_spans)
+        apart = without_parts(without_clauses(sentence, own_spans), own_verbs)
         spans += [_moved(span, first) for span in own_spans]
-        visible += [
-            _moved(span, first)
-            for span in choose_disjoint(text[first:last], without_clauses(text[first:last], own_spans))
-        ]
+        visible += [_moved(span, first) for span in choose_disjoint(sentence, apart)]
+        verbs += [verb.moved(first) for verb in own_verbs]
     word_spans = words(text)
     if 0 < len(word_spans) <= ALONE:
         whole = Span(word_spans[0][0], word_spans[-1][1])
-        spans, visible = [whole, *(span for span in spans if span[:2] != whole[:2])], [whole]
-    return Reading(text, tuple(spans), tuple(visible))
+        spans, visible, verbs = [whole, *(span for span in spans if span[:2] != whole[:2])], [whole], []
+    return Reading(text, tuple(spans), tuple(visible), tuple(verbs))
+
+
+@lru_cache(maxsize=256)
+def language_of(sentence: str) -> str:
+    """The language of a sentence, as the bundled lexicon knows it; "" if that is not clear."""
+    lexicon = bundled_lexicon()
+    return lexicon.language_of(sentence) if lexicon is not None else ""
+
+
+def without_parts(spans: Sequence[Span], verbs: Sequence[SeparableVerb]) -> list[Span]:
+    """The spans that share no word with a separable verb."""
+    parts = [place for verb in verbs for place in (verb.verb, verb.particle)]
+    return [span for span in spans if not any(_overlap(span[:2], part) for part in parts)]
 
 
 def with_units(sentence: str, spans: Sequence[Span]) -> list[Span]:
-    """The spans without those that cut a compound with hyphens, and with the whole units of a sentence."""
+    """The spans without those that cut a compound with hyphens or hold a stop, and the whole units of a sentence."""
     units = whole_units(sentence)
     compounds = [compound.span() for compound in _HYPHENED.finditer(sentence)]
-    uncut = [span for span in spans if not any(_cuts(span, compound) for compound in compounds)]
+    within = [span for span in spans if not _STOP.search(sentence, span.start, span.end)]
+    uncut = [span for span in within if not any(_cuts(span, compound) for compound in compounds)]
     places = {unit[:2] for unit in units}
     return sorted([*(span for span in uncut if span[:2] not in places), *units])
 
@@ -119,8 +160,7 @@ def without_clauses(sentence: str, spans: Sequence[Span]) -> list[Span]:
     spans of `whole_units` stay, and in English and Romance languages a word that stands for "of" may stand inside
     ("breach of contract"). Text of a language that the bundled lexicon does not know keeps all.
     """
-    lexicon = bundled_lexicon()
-    language = lexicon.language_of(sentence) if lexicon is not None else ""
+    language = language_of(sentence)
     stops = general_words(language)
     places = [(start, end) for start, end in words(sentence) if folded(sentence[start:end]) in stops]
     inner = OF.get(language, frozenset())
@@ -149,8 +189,7 @@ def whole_units(sentence: str) -> list[Span]:
     These are compounds with hyphens, compounds of Chinese characters in Japanese, and runs of two to five words that
     the bundled lexicon lists, or that are fixed expressions (`phrasemate.lexicon.inflection`).
     """
-    lexicon = bundled_lexicon()
-    language = lexicon.language_of(sentence) if lexicon is not None else ""
+    lexicon, language = bundled_lexicon(), language_of(sentence)
     units = {compound.span() for compound in _HYPHENED.finditer(sentence)}
     if language == "ja":
         units |= {run.span() for run in _CHINESE.finditer(sentence)}
@@ -201,7 +240,16 @@ def phrases_of(text: str, model: Any) -> list[Phrase]:
     query_parts = parse_query(text)
     if query_parts.phrases:
         return list(query_parts.phrases)
-    return [in_sentence(query_parts.text, span.start, span.end) for span in read(query_parts.text, model).shown]
+    reading = read(query_parts.text, model)
+    phrases = [(span.start, in_sentence(query_parts.text, span.start, span.end)) for span in reading.shown]
+    phrases += [(verb.verb[0], of_verb(query_parts.text, verb)) for verb in reading.verbs]
+    return [phrase for _, phrase in sorted(phrases, key=lambda pair: pair[0])]
+
+
+def of_verb(text: str, verb: SeparableVerb) -> Phrase:
+    """The infinitive of a separable verb, in its sentence (`phrasemate.lexicon.separable.joined`)."""
+    sentence = in_sentence(text, *verb.verb)
+    return joined(sentence.context, verb.moved(sentence.start - verb.verb[0]))
 
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:

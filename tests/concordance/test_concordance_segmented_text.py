@@ -5,10 +5,11 @@ from itertools import pairwise
 import pytest
 from kwic_fakes import WordModel
 
-from phrasemate.concordance import Reading, in_sentence, read, whole_units, with_units, without_clauses
+from phrasemate.concordance import Reading, in_sentence, phrases_of, read, whole_units, with_units, without_clauses
 from phrasemate.errors import InputError, QueryError
 from phrasemate.types import Span
 
+VERB = "Dann nahm die Kanzlerin am Treffen in Wien teil. Dann kam der Zug an."
 TEXT = "Wir sahen die Bank gestern Abend wieder. Dann kam ein Zug aus Wien an."
 
 
@@ -44,7 +45,10 @@ def test_pieces_give_the_text_back() -> None:
     reading = read(TEXT, WordModel())
     pieces = reading.pieces()
     assert "".join(piece.text for piece in pieces) == TEXT
-    assert [piece.text for piece in pieces if piece.phrase] == ["Wir", "Bank", "gestern Abend", "Dann", "Zug", "Wien"]
+    assert [piece.text for piece in pieces if piece.phrase] == [
+        *("Wir", "sahen", "Bank", "gestern Abend", "wieder"),
+        *("Dann", "kam", "Zug", "Wien", "an"),
+    ]
     assert all(TEXT[piece.start : piece.end] == piece.text for piece in pieces)
 
 
@@ -54,12 +58,31 @@ def test_what_was_chosen_takes_the_place_of_what_it_overlaps() -> None:
     pieces = reading.pieces(chosen)
     assert "".join(piece.text for piece in pieces) == TEXT
     assert [piece.text for piece in pieces if piece.phrase] == [
-        "Wir",
-        "die Bank gestern",
-        "Dann",
-        "Zug",
-        "Wien",
+        *("Wir", "sahen", "die Bank gestern", "wieder"),
+        *("Dann", "kam", "Zug", "Wien", "an"),
     ]
+
+
+def test_a_verb_in_two_parts_is_one_phrase() -> None:
+    pytest.importorskip("simplemma")
+    reading = read(VERB, WordModel())
+    verb, _ = reading.verbs
+    pieces = reading.pieces()
+    assert "".join(piece.text for piece in pieces) == VERB
+    assert [piece.text for piece in pieces if piece.verb == verb] == ["nahm", "teil"]
+    assert [(phrase.text, phrase.context) for phrase in phrases_of(VERB, WordModel())][1:] == [
+        ("teilnehmen", "Dann teilnehmen die Kanzlerin am Treffen in Wien."),
+        ("Kanzlerin", "Dann nahm die Kanzlerin am Treffen in Wien teil."),
+        ("Treffen", "Dann nahm die Kanzlerin am Treffen in Wien teil."),
+        ("Wien", "Dann nahm die Kanzlerin am Treffen in Wien teil."),
+        ("Dann", "Dann kam der Zug an."),
+        ("ankommen", "Dann ankommen der Zug."),
+        ("Zug", "Dann kam der Zug an."),
+    ]
+    assert [piece.text for piece in reading.pieces(*verb[:2]) if piece.verb == verb] == ["nahm", "teil"]
+    alone = reading.pieces(verb.verb)  # a person has selected the first part only
+    assert [piece.text for piece in alone if piece.phrase and piece.verb is None][1] == "nahm"
+    assert "teil" not in [piece.text for piece in alone]
 
 
 def test_others_are_longer_shorter_and_crossing_phrases() -> None:

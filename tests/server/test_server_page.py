@@ -84,6 +84,19 @@ def test_longer_and_shorter_phrases_are_offered(browser: Browser) -> None:
     assert page.texts(".others button") == ["Danach kam eine", "eine", "Schweigeminute"]
 
 
+def test_a_verb_in_two_parts_is_asked_about_as_one(browser: Browser) -> None:
+    pytest.importorskip("simplemma")
+    text = "Die Bank nahm danach am Markt teil. Dann war Ruhe."
+    at = "9-13.30-34"
+    page = browser.get(q=text, at=at)
+    assert page.texts("#asked") == ["teilnehmen"]
+    assert page.all("#asked")[0].get("data-context") == "Die Bank nahm danach am Markt teil."
+    assert [part.text for part in page.all("#text [aria-current]")] == ["nahm", "teil"]
+    assert [part.get("value") for part in page.all("#text .part")] == [at, at]
+    assert browser.get(q=text, at="9-13.14-20").status == 422
+    assert browser.get(q=text, at="9-13.30-99").status == 422
+
+
 def test_marks_choose_a_phrase_without_a_script(browser: Browser) -> None:
     page = browser.get(q="Die [[Bank war]] am Abend zu.")
     assert page.texts("#asked") == ["Bank war"]

@@ -23,10 +23,11 @@ from cachetools import LRUCache
 from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse
 
-from phrasemate.concordance import ORDERS, Column, Reading, arranged, clip, column, in_sentence, merged, read
+from phrasemate.concordance import ORDERS, Column, Reading, arranged, clip, column, in_sentence, merged, of_verb, read
 from phrasemate.errors import MissingExtra, PhrasemateError, QueryError
 from phrasemate.index import BaseIndex
 from phrasemate.lexicon import Equivalent, Lexicon, bundled_lexicon
+from phrasemate.lexicon.separable import SeparableVerb
 from phrasemate.lookup import Lookup, lookup
 from phrasemate.query import marked, parse_query
 from phrasemate.search import DOUBT, Searcher
@@ -100,6 +101,7 @@ def environment() -> Any:
         "is_space": str.isspace,
         "left": lambda line: clip(line.left, CONTEXT, "end"),
         "pieces": pieces,
+        "place": lambda piece: place_of(*piece.verb[:2]) if piece.verb else place_of((piece.start, piece.end)),
         "kept": lambda fields: {name: value for name, value in fields.items() if value},
         "same": same,
         "right": lambda line: clip(line.right, CONTEXT, "start"),
@@ -124,7 +126,8 @@ GROUPS, LINES = 8, 5  # that are shown before more are asked for
 class State:
     """``text`` has LF line ends and no marks; ``at`` is the phrase that is asked about, ``marked`` what was in marks.
 
-    ``indexes`` are never none; ``together``: as one; ``speaks``: the language of the text, for downloads.
+    ``particle`` is the other part of a separable verb. ``indexes`` are never none; ``together``: as one; ``speaks``:
+    the language of the text, for downloads.
     """
 
     text: str
@@ -138,13 +141,19 @@ class State:
     speaks: str = ""
     groups: int = GROUPS
     lines: int = LINES
+    particle: tuple[int, int] | None = None
+
+    @property
+    def place(self) -> str:
+        """The phrase that is asked about, as an address has it."""
+        return "" if self.at is None else place_of(self.at, self.particle)
 
     def fields(self, *without: str) -> Iterator[tuple[str, str]]:
         """Names and values as an address has them, those in ``without`` and all defaults left out."""
         if self.text:
             yield from self._fields_of("q", [self.text], without)
         if self.at is not None:
-            yield from self._fields_of("at", [f"{self.at[0]}-{self.at[1]}"], without)
+            yield from self._fields_of("at", [self.place], without)
         yield from self._fields_of("in", self.indexes, without)
         yield from self._fields_of("view", ["one"] * self.together, without)
         yield from self._fields_of("sort", [self.order] * (self.order != "score"), without)
@@ -170,11 +179,13 @@ def parse(parameters: QueryParams, names: Sequence[str], settings: Settings) -> 
         raise Refusal(
             "too_long", f"the text has {len(text):,} characters; {settings.characters:,} are the most at a time"
         )
-    at = _pair(parameters.get("at", ""))
+    at, particle = _places_of(parameters.get("at", ""))
     text, marked = (text, ()) if at else _unmarked(text)  # places of our addresses count in a text without marks
     at = at or (marked[0] if marked else None)
-    if at is not None and at[1] > len(text):
-        raise Refusal("invalid", f"at={at[0]}-{at[1]} is outside of the text, which has {len(text):,} characters")
+    if at is not None and max(at[1], particle[1] if particle else 0) > len(text):
+        raise Refusal(
+            "invalid", f"at={place_of(at, particle)} is outside of the text, which has {len(text):,} characters"
+        )
     chosen = tuple(dict.fromkeys(parameters.getlist("in")))
     for name in chosen:
         if name not in names:
@@ -194,7 +205,13 @@ def parse(parameters: QueryParams, names: Sequence[str], settings: Settings) -> 
         parameters.get("from", "").strip()[:35],
         _number(parameters, "k", GROUPS, settings.k),
         _number(parameters, "lines", LINES, settings.contexts),
+        particle,
     )
+
+
+def place_of(at: tuple[int, int], particle: tuple[int, int] | None = None) -> str:
+    """A place as an address has it: "12-31", or "3-7.40-44" for the two parts of a separable verb."""
+    return f"{at[0]}-{at[1]}" + (f".{particle[0]}-{particle[1]}" if particle else "")
 
 
 def _unmarked(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
@@ -208,10 +225,13 @@ def _unmarked(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     return parsed.text, tuple((phrase.start, phrase.end) for phrase in parsed.phrases)
 
 
-def _pair(value: str) -> tuple[int, int] | None:
+def _places_of(value: str) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+    first, dot, second = value.partition(".")
+    return _pair(first) if value else None, _pair(second) if dot else None
+
+
+def _pair(value: str) -> tuple[int, int]:
     start, dash, end = value.partition("-")
-    if not value:
-        return None
     if not (dash and start.isascii() and start.isdigit() and end.isascii() and end.isdigit() and len(value) < 20):
         raise Refusal("invalid", f"at={value[:40]!r}; expected the first and the last character, as 12-31")
     if int(start) >= int(end):
@@ -279,6 +299,8 @@ class Answer:
         itself: Where the phrase stands in the texts of an index, in their own language, if it does.
         aligned: Where it stands in translations of the texts, for each index with such a place.
         language: What the text is written in: as the state says, or as it seems.
+        verb: The separable verb whose infinitive the phrase is.
+        sentence: The sentence of the phrase, as the text has it.
     """
 
     phrase: Phrase
@@ -289,6 +311,8 @@ class Answer:
     itself: tuple[str, Lookup] | None = None
     aligned: tuple[tuple[str, Lookup], ...] = ()
     language: str = ""
+    verb: SeparableVerb | None = None
+    sentence: str = ""
 
     @property
     def same_language(self) -> bool:
@@ -348,7 +372,10 @@ async def reading_of(library: Library, state: State, facts: Sequence[Facts], rea
     if not state.marked:
         return reading
     spans = [span for span in reading.shown if not any(span.start < b and a < span.end for a, b in state.marked)]
-    return replace(reading, shown=tuple(sorted([*spans, *(Span(*pair) for pair in state.marked)])))
+    underlined = tuple(sorted([*spans, *(Span(*pair) for pair in state.marked)]))
+    ends = ((verb.verb[0], verb.particle[1], verb) for verb in reading.verbs)
+    verbs = tuple(verb for start, end, verb in ends if not any(start < b and a < end for a, b in state.marked))
+    return replace(reading, shown=underlined, verbs=verbs)
 
 
 class Catalogue:
@@ -397,7 +424,8 @@ def _offered(names: Sequence[str]) -> tuple[str, ...]:
 async def answer(library: Library, state: State, facts: Sequence[Facts], reading: Reading) -> Answer:
     """The phrase of the state, in each of its indexes. Raises InputError for an invalid phrase."""
     assert state.at is not None
-    phrase = in_sentence(state.text, *state.at)
+    verb = _verb_of(state, reading)
+    phrase = of_verb(state.text, verb) if verb else in_sentence(state.text, *state.at)
     chosen = [fact for fact in facts if fact.name in state.indexes]
     panels = list(await asyncio.gather(*(_panel(library, state, fact, phrase) for fact in chosen)))
     remark = ""
@@ -414,7 +442,19 @@ async def answer(library: Library, state: State, facts: Sequence[Facts], reading
     aligned = [await _aligned(library, state, fact.name, phrase) for fact in chosen if fact.aligned]
     language = state.speaks or await work(library, _language_of, phrase.context)
     places = tuple(one for one in aligned if one is not None)
-    return Answer(phrase, tuple(panels), tuple(reading.others(*state.at)), remark, listed, itself, places, language)
+    others = tuple(reading.others(*state.at)) + (tuple(reading.others(*verb.particle)) if verb else ())
+    sentence = in_sentence(state.text, *state.at).context
+    return Answer(phrase, tuple(panels), others, remark, listed, itself, places, language, verb, sentence)
+
+
+def _verb_of(state: State, reading: Reading) -> SeparableVerb | None:
+    """The separable verb that is asked about, if it is one. Raises Refusal for another pair of places."""
+    if state.particle is None:
+        return None
+    verb = next((one for one in reading.verbs if (one.verb, one.particle) == (state.at, state.particle)), None)
+    if verb is None:
+        raise Refusal("invalid", f"at={state.place}: expected the two parts of one verb")
+    return verb
 
 
 def _language_of(text: str) -> str:

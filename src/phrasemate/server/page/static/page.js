@@ -211,7 +211,7 @@
       if (own) phrase.setAttribute("aria-current", "true");
       else phrase.removeAttribute("aria-current");
     }
-    if (!found && at && typeof Highlight !== "undefined") {
+    if (!found && at && !at.includes(".") && typeof Highlight !== "undefined") {
       const range = rangeOf(...at.split("-").map(Number));
       if (range) CSS.highlights.set("chosen", new Highlight(range));
     }
@@ -236,7 +236,8 @@
     if (!text) return;
     for (const button of phrases()) { // text inside buttons cannot be selected with the mouse
       const phrase = document.createElement("span");
-      phrase.className = "phrase";
+      phrase.className = button.className;
+      phrase.title = button.title;
       phrase.setAttribute("role", "button");
       phrase.tabIndex = -1;
       phrase.dataset.at = button.value;
