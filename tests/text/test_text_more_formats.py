@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import zipfile
 import zlib
 from pathlib import Path
@@ -409,6 +410,24 @@ def test_a_paragraph_continues_on_the_next_page(tmp_path: Path) -> None:
         "So it was.",
         "An end.",
     ]
+
+
+def test_a_small_pdf_that_needs_any_memory_is_refused(tmp_path: Path) -> None:
+    packer = zlib.compressobj(9)
+    packed = b"".join(packer.compress(b" " * 1_000_000) for _ in range(800)) + packer.flush()
+    stream = zlib.compress(packed, 9)  # 2 KB, which pdfium unpacks twice
+    content = pdf([(50, 700, "x")])
+    at = content.index(b"<</Filter/FlateDecode")
+    end = content.index(b"endobj", at)
+    filters = b"<</Filter[/FlateDecode/FlateDecode]/Length %d>>stream\n" % len(stream)
+    path = written(tmp_path / "a.pdf", content[:at] + filters + stream + b"\nendstream" + content[end:])
+    assert path.stat().st_size < 5000
+    started = time.process_time()
+    with pytest.raises(ReadError, match="page 1 of a PDF that needs more than 500 MB of memory or 30 s"):
+        texts(path)
+    assert time.process_time() - started < 2  # here; the process that reads it is another
+    sound = written(tmp_path / "b.pdf", pdf([(50, 700, "Sound.")]))
+    assert [one.text for document in read(path, sound, on_error="skip") for one in document.sentences()] == ["Sound."]
 
 
 def test_a_pdf_without_text_or_in_pieces_is_refused(tmp_path: Path) -> None:

@@ -137,6 +137,11 @@ def test_an_email_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.eml").write_bytes(b"\n\nno header")
     with pytest.raises(ReadError, match="no header of an e-mail"):
         list(next(iter(read(tmp_path / "a.eml"))).sentences())
+    part = "--b{}\nContent-Type: multipart/mixed; boundary=b{}\n\n"
+    nested = "".join(part.format(number, number + 1) for number in range(3000))
+    (tmp_path / "b.eml").write_text(f"From: a\nContent-Type: multipart/mixed; boundary=b0\n\n{nested}")
+    with pytest.raises(ReadError, match="nested too deeply"):
+        list(next(iter(read(tmp_path / "b.eml"))).sentences())
     with pytest.raises(InputError, match="'wrapped'"):
         read(tmp_path, lines="word")
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from itertools import chain, repeat
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -13,6 +18,8 @@ from phrasemate.errors import MissingExtra, ReadError
 from phrasemate.text.formats.archive import archive
 from phrasemate.text.formats.docx import FALLBACK, MATH, Equation
 from phrasemate.text.formats.html import page_paragraphs
+from phrasemate.text.formats.pdf_process import CHARACTERS as PAGE_TEXT
+from phrasemate.text.formats.pdf_process import MEMORY, SECONDS
 from phrasemate.text.formats.tables import COLUMNS
 from phrasemate.text.formats.wrapped import Hyphens
 from phrasemate.text.formats.xml import OFFICE_TOKEN, Attributes, XmlStream
@@ -183,8 +190,6 @@ def epub_paragraphs(file: TextFile) -> Iterator[Paragraph]:
 
 
 PAGES = 20_000  # of a PDF
-PAGE_TEXT = 1_000_000  # characters of a page
-_LINES = 20_000  # stretches of text on a page
 _EDGE = 2  # lines at the top and at the bottom of a page that may be a running head or foot
 _NEAR_PAGES = 4  # on each side that are compared
 _SAME_HEIGHT = 6.0  # points
@@ -210,41 +215,47 @@ def pdf_paragraphs(file: TextFile) -> Iterator[Paragraph]:
     Running heads and page numbers are left out; a paragraph may continue on the next page.
     Raises ReadError for what is not a PDF, has a password or no text layer; MissingExtra without pypdfium2.
     """
-    try:
-        import pypdfium2
-    except ImportError:
-        raise MissingExtra("pypdfium2", "formats") from None
+    if find_spec("pypdfium2") is None:
+        raise MissingExtra("pypdfium2", "formats")
     if file.packed:
         raise ReadError(file.name, 0, "a PDF within gzip; expected a PDF", "unpack it")
     with file.stored() as stored:
         if b"%PDF-" not in stored.peek(1024)[:1024]:
             raise ReadError(file.name, 0, "not a PDF", "check the file")
-    try:
-        document = pypdfium2.PdfDocument(file.path)
-    except pypdfium2.PdfiumError as error:
-        raise ReadError(file.name, 0, f"a PDF that cannot be read ({error})", "save it again, no password") from None
-    with document:
-        if len(document) > PAGES:
-            raise ReadError(file.name, 0, f"{len(document):,} pages; expected at most {PAGES:,}", "split it")
-        number = 0
-        lines = (line for page in _without_heads(_pages(file, document)) for line in _ordered(page, 0))
-        for number, (page, text) in enumerate(_joined(lines), 1):
-            yield number, text, {"page": page}
-        if not number:
-            raise ReadError(file.name, 0, "a PDF without a text layer", "recognise its text first (OCR)")
+    number = 0
+    lines = (line for page in _without_heads(_pages(file)) for line in _ordered(page, 0))
+    for number, (page, text) in enumerate(_joined(lines), 1):
+        yield number, text, {"page": page}
+    if not number:
+        raise ReadError(file.name, 0, "a PDF without a text layer", "recognise its text first (OCR)")
 
 
-def _pages(file: TextFile, document: Any) -> Iterator[list[_Line]]:
-    """The lines of each page; none of a page that cannot be read, which is damage."""
-    from pypdfium2 import PdfiumError
+def _pages(file: TextFile) -> Iterator[list[_Line]]:
+    """The lines of each page; none of a page that cannot be read, which is damage.
 
-    for number in range(1, len(document) + 1):
+    Another process reads them: a small PDF may need any amount of memory. Raises ReadError where it ends early.
+    """
+    command = [sys.executable, "-P", str(Path(__file__).with_name("pdf_process.py")), str(file.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:
-            lines = _page_lines(document[number - 1], number)
-        except PdfiumError as error:
-            file.bad(number, f"page {number} cannot be read ({error})")
-            lines = []
-        yield lines
+            assert process.stdout is not None
+            first = json.loads(process.stdout.readline() or "{}")
+            if "error" in first:
+                reason = f"a PDF that cannot be read ({first['error']})"
+                raise ReadError(file.name, 0, reason, "save it again, no password")
+            count, number = first.get("pages", 0), 0
+            if count > PAGES:
+                raise ReadError(file.name, 0, f"{count:,} pages; expected at most {PAGES:,}", "split it")
+            for number, answer in enumerate(map(json.loads, process.stdout), 1):
+                if "error" in answer:
+                    file.bad(number, f"page {number} cannot be read ({answer['error']})")
+                yield _page_lines(answer.get("boxes", ()), number)
+            if number < count or not first:
+                what = f"page {number + 1} of a PDF" if first else "a PDF"
+                limits = f"{MEMORY // 1_000_000:,} MB of memory or {SECONDS} s of a processor"
+                raise ReadError(file.name, number + 1, f"{what} that needs more than {limits}", "print it to a new PDF")
+        finally:
+            process.kill()
 
 
 def _without_heads(pages: Iterator[list[_Line]]) -> Iterator[list[_Line]]:
@@ -281,13 +292,11 @@ def _edges(lines: list[_Line]) -> dict[tuple[str, int], _Line]:
     }
 
 
-def _page_lines(page: Any, number: int) -> list[_Line]:
+def _page_lines(boxes: Iterable[Sequence[Any]], number: int) -> list[_Line]:
     """The lines of a page, stretches on one line that are near each other as one."""
     lines: list[_Line] = []
-    layer = page.get_textpage()
-    for at in range(min(layer.count_rects(), _LINES)):
-        box = layer.get_rect(at)
-        text = layer.get_text_bounded(*box).replace("\r\n", " ").translate(_MARKS)
+    for *box, content in boxes:
+        text = content.replace("\r\n", " ").translate(_MARKS)
         if not text.strip():
             continue
         line, last = _Line(box[0], box[1], box[2], box[3], text.strip(), number), lines[-1] if lines else None

@@ -211,22 +211,18 @@ def mail_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]
         raw += block
         if len(raw) > WHOLE:
             raise ReadError(file.name, 0, f"more than {WHOLE:,} bytes; expected an e-mail", "take out what is enclosed")
-    message = email.message_from_bytes(raw, policy=email.policy.default)
-    if not message.keys():
+    try:
+        subject, kind, content = _mail(raw)
+    except RecursionError:
+        reason = "parts that are nested too deeply; expected an e-mail"
+        raise ReadError(file.name, 0, reason, "save its text") from None
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # of the parser of Python, for broken headers
+        raise ReadError(file.name, 0, f"a body that cannot be read ({error})", "save it as text") from None
+    if kind is None:
         raise ReadError(file.name, 0, "no header of an e-mail", "check the file")
-    subject = str(message.get("subject", "")).strip()
     if subject:
         yield 1, subject, {"heading": 0}
-    body = message.get_body(("plain", "html"))
-    if body is None:
-        return
-    try:
-        content = body.get_content()
-    except (LookupError, KeyError, UnicodeError) as error:
-        raise ReadError(file.name, 0, f"a body that cannot be read ({error})", "save it as text") from None
-    if not isinstance(content, str):
-        return
-    if body.get_content_subtype() == "html":
+    if kind == "html":
         texts = [text for _, text, _ in page_paragraphs(file.name, [content.encode("utf-8", "replace")])]
     else:
         lines = content.splitlines()
@@ -234,3 +230,17 @@ def mail_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]
         texts = [text for _, text in wrapped_paragraphs(enumerate(lines, 1), guess=False)]
     for number, text in enumerate(texts, 2 if subject else 1):
         yield number, text.replace("\0", "\ufffd"), {}
+
+
+def _mail(raw: bytes) -> tuple[str, str | None, str]:
+    """Subject, kind of the body ("plain" or "html", None without a header) and the body, "" without text."""
+    message = email.message_from_bytes(raw, policy=email.policy.default)
+    if not message.keys():
+        return "", None, ""
+    subject, body = str(message.get("subject", "")).strip(), message.get_body(("plain", "html"))
+    content = body.get_content() if body is not None else ""
+    return (
+        subject,
+        body.get_content_subtype() if body is not None else "plain",
+        content if isinstance(content, str) else "",
+    )
