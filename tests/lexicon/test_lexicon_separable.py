@@ -36,8 +36,10 @@ simplemma = pytest.importorskip("simplemma")
     ],
 )  # fmt: skip
 def test_verbs_in_two_parts(sentence: str, verbs: list[str]) -> None:
-    seen = separable_verbs(sentence, "de")
-    assert [f"{sentence[slice(*one.verb)]} {sentence[slice(*one.particle)]} {one.infinitive}" for one in seen] == verbs
+    verbs_in_text = separable_verbs(sentence, "de")
+    assert [
+        f"{sentence[slice(*one.verb)]} {sentence[slice(*one.particle)]} {one.infinitive}" for one in verbs_in_text
+    ] == verbs
 
 
 def test_only_german_has_them() -> None:

@@ -117,11 +117,11 @@ def display(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_omegat_runs_the_script_and_opens_the_glossary(display: str, port: int, tmp_path: Path) -> None:
-    kept = Glossary(tmp_path / "kept.jsonl")
+    glossary = Glossary(tmp_path / "kept.jsonl")
     for source, target in ENTRIES:
-        kept.add(Entry(source, target, "de", "en", domain="law"))
-    kept.add(Entry("Bank", "bench", "de", "en", "deprecated"))
-    entries = Glossary(kept.path).entries  # as after a restart
+        glossary.add(Entry(source, target, "de", "en", domain="law"))
+    glossary.add(Entry("Bank", "bench", "de", "en", "deprecated"))
+    entries = Glossary(glossary.path).entries  # as after a restart
     project, result = tmp_path / "project", tmp_path / "result.json"
     events = tmp_path / "settings" / "scripts" / "entry_activated"
     for folder in (
@@ -145,12 +145,12 @@ def test_omegat_runs_the_script_and_opens_the_glossary(display: str, port: int, 
         **{"env": {**os.environ, "DISPLAY": display}, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL},
         timeout=240,
     )
-    seen = json.loads(result.read_text("utf-8"))
-    assert "error" not in seen, seen["error"]
-    assert seen["name"] == "phrasemate"
-    assert seen["selected"][:2] == ["bank", "  100 %  bank  (index)  The bank refused to extend the loan."]
-    assert "bank" in seen["segment"]
+    report = json.loads(result.read_text("utf-8"))
+    assert "error" not in report, report["error"]
+    assert report["name"] == "phrasemate"
+    assert report["selected"][:2] == ["bank", "  100 %  bank  (index)  The bank refused to extend the loan."]
+    assert "bank" in report["segment"]
     # of both files; OmegaT does not look at the status of a term base, and the glossary made for it has no such entry
-    assert sorted(tuple(row[:2]) for row in seen["glossary"]) == sorted([*ENTRIES, *ENTRIES, ("Bank", "bench")])
-    assert ["Bank", "bank", "law"] in seen["glossary"]
-    assert sorted(map(tuple, seen["memory"])) == sorted(ENTRIES)
+    assert sorted(tuple(row[:2]) for row in report["glossary"]) == sorted([*ENTRIES, *ENTRIES, ("Bank", "bench")])
+    assert ["Bank", "bank", "law"] in report["glossary"]
+    assert sorted(map(tuple, report["memory"])) == sorted(ENTRIES)
