@@ -8,6 +8,7 @@ width of a phone, and some at the width of a desk, in dark. Where there is no Ch
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -101,7 +102,8 @@ def _search(page: Any, url: str) -> list[str]:
 
 
 def main() -> int:
-    chromium = sys.argv[1] if len(sys.argv) > 1 else shutil.which("chromium") or shutil.which("google-chrome")
+    named = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("PHRASEMATE_CHROMIUM")
+    chromium = named or shutil.which("chromium") or shutil.which("google-chrome")
     problems = addresses(SITE) + (looked_at(SITE, chromium) if chromium else [])
     for problem in dict.fromkeys(problems):
         print(problem)
