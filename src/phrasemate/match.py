@@ -34,7 +34,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class MatchSettings:
-    """Settings of the comparison, and what counts as a match. Raises InputError for what makes no sense.
+    """Settings of the comparison, and what counts as a match. Raises InputError for invalid values.
 
     ``examples``: sentences a term; ``bare``, ``pooling``, ``layer`` as in `by_examples` ("": `pooling_of` the model).
     ``margin``: csls or ratio, over the ``neighbours`` nearest. ``threshold``: the least margin (None: that of

@@ -237,7 +237,7 @@ class Searcher:
             languages: Languages of the documents to search; None for all.
 
         Raises QueryError when not exactly one phrase is marked (`search_all` answers the others), InputError for an
-        unknown document or language or a senseless number.
+        unknown document or language or an invalid number.
         """
         count = len(parse_query(query).phrases)
         if count != 1:

@@ -26,7 +26,7 @@ class EflomalAligner:
 
     ``chunk``: sentence pairs at once; the more, the better it learns and the more memory it takes. Words are compared
     in lower case. Each run draws its own samples: links differ a little from run to run.
-    Raises MissingExtra where the package eflomal is not installed, InputError for settings that make no sense.
+    Raises MissingExtra where the package eflomal is not installed, InputError for invalid settings.
 
     >>> from phrasemate.align import EflomalAligner
     >>> aligner = EflomalAligner(symmetrisation="intersection")  # doctest: +SKIP

@@ -63,7 +63,7 @@ class NeuralAligner:
     products of ``softmax``: 1 is as published, less links fewer words; it and ``threshold`` have a default for each
     pooling. ``pooling``: "head" or "mean", by default the head where there is one. ``units``: what is compared, "words"
     or "subwords"; ``ties``: the weight of alike letters (see the module).
-    Raises InputError for settings that make no sense, and MissingExtra for ``mwmf`` without SciPy.
+    Raises InputError for invalid settings, and MissingExtra for ``mwmf`` without SciPy.
 
     >>> from phrasemate import load_model
     >>> aligner = NeuralAligner(load_model())

@@ -217,7 +217,7 @@ class SideFacts:
 
 @dataclass(frozen=True, slots=True)
 class DatasetReport:
-    r"""What came of it: pairs given, how many each filter removed, pairs of each split, each language's statistics.
+    r"""Report of a data set: pairs given, how many each filter removed, pairs of each split, statistics by language.
 
     ``skipped`` is what was passed over of the texts.
 

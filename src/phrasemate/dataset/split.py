@@ -212,7 +212,7 @@ REASONS = {
 class DatasetSettings:
     """The filters, and how many examples and pairs are wanted.
 
-    Raises InputError for a value that makes no sense.
+    Raises InputError for invalid values.
 
     >>> DatasetSettings(examples=8, max_words=3).least
     1

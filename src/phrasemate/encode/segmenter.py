@@ -111,7 +111,7 @@ class Segmenter(Protocol):
         ...
 
     def using(self, **options: Unpack[SegmentOptions]) -> Self:
-        """Segmenter with other options. Raises InputError for one that makes no sense."""
+        """Segmenter with other options. Raises InputError for invalid ones."""
         ...
 
 

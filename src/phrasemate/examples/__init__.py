@@ -103,8 +103,8 @@ class ExampleIndex:
     def examples(self, phrase: str, limit: int = 32, extra: int = 10, seed: int = 0) -> list[Example]:
         """Sentences that contain a phrase as whole words (see `occurrences`), and where they are from.
 
-        The same ones each time, from different documents and places, none twice, near repetitions last. With fewer in
-        the text, those; no sentence for a phrase without letter or digit.
+        The same ones each time, from different documents and places, none twice, near repetitions last. If the text
+        has fewer, all of them; none for a phrase without letter or digit.
 
         Args:
             phrase: Phrase to look for.

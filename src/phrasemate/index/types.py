@@ -135,7 +135,7 @@ class DocumentInfo:
 
 @dataclass(frozen=True, slots=True)
 class IndexStats:
-    """The size and make-up of an index; ``files`` maps each file name to its bytes.
+    """The sizes of an index; ``files`` maps each file name to its bytes.
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She sat on the bench."])

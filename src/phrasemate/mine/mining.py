@@ -236,7 +236,7 @@ LOST = 0.02  # of known mates, that may be lost to a quick first look
 class Mined:
     """The mates of a run, best first: iterate as often as needed. A context manager, for it holds the work folder.
 
-    ``skipped``: what was passed over when the sides were read, be it in an earlier run. ``remarks``: what a user should
+    ``skipped``: what was passed over when the sides were read, also in an earlier run. ``remarks``: what a user should
     know of the threshold.
 
     >>> import phrasemate as pm
@@ -303,7 +303,7 @@ def mine(
         force: Start again in a folder that belongs to something else.
         progress: Called with what is being done, how much of it is done, and of how much.
 
-    Raises ReadError for what cannot be read, InputError for what makes no sense, MissingExtra for a language check
+    Raises ReadError for what cannot be read, InputError for invalid values, MissingExtra for a language check
     without its package.
     """
     settings = settings or Mining()

@@ -269,7 +269,7 @@ def _bare(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A threshold fitted to known pairs, and what they let expect of it: shares from 0 to 1.
+    """A threshold fitted to known pairs, and the precision, recall and F1 to expect with it, from 0 to 1.
 
     ``known`` pairs were hidden, ``found`` of them are at or above the threshold; ``mates`` is an estimate of how many
     other mates there are in the collections.

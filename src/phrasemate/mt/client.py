@@ -130,7 +130,7 @@ def request_key(url: str, body: dict[str, Any]) -> str:
 class Cache:
     """A file of answers; several threads and processes may share it.
 
-    Raises InputError for a file that is another, which is left as it is, and for one that cannot be read or written.
+    Raises InputError for a file of another kind, which it leaves alone, and for one that cannot be read or written.
 
     >>> cache = Cache(Path("answers.sqlite"))
     >>> cache.path.exists()
@@ -161,7 +161,7 @@ class Cache:
         self._connection.execute(SCHEMA.replace("TABLE", "TABLE IF NOT EXISTS", 1))
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The response that was put, None for a key that is new or whose response cannot be read any more."""
+        """The stored response; None for an unknown key and for a response that cannot be read."""
         with self._working():
             row = self._connection.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
         try:
@@ -171,7 +171,7 @@ class Cache:
         return answer if isinstance(answer, dict) else None
 
     def put(self, key: str, answer: dict[str, Any]) -> None:
-        """Keep a response, for good as soon as this returns."""
+        """Store a response; it is on the disk when this returns."""
         text = json.dumps(answer, ensure_ascii=True)
         with self._working():
             self._connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, text))
@@ -310,7 +310,7 @@ class _Refused(Exception):
 
 
 class Client:
-    """Asks one endpoint; use it in ``with``. ``requests`` counts what was sent, ``repeats`` those that were again.
+    """Asks one endpoint; use it in ``with``. ``requests`` counts what was sent, ``repeats`` what was sent again.
 
     >>> with Client(Endpoint("http://127.0.0.1:8000/v1"), Cache(Path("answers.sqlite"))) as client:
     ...     client.requests
@@ -342,7 +342,7 @@ class Client:
     def answers(self, prompts: Iterable[Prompt]) -> Iterator[Answer]:
         """An answer for each prompt, in order; some prompts are taken ahead of the answers.
 
-        Raises EndpointError for what no prompt can survive.
+        Raises EndpointError for what would fail with every prompt.
         """
         waiting: deque[Future[Answer]] = deque()
         pool = ThreadPoolExecutor(self.endpoint.concurrency)

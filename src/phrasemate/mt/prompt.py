@@ -145,7 +145,7 @@ class Prompt:
 class Prompter:
     """Makes the prompts of a form for one pair of languages (codes such as ``de``; see `language_name`).
 
-    Raises InputError for a template that names what there is not.
+    Raises InputError for a template with an unknown name.
 
     >>> print(Prompter(FORMS["plain"], "de", "en").prompt("Guten Morgen.").ask)
     German: Guten Morgen.

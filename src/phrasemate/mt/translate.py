@@ -125,7 +125,7 @@ class Translator:
         self.prompter, self.retrieval = prompter, retrieval
 
     def requests(self, lines: Iterable[str]) -> Iterator[Asked]:
-        """The prompt of each line, and why it is what it is; sends nothing."""
+        """The prompt of each line, with what was retrieved for it; sends nothing."""
         numbered_lines = enumerate(lines, 1)
         while batch := [(number, " ".join(line.split())) for number, line in islice(numbered_lines, BATCH)]:
             looked_up = iter(self.retrieval([text for _, text in batch if text]))

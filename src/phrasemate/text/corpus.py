@@ -294,7 +294,7 @@ def read(
         on_error: "raise", or "skip" to list in ``Corpus.skipped`` what would raise ReadError.
         encoding: Encoding of text files.
 
-    Raises InputError for arguments that make no sense; nothing is opened yet.
+    Raises InputError for invalid arguments; nothing is opened yet.
     """
     if not paths:
         raise InputError("no path given; expected files, folders or - for standard input")

@@ -96,7 +96,7 @@ HELD = 400_000_000  # similarities that are kept during an iteration (1.6 GB) in
 
 @dataclass(frozen=True, slots=True)
 class SelfLearning:
-    """The settings, each with the paper's value.
+    """Settings of the self-learning (Artetxe et al. 2018), with the paper's values.
 
     >>> SelfLearning(vocabulary=5_000).neighbours
     10

@@ -118,7 +118,7 @@ class Induction:
 def induce(source: WordVectors, target: WordVectors, lexicon: Lexicon, k: int = NEIGHBOURS) -> Induction:
     """Ask for each source word of a lexicon the nearest of all target words, by cosine and by CSLS.
 
-    Right is any of its translations there. CSLS takes the hubs from all words of both sides.
+    Any of its translations counts as right. CSLS takes the hubs from all words of both sides.
 
     Args:
         source: Vectors of the source language.

@@ -40,9 +40,9 @@ Batch = list[tuple[str, Contexts]]
 class DistilSettings:
     """Words and source of the vectors.
 
-    ``contexts`` is the most sentences of a word; ``least`` of them are encoded for its sake, the others are there for
-    other words, so that rare words cost little. ``pooling`` and ``layer`` as in `Model.encode`: `mean`, `ends`, or
-    `head`, which is the projection that the model was trained with.
+    ``contexts`` is the most sentences of a word. ``least`` of them are chosen for the word itself, the others for other
+    words, so that rare words cost little. ``pooling`` and ``layer`` as in `Model.encode`: `mean`, `ends`, or `head`,
+    which is the projection that the model was trained with.
 
     >>> DistilSettings(words=10_000, contexts=4).least
     2
@@ -72,7 +72,7 @@ def distil(
     partial: Path | None = None,
     progress: Progress = lambda *_: None,
 ) -> WordVectors:
-    """A vector for each of the most frequent words of some texts, unit length; the projection comes along.
+    """A vector for each of the most frequent words of some texts, unit length, with the projection that made it.
 
     Args:
         model: Model that encodes the sentences.
@@ -81,8 +81,7 @@ def distil(
         dim: Numbers of a vector.
         space: Vectors of an earlier run, of any language, whose projection is used; None learns one from these words.
         language: Language of the texts.
-        partial: File for what is done, so that a stopped run resumes there. It is not needed any more when the vectors
-            are saved.
+        partial: File for what is done, so that a stopped run resumes there. Delete it when the vectors are saved.
         progress: Called with what is being done, how much of it is done, and of how much.
 
     Raises InputError for a ``dim`` above the encoder's width or above the number of words, and for a ``space`` of

@@ -49,7 +49,7 @@ class Vocabulary(NamedTuple):
 
 
 class Sentences:
-    """The sentences of documents as texts that can be gone through again and again: ``Sentences(read("corpus/"))``.
+    """The sentences of documents, which can be read several times: ``Sentences(read("corpus/"))``.
 
     >>> texts = Sentences([Document.from_texts("story", ["It rained.", "It snowed."])])
     >>> list(texts) == list(texts) == ["It rained.", "It snowed."]

@@ -68,9 +68,9 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class TermPair:
-    """A term and its equivalent, with what else there is to say of the pair.
+    """A term and its equivalent, with other facts about the pair.
 
-    ``score`` says how near they are; None where a person has chosen, and nothing was measured.
+    ``score`` is their similarity; None where a person has chosen, and nothing was measured.
 
     >>> from phrasemate.text import write_pairs
     >>> write_pairs("pairs.tsv", [TermPair(Term("Bremse", "de"), Term("brake", "en"), 0.9)])
