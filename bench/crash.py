@@ -82,9 +82,14 @@ class Child:
 
     def kill_after(self, seconds: float) -> bool:
         """Kill it when it has used so much processor time; False if it ended by itself, which may be a problem."""
-        if not self._ended(seconds):
+        kill = not self._ended(seconds)
+        if kill:
             os.kill(self.pid, signal.SIGKILL)
-        return self._collect() == -signal.SIGKILL
+        code = self._collect()
+        killed = kill and code == -signal.SIGKILL
+        if code and not killed:
+            self.problem = self.problem or f"ended with code {code}"
+        return killed
 
     def wait(self, seconds: float = PATIENCE) -> None:
         """Wait for its end; so much processor time is a hang, which is a problem."""
@@ -127,10 +132,7 @@ class Child:
                 self.error = rest
         _, status, usage = os.wait4(self.pid, 0)
         self.seconds = usage.ru_utime + usage.ru_stime
-        code = os.waitstatus_to_exitcode(status)
-        if code not in (0, -signal.SIGKILL):
-            self.problem = self.problem or f"ended with code {code}"
-        return code
+        return os.waitstatus_to_exitcode(status)
 
 
 def _processor_seconds(pid: int) -> float:

@@ -20,7 +20,7 @@ from common import use_test_modules
 
 use_test_modules("index", "encode", "training")
 
-import fake  # noqa: E402
+import index_fakes  # noqa: E402
 
 from phrasemate import Document, Index  # noqa: E402
 from phrasemate.errors import IndexMissing  # noqa: E402
@@ -29,8 +29,8 @@ from phrasemate.utils.storage import unlock  # noqa: E402
 
 # an index that turns to FAISS from 200 phrases on, in chunks of 16 sentences
 SMALL = IndexSettings(chunk=16, learn=50, exact_below=200, forced_rebuild=600, exact_filtered=200, train=700, block=250)
-MODEL = fake.FakeModel(dim=16)
-fake.vector_of = lru_cache(None)(fake.vector_of)  # the text is small; the writing is what counts
+MODEL = index_fakes.FakeModel(dim=16)
+index_fakes.vector_of = lru_cache(None)(index_fakes.vector_of)  # the text is small; the writing is what counts
 Say = Callable[[int], None]
 TICKS = 1_000  # instructions of SQLite between two things that the optimiser says
 SIZES = (40, 16, 0, 90, 9, 48, 60, 33)
@@ -60,7 +60,7 @@ class Job(Protocol):
 
 def documents(seed: int, names: Sequence[int] = range(len(SIZES))) -> list[Document]:
     """Some of eight documents: two end with a chunk, one has no sentence."""
-    return [Document.from_texts(f"doc{at}", fake.sentences(SIZES[at], seed=100 * seed + at)) for at in names]
+    return [Document.from_texts(f"doc{at}", index_fakes.sentences(SIZES[at], seed=100 * seed + at)) for at in names]
 
 
 for seed in (1, 2, 3):  # every vector once, before the first fork
@@ -208,8 +208,8 @@ class Train:
 
     def __init__(self, shared: Path) -> None:
         """``shared``: a folder for the encoder and the pairs, which every run reads."""
+        import encoders
         import pair_files
-        import tiny
         import torch
         from transformers.utils import logging
 
@@ -219,7 +219,7 @@ class Train:
         self._pairs = shared / "pairs"
         self._pairs.mkdir()
         pair_files.write_pairs(self._pairs / "en-xx.jsonl", 40, 1)
-        base = tiny.save_xlmr(shared / "base")
+        base = encoders.save_xlmr(shared / "base")
         unlock(base / "model.safetensors")  # somebody who is not root reads it, too
         self._tables = {
             "data": {"files": ["en-*.jsonl"], "batch": 4, "phrases": 4, "dev": 4, "neighbours": 2},

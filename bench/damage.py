@@ -1,7 +1,7 @@
 """Damaged and hostile files: each is one documented error or the right answer; never a crash, a hang or a wrong one.
 
-Every kind of file that phrasemate reads (damage_kinds.py) is truncated, has bytes flipped, blocks zeroed and swapped,
-is doubled, is replaced by files of other formats and by hostile ones: newer versions, huge counts, bombs,
+Every kind of file that phrasemate reads (tests/hostile/damage_kinds.py) is truncated, has bytes flipped, blocks zeroed
+and swapped, is doubled, is replaced by files of other formats and by hostile ones: newer versions, huge counts, bombs,
 sealed nonsense. Each is read in a forked process: errors outside phrasemate.errors or of several lines, an answer that
 is another than that of the sound file, more than a minute or more than 1 GB are problems. Text without an end or a
 checksum (``open``, and letters within ``closed`` ones) may become another text.
@@ -29,12 +29,15 @@ from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
-from common import RAM_DISK, plain_parser, report
+from common import RAM_DISK, plain_parser, report, use_test_modules
 from crash import Child
-from damage_kinds import KINDS, Kind, digest, hostile_cases
 
 import phrasemate.errors
 from phrasemate.evaluate.report import signature
+
+use_test_modules("hostile")
+
+from damage_kinds import KINDS, Kind, digest, hostile_cases  # noqa: E402
 
 PATIENCE = 60.0
 MEMORY_MB = 1_000

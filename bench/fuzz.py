@@ -1,9 +1,9 @@
 """Fuzzing: mutated input for every reader, the mark-up parser, the splitter and the mapping of tokens to offsets.
 
 With atheris (``pip install 'phrasemate[fuzz]'``) mutation is guided by coverage; without it, or with --plain, sound
-documents are mutated at random, and the output says so. What must hold of any input is in fuzz_targets.py. Seeds are
-made there; inputs that reached new code can be kept (--keep) in bench/fuzz/seeds.tar.xz and are seeds from then on. A
-finding ends the run with exit code 1 and is written to bench/out/fuzz/TARGET-*.
+documents are mutated at random, and the output says so. tests/hostile/fuzz_targets.py says what must hold of any input.
+Seeds are made there; inputs that reached new code can be kept (--keep) in bench/fuzz/seeds.tar.xz and are seeds from
+then on. A finding ends the run with exit code 1 and is written to bench/out/fuzz/TARGET-*.
 
     python bench/fuzz.py tmx --seconds 3600
     python bench/fuzz.py --list
@@ -34,8 +34,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from common import OUT, plain_parser
+from common import OUT, plain_parser, use_test_modules
 from filelock import FileLock
+
+use_test_modules("hostile")  # fuzz_targets
 
 FINDINGS = OUT / "fuzz"
 SEED_FILE = Path(__file__).parent / "fuzz" / "seeds.tar.xz"

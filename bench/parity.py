@@ -23,7 +23,7 @@ from phrasemate.evaluate.report import signature
 
 common.use_test_modules("encode")
 
-import families  # noqa: E402 (of the tests)
+import hf_families  # noqa: E402 (of the tests)
 
 HEADER = ["family", "graph", "weights", "states, least", "states, mean", "sentence vectors, least"]
 
@@ -38,16 +38,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=common.RAM_DISK) as scratch:
         for folder in args.folder:
             rows += compared(folder.name, folder, Path(scratch) / folder.name, ())
-        for name in args.only or ([] if args.folder else families.FAMILIES):
+        for name in args.only or ([] if args.folder else hf_families.FAMILIES):
             base = Path(scratch) / name
-            folder = families.save_family(name, base / "hf")
+            folder = hf_families.save_family(name, base / "hf")
             rows += compared(name, folder, base, ("written",) if name in FAMILIES else ())
-    common.report("parity", HEADER, rows, signature({}, texts=len(families.TEXTS)))
+    common.report("parity", HEADER, rows, signature({}, texts=len(hf_families.TEXTS)))
 
 
 def compared(name: str, folder: Path, base: Path, graphs: tuple[str, ...]) -> list[list[Any]]:
     """Rows of a folder: traced in float32, bfloat16 and int8, and the written graphs that it may have."""
-    _, states = families.torch_states(folder, families.TEXTS)
+    _, states = hf_families.torch_states(folder, hf_families.TEXTS)
     causal = name.startswith("qwen")
     sentences = np.stack([values[-1] if causal else values.mean(0) for values in states])
     rows = []
@@ -61,9 +61,9 @@ def compared(name: str, folder: Path, base: Path, graphs: tuple[str, ...]) -> li
         bits = None if precision == "int8" else 16
         export_model(folder, out, graph=graph, precision=precision, embedding_bits=bits)
         model = load_model(out, threads=1)
-        (values,) = model.token_states(families.TEXTS)
+        (values,) = model.token_states(hf_families.TEXTS)
         near = cosines(values.values, np.concatenate(states))
-        vectors = cosines(model.encode_sentences(families.TEXTS), sentences)
+        vectors = cosines(model.encode_sentences(hf_families.TEXTS), sentences)
         rows.append([name, graph, precision, *(f"{x:.5f}" for x in (near.min(), near.mean(), vectors.min()))])
         print(*rows[-1], flush=True)
     return rows

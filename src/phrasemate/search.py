@@ -27,7 +27,7 @@ from phrasemate.utils.machine import single_blas
 _END = re.compile("[.!?…。！？｡؟۔।॥։።។။།]+[\"'”’»)\\]」』]*")  # of a sentence
 FETCH = HITS  # hits looked at first; more are fetched while they hold fewer wordings than were asked for
 FETCH_MOST = 1_600
-DOUBT = 0.2  # nineteen of twenty such answers are wrong (bench/confidence.py)
+DOUBT = 0.2  # nineteen of twenty such answers are wrong (results/log/benchmarks.md)
 
 _READ = 1_000  # characters of a sentence from which its language is guessed
 

@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 
 from phrasemate.encode.export.export import export_model
 from phrasemate.encode.model_folder import write_manifest
-from phrasemate.encode.scoring import Confidence
+from phrasemate.encode.scoring import FEATURES, CandidateScorer, Confidence
 
 Invoke = Callable[..., Any]
 
@@ -45,12 +45,12 @@ def test_info(invoke: Invoke, folder: Path) -> None:
 
 def test_info_says_whether_searches_tell_how_sure_they_are(invoke: Invoke, folder: Path) -> None:
     digest = json.loads(invoke("model", "info", str(folder), "--json").stdout)["hash"]
-    for model, message in (
-        (digest, "calibrated"),
-        ("0" * 64, "none (bench/confidence.py fits one)"),
-    ):  # of another model
+    none = "none (bench/candidate_scorer.py fits a scorer)"
+    for model, message in ((digest, "calibrated"), ("0" * 64, none)):  # of another model
         Confidence(-1.0, (1.0, 2.0, 3.0)).save(folder, model, {})
         assert json.loads(invoke("model", "info", str(folder), "--json").stdout)["confidence"] == message
+    CandidateScorer(0.0, (0.0,) * len(FEATURES)).save(folder, digest, {})
+    assert json.loads(invoke("model", "info", str(folder), "--json").stdout)["confidence"] == "calibrated"
 
 
 def test_info_of_heads(invoke: Invoke, folder: Path) -> None:

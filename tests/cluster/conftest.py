@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from phrasemate.cli import app
 
 REASON = "Ray and Lance are not installed (pip install 'phrasemate[ray]')"
-sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("index", "encode")]  # fake, tiny
+sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("index", "encode")]  # index_fakes, encoders
 
 
 @pytest.fixture(scope="session")
@@ -48,12 +48,12 @@ def cluster() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model that workers can load."""
-    import tiny
+    import encoders
 
     from phrasemate.encode.export.export import export_model
 
     base = tmp_path_factory.mktemp("tiny")
-    export_model(tiny.save_bert(base / "hf"), base / "model", layers=[tiny.DEPTH])
+    export_model(encoders.save_bert(base / "hf"), base / "model", layers=[encoders.DEPTH])
     return base / "model"
 
 

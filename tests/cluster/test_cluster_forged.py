@@ -15,8 +15,8 @@ pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrase
 
 import lance
 import pyarrow as pa
-from clustering import SETTINGS, build_here, documents
-from fake import FakeModel
+from cluster_fakes import SETTINGS, build_here, documents
+from index_fakes import FakeModel
 
 from phrasemate.errors import IndexDamaged
 from phrasemate.index import Index, row_codec

@@ -14,8 +14,8 @@ import pytest
 
 pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrasemate[ray]')")
 
-from clustering import CHUNKS, SETTINGS, InProcess, build_here, documents, rows_of
-from fake import FakeModel
+from cluster_fakes import CHUNKS, SETTINGS, InProcess, build_here, documents, rows_of
+from index_fakes import FakeModel
 
 from phrasemate.errors import IndexExists, IndexLocked
 from phrasemate.index import Index

@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("ray", reason="Ray is not installed (pip install 'phrasemate[ray]')")
 pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrasemate[ray]')")
 
-from clustering import CHUNKS, SETTINGS, Deadly, Fragile, Once, documents, rows_of
+from cluster_fakes import CHUNKS, SETTINGS, Deadly, Fragile, Once, documents, rows_of
 
 from phrasemate.encode import Model, load_model
 from phrasemate.errors import ClusterError
@@ -79,7 +79,7 @@ def test_a_worker_is_killed(cluster: str, tmp_path: Path, one: Index, model: Mod
 
 def test_the_driver_is_killed_and_started_again(cluster: str, tmp_path: Path, one: Index, model: Model) -> None:
     place = tmp_path / "idx"
-    script = Path(__file__).with_name("driving.py")
+    script = Path(__file__).with_name("killed_driver.py")
     result = subprocess.run([sys.executable, script, cluster, place, model.folder, "2"], capture_output=True, text=True)
     assert result.returncode == -signal.SIGKILL, result.stderr
     attempts = {shard.attempt for shard in staged(Tables(str(place), {}), 0)}

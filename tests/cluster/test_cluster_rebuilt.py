@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrasemate[ray]')")
 
-from clustering import SETTINGS, build_here, documents
-from fake import FakeModel, vector_of
+from cluster_fakes import SETTINGS, build_here, documents
+from index_fakes import FakeModel, vector_of
 
 from phrasemate.errors import IndexDamaged, IndexMissing, InputError, ModelMismatch
 from phrasemate.index import Index

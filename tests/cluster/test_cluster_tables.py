@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrasemate[ray]')")
 
-from clustering import SETTINGS, WORDS, build_here, documents, rows_of
-from fake import FakeModel, vector_of
+from cluster_fakes import SETTINGS, WORDS, build_here, documents, rows_of
+from index_fakes import FakeModel, vector_of
 
 from phrasemate.errors import IndexDamaged, IndexLocked, IndexMissing, InputError, ModelMismatch, PhraseIndexError
 from phrasemate.index import Index

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrasemate[ray]')")
 
-from clustering import SETTINGS, build_here, documents
-from fake import FakeModel
+from cluster_fakes import SETTINGS, build_here, documents
+from index_fakes import FakeModel
 
 from phrasemate.errors import InputError
 from phrasemate.index import Index

@@ -6,20 +6,20 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing may be fetched, whoever 
 
 from pathlib import Path
 
+import encoders
 import pytest
-import tiny
 
 from phrasemate.encode import Model, bundled_folder, load_model
 from phrasemate.encode.export.export import export_model
 
-ALL_LAYERS = list(range(tiny.DEPTH + 1))
+ALL_LAYERS = list(range(encoders.DEPTH + 1))
 
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Hugging Face folders by family; not to be changed."""
     base = tmp_path_factory.mktemp("huggingface")
-    return {"bert": tiny.save_bert(base / "bert"), "xlmr": tiny.save_xlmr(base / "xlmr")}
+    return {"bert": encoders.save_bert(base / "bert"), "xlmr": encoders.save_xlmr(base / "xlmr")}
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import encoders
 import numpy as np
 import pytest
-import tiny
 from safetensors.numpy import load_file, save_file
 
 from phrasemate.encode import load_model
@@ -47,7 +47,7 @@ def test_what_it_makes(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "a" / "b" / "out"
     digest = export_model(source, out, layers=[1], pooling="mean", name="tiny", signature={"seed": 3}, licence=licence)
     model = load_model(out, threads=1)
-    assert (model.hash, model.name, model.pooling, model.dim) == (digest, "tiny", "mean", tiny.HIDDEN)
+    assert (model.hash, model.name, model.pooling, model.dim) == (digest, "tiny", "mean", encoders.HIDDEN)
     assert (model.config["layers"], model.config["signature"]) == ([1, 2], {"seed": 3})
     assert (out / "LICENSE.txt").read_text() == "do as you like"
     assert "LICENSE.txt" in json.loads((out / MANIFEST).read_text())["files"]
@@ -56,17 +56,17 @@ def test_what_it_makes(source: Path, tmp_path: Path) -> None:
 
 
 def test_the_same_bytes_every_time(source: Path, tmp_path: Path) -> None:
-    options = {"name": "x", "project": tiny.SENTENCES * 2, "dim": 8}
+    options = {"name": "x", "project": encoders.SENTENCES * 2, "dim": 8}
     assert export_model(source, tmp_path / "a", **options) == export_model(source, tmp_path / "b", **options)
     assert export_model(source, tmp_path / "c", **options, embedding_bits=8) != load_model(tmp_path / "a").hash
 
 
 def test_eight_bits_are_nearer(folders: dict[str, Path], tmp_path: Path, family: str) -> None:
-    expected = np.concatenate(tiny.reference(folders[family], tiny.SENTENCES, tiny.DEPTH))
+    expected = np.concatenate(encoders.reference(folders[family], encoders.SENTENCES, encoders.DEPTH))
     table = {}
     for bits in (4, 8):
         export_model(folders[family], tmp_path / str(bits), embedding_bits=bits)
-        (states,) = load_model(tmp_path / str(bits), threads=1).token_states(tiny.SENTENCES)
+        (states,) = load_model(tmp_path / str(bits), threads=1).token_states(encoders.SENTENCES)
         table[bits] = float(np.abs(states.values - expected).mean())
     assert table[8] < table[4] / 3  # 16 times finer in the table, the rounding elsewhere stays
 
@@ -125,7 +125,7 @@ def test_never_over_the_source(source: Path) -> None:
         ({"embedding_bits": 2}, "in 2 bits"),
         ({"licence": "no/such/file"}, "no/such/file: no such file"),
         ({"project": ["A short text."]}, "expected 384 or more for 192 dimensions|dim 192: expected 1 to 128"),
-        ({"project": tiny.SENTENCES, "dim": 0}, "dim 0: expected 1 to 128"),
+        ({"project": encoders.SENTENCES, "dim": 0}, "dim 0: expected 1 to 128"),
         ({"project": [], "dim": 8}, "0 phrases in the text, expected 16 or more for 8 dimensions; give more text"),
     ],
 )
@@ -217,7 +217,7 @@ def test_truncation_and_padding_are_not_taken_over(source: Path, tmp_path: Path)
     ],
 )
 def test_a_missing_tensor(source: Path, name: str) -> None:
-    tiny.alter(source, **{name: None})
+    encoders.alter(source, **{name: None})
     assert name.replace("__", ".") in refusal(source, ModelError)
 
 
@@ -252,9 +252,9 @@ def test_weights_of_other_numbers(source: Path, kind: str) -> None:
 def test_a_tensor_of_another_shape_or_of_no_numbers(source: Path, name: str) -> None:
     value = load_file(source / "model.safetensors")[name.replace("__", ".")]
     for changed in (value[:0], value.reshape(1, *value.shape), value.reshape(-1)[:3]):
-        tiny.alter(source, **{name: np.ascontiguousarray(changed)})
+        encoders.alter(source, **{name: np.ascontiguousarray(changed)})
         assert f"{name.replace('__', '.')} has the shape {changed.shape}, expected (" in refusal(source, ModelError)
-    tiny.alter(source, **{name: np.full_like(value, np.nan)})
+    encoders.alter(source, **{name: np.full_like(value, np.nan)})
     assert f"{name.replace('__', '.')} holds NaN or infinity" in refusal(source, ModelError)
 
 
@@ -266,11 +266,12 @@ def test_a_folder_that_is_none(tmp_path: Path) -> None:
 
 def test_a_width_that_does_not_divide(source: Path) -> None:
     table = np.zeros((300, 40), np.float32)
-    tiny.alter(source, embeddings__word_embeddings__weight=table)
+    encoders.alter(source, embeddings__word_embeddings__weight=table)
     assert "token vectors of shape (300, 40); not of one model" in refusal(source, ModelError)
     path = source / "model.safetensors"
     shapes = {
-        name: [40 if size == tiny.HIDDEN else size for size in value.shape] for name, value in load_file(path).items()
+        name: [40 if size == encoders.HIDDEN else size for size in value.shape]
+        for name, value in load_file(path).items()
     }
     save_file({name: np.zeros(shape, np.float32) for name, shape in shapes.items()}, path)
     configure(source, hidden_size=40)
@@ -303,7 +304,7 @@ def test_a_padding_that_is_not_number(folders: dict[str, Path], tmp_path: Path) 
 
 
 def test_the_configuration_tells_how_it_was_made(folders: dict[str, Path], tmp_path: Path) -> None:
-    export_model(folders["xlmr"], tmp_path / "out", sentence_prefix="query: ", project=tiny.SENTENCES * 2, dim=8)
+    export_model(folders["xlmr"], tmp_path / "out", sentence_prefix="query: ", project=encoders.SENTENCES * 2, dim=8)
     config = json.loads((tmp_path / "out" / CONFIG).read_text())
     assert config["signature"]["dim"] == 8
     assert {"the", "的", "中"} <= set(config["common_words"])

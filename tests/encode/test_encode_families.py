@@ -6,12 +6,12 @@ import json
 import shutil
 from pathlib import Path
 
-import families
+import hf_families
 import numpy as np
 import openvino
 import pytest
+from encoders import cosines
 from safetensors.numpy import load_file
-from tiny import cosines
 from typer.testing import CliRunner
 
 from phrasemate.cli import app
@@ -25,14 +25,14 @@ from phrasemate.types import Phrase
 from phrasemate.utils.storage import save_arrays
 
 
-@pytest.fixture(scope="module", params=families.FAMILIES)
+@pytest.fixture(scope="module", params=hf_families.FAMILIES)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Model]:
     """A Hugging Face folder, and its model in float32 with layer 1 beside the last.
 
     The comparison within the export is left out: the tests here compare more.
     """
     base = tmp_path_factory.mktemp(request.param)
-    folder = families.save_family(request.param, base / "hf")
+    folder = hf_families.save_family(request.param, base / "hf")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(traced_graph, "_compare", lambda *_: None)
         export_model(folder, base / "model", graph="traced", precision="fp32", embedding_bits=16, layers=[1])
@@ -41,18 +41,18 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def test_token_states_are_those_of_torch(pair: tuple[Path, Model]) -> None:
     folder, model = pair
-    for layer, expected in enumerate(map(np.concatenate, families.torch_states(folder, families.TEXTS)), 1):
-        (states,) = model.token_states(families.TEXTS, layer)
+    for layer, expected in enumerate(map(np.concatenate, hf_families.torch_states(folder, hf_families.TEXTS)), 1):
+        (states,) = model.token_states(hf_families.TEXTS, layer)
         assert cosines(states.values, expected).min() >= 0.999
 
 
 def test_pooled_vectors_are_those_of_torch(pair: tuple[Path, Model]) -> None:
     folder, model = pair
-    _, states = families.torch_states(folder, families.TEXTS)
+    _, states = hf_families.torch_states(folder, hf_families.TEXTS)
     causal = "qwen" in folder.parent.name
     sentences = np.stack([values[-1] if causal else values.mean(0) for values in states])
-    assert cosines(model.encode_sentences(families.TEXTS), sentences).min() >= 0.999
-    phrase = Phrase(families.TEXTS[0], 4, 12)  # old bank
+    assert cosines(model.encode_sentences(hf_families.TEXTS), sentences).min() >= 0.999
+    phrase = Phrase(hf_families.TEXTS[0], 4, 12)  # old bank
     (tokens,) = model.token_states([phrase.context])
     rows = [row for row in range(len(tokens.values)) if tokens.ends[row] > 4 and tokens.starts[row] < 12]
     expected = np.concatenate([states[0][rows[0]], states[0][rows[-1]]])
@@ -62,7 +62,7 @@ def test_pooled_vectors_are_those_of_torch(pair: tuple[Path, Model]) -> None:
 def test_offsets_are_characters(pair: tuple[Path, Model]) -> None:
     """Tokens stand in order, lie within the text, and leave out nothing but white space."""
     _, model = pair
-    for text in families.TEXTS:
+    for text in hf_families.TEXTS:
         (states,) = model.token_states([text])
         assert (np.diff(states.starts) >= 0).all()
         assert (np.diff(states.ends) >= 0).all()
@@ -86,15 +86,15 @@ def test_int8_stays_near(pair: tuple[Path, Model], tmp_path: Path) -> None:
     config = json.loads((model.folder / CONFIG).read_text())
     (tmp_path / "int8" / CONFIG).write_text(json.dumps({**config, "precision": "int8"}))
     write_manifest(tmp_path / "int8")
-    (rounded,) = load_model(tmp_path / "int8", threads=1).token_states(families.TEXTS)
-    (exact,) = model.token_states(families.TEXTS)
+    (rounded,) = load_model(tmp_path / "int8", threads=1).token_states(hf_families.TEXTS)
+    (exact,) = model.token_states(hf_families.TEXTS)
     near = cosines(rounded.values, exact.values)
     assert near.mean() >= 0.99
     assert (near < 0.99999).any()  # something was rounded
 
 
 def test_an_export_in_int8_is_the_rounded_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = families.save_family("distilbert", tmp_path / "hf")
+    folder = hf_families.save_family("distilbert", tmp_path / "hf")
     with monkeypatch.context() as patch:
         patch.setattr(traced_graph, "SAME", 1.1)  # a cosine that no graph has
         with pytest.raises(ModelUnsupported, match=r"the converted graph is another: layer 2 has a cosine of 1\.0000"):
@@ -105,21 +105,21 @@ def test_an_export_in_int8_is_the_rounded_graph(tmp_path: Path, monkeypatch: pyt
     assert model.runtime.table.codes.dtype == np.int8
     weights = (tmp_path / "model" / TRACED_WEIGHTS).stat().st_size
     assert weights < 1.5 * 2 * (4 * 64 * 64 + 2 * 64 * 128)  # bytes: of each layer, one for each weight, and a margin
-    (states,) = model.token_states(families.TEXTS)
-    _, expected = families.torch_states(folder, families.TEXTS)
+    (states,) = model.token_states(hf_families.TEXTS)
+    _, expected = hf_families.torch_states(folder, hf_families.TEXTS)
     assert cosines(states.values, np.concatenate(expected)).mean() >= 0.99
 
 
 def test_an_export_in_bf16_has_half_the_bytes_and_stays_nearer_than_int8(tmp_path: Path) -> None:
-    folder = families.save_family("distilbert", tmp_path / "hf")
+    folder = hf_families.save_family("distilbert", tmp_path / "hf")
     export_model(folder, tmp_path / "model", precision="bf16", embedding_bits=16)
     weights = (tmp_path / "model" / TRACED_WEIGHTS).stat().st_size
     assert weights < 1.5 * 2 * 2 * (
         4 * 64 * 64 + 2 * 64 * 128
     )  # bytes: of each layer, two for each weight, and a margin
     model = load_model(tmp_path / "model", threads=1)
-    (states,) = model.token_states(families.TEXTS)
-    _, expected = families.torch_states(folder, families.TEXTS)
+    (states,) = model.token_states(hf_families.TEXTS)
+    _, expected = hf_families.torch_states(folder, hf_families.TEXTS)
     near = cosines(states.values, np.concatenate(expected))
     assert near.min() >= 0.999
     assert (near < 0.9999999).any()  # something was rounded
@@ -128,8 +128,8 @@ def test_an_export_in_bf16_has_half_the_bytes_and_stays_nearer_than_int8(tmp_pat
 @pytest.mark.parametrize(("kind", "spaces"), [("byte_bpe", {(2, 2)}), ("fallback_bpe", {(2, 2), (5, 5)})])
 def test_a_character_of_several_tokens(kind: str, spaces: set[tuple[int, int]], tmp_path: Path) -> None:
     """Each token of a character has the whole character; a token of white space alone (``spaces``) is empty."""
-    folder = families.save_family("modernbert", tmp_path / "hf")
-    getattr(families, kind)().save(str(folder / "tokenizer.json"))
+    folder = hf_families.save_family("modernbert", tmp_path / "hf")
+    getattr(hf_families, kind)().save(str(folder / "tokenizer.json"))
     config = json.loads((folder / "config.json").read_text())
     if kind == "fallback_bpe":  # it has more tokens
         import torch
@@ -150,7 +150,7 @@ def test_a_character_of_several_tokens(kind: str, spaces: set[tuple[int, int]], 
 
 
 def test_a_decoder_sees_nothing_that_follows(tmp_path: Path) -> None:
-    folder = families.save_family("qwen3", tmp_path / "hf")
+    folder = hf_families.save_family("qwen3", tmp_path / "hf")
     export_model(folder, tmp_path / "model", precision="fp32")
     model = load_model(tmp_path / "model", threads=1)
     first, second = (next(model.token_states([text])).values for text in ("The old bank", "The old bank was closed."))
@@ -161,7 +161,7 @@ def test_a_decoder_sees_nothing_that_follows(tmp_path: Path) -> None:
 
 def test_code_of_a_folder_is_refused_by_name(tmp_path: Path) -> None:
     """As gte-multilingual has it."""
-    folder = families.save_family("bert", tmp_path / "hf")
+    folder = hf_families.save_family("bert", tmp_path / "hf")
     config = json.loads((folder / "config.json").read_text())
     config |= {"model_type": "new", "architectures": ["NewModel"], "auto_map": {"AutoModel": "modeling.NewModel"}}
     (folder / "config.json").write_text(json.dumps(config))
@@ -171,7 +171,7 @@ def test_code_of_a_folder_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_options_that_do_not_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = families.save_family("bert", tmp_path / "hf")
+    folder = hf_families.save_family("bert", tmp_path / "hf")
     with pytest.raises(InputError, match="a written graph in int8"):
         export_model(folder, tmp_path / "model", graph="written", precision="fp32")
     with pytest.raises(InputError, match="only sentence-transformers folders have prompts"):

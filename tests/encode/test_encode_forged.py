@@ -103,9 +103,9 @@ def test_a_projection_that_is_not_there(folder: Path) -> None:
 
 @pytest.mark.parametrize("options", [{"max_words": 1 << 80}, {"max_words": -1}, {"threshold": "x"}, {"threshold": 2}])
 def test_options_of_the_segmenter(folders: dict[str, Path], tmp_path: Path, options: dict[str, Any]) -> None:
-    import tiny
+    import encoders
 
-    export_model(tiny.save_trained(Path(shutil.copytree(folders["xlmr"], tmp_path / "base"))), tmp_path / "model")
+    export_model(encoders.save_trained(Path(shutil.copytree(folders["xlmr"], tmp_path / "base"))), tmp_path / "model")
     config = json.loads((tmp_path / "model" / CONFIG).read_text())
     (tmp_path / "model" / CONFIG).write_text(json.dumps(config | {"segmenter": options}))
     assert "segmenter" in refused(tmp_path / "model")

@@ -6,9 +6,9 @@ import json
 import shutil
 from pathlib import Path
 
+import encoders
 import numpy as np
 import pytest
-import tiny
 from safetensors.numpy import save_file
 
 from phrasemate import Phrase, load_model
@@ -75,7 +75,7 @@ def test_many_spans_are_those_of_a_plain_loop() -> None:
 
 def arrays(place: str = "pooled", dim: int = 5, hidden: int = 7) -> dict[str, np.ndarray]:
     draw = np.random.default_rng(3)
-    shapes: dict[str, tuple[int, ...]] = {"inner": (tiny.HIDDEN, hidden), "inner_bias": (hidden,)}
+    shapes: dict[str, tuple[int, ...]] = {"inner": (encoders.HIDDEN, hidden), "inner_bias": (hidden,)}
     shapes |= {"outer": (hidden, dim), "outer_bias": (dim,)}
     return {f"{place}_{name}": draw.standard_normal(shape).astype(np.float32) / 4 for name, shape in shapes.items()}
 
@@ -95,11 +95,15 @@ def test_a_model_with_it(folders: dict[str, Path], tmp_path: Path, place: str) -
     model = load_model(tmp_path / "out", threads=1)
     assert (model.pooling, model.config["pooling"], model.dim, model.learned) == ("head", "mean", 5, None)
     assert (model.folder / HEADS).read_bytes() == (source / HEADS).read_bytes()
-    phrases = [Phrase(tiny.SENTENCES[0], 4, 12), Phrase(tiny.SENTENCES[1], 15, 19), Phrase(tiny.SENTENCES[0], 0, 3)]
-    (first, second) = model.token_states([tiny.SENTENCES[0]]), model.token_states([tiny.SENTENCES[1]])
+    phrases = [
+        Phrase(encoders.SENTENCES[0], 4, 12),
+        Phrase(encoders.SENTENCES[1], 15, 19),
+        Phrase(encoders.SENTENCES[0], 0, 3),
+    ]
+    (first, second) = model.token_states([encoders.SENTENCES[0]]), model.token_states([encoders.SENTENCES[1]])
     states = [next(first), next(second)]
     for phrase, vector in zip(phrases, model.encode(phrases), strict=True):
-        state = states[phrase.context == tiny.SENTENCES[1]]
+        state = states[phrase.context == encoders.SENTENCES[1]]
         rows = state.values[(state.ends > phrase.start) & (state.starts < phrase.end) & (state.ends > state.starts)]
 
         def project(x: np.ndarray) -> np.ndarray:
@@ -111,7 +115,7 @@ def test_a_model_with_it(folders: dict[str, Path], tmp_path: Path, place: str) -
         np.testing.assert_allclose(vector, expected / np.linalg.norm(expected), atol=2e-2)  # other batches round
         mean = model.encode([phrase], pooling="mean")[0]
         np.testing.assert_allclose(mean, rows.mean(0) / np.linalg.norm(rows.mean(0)), atol=2e-2)
-    some = model.extract([tiny.SENTENCES[0]])[0]
+    some = model.extract([encoders.SENTENCES[0]])[0]
     np.testing.assert_allclose((some.vectors**2).sum(1), 1, atol=1e-5)
 
 
@@ -159,7 +163,7 @@ def test_damaged_heads_are_not_exported(
 
 
 def test_a_segmenter_may_lie_beside_it(folders: dict[str, Path], tmp_path: Path) -> None:
-    segmenter = {name: array for name, array in tiny.heads().items() if name.startswith("segment")}
+    segmenter = {name: array for name, array in encoders.heads().items() if name.startswith("segment")}
     export_model(saved(folders, tmp_path / "source", {**arrays(), **segmenter}), tmp_path / "out")
     model = load_model(tmp_path / "out", threads=1)
     assert model.learned is not None
@@ -170,9 +174,9 @@ def test_it_is_not_replaced(folders: dict[str, Path], tmp_path: Path) -> None:
     source = saved(folders, tmp_path / "source", arrays())
     export_model(source, tmp_path / "out")
     with pytest.raises(InputError, match="has a trained projection"):
-        add_projection(tmp_path / "out", tiny.SENTENCES, 4)
+        add_projection(tmp_path / "out", encoders.SENTENCES, 4)
     with pytest.raises(InputError, match="has a trained projection, so none is learned"):
-        export_model(source, tmp_path / "other", project=tiny.SENTENCES)
+        export_model(source, tmp_path / "other", project=encoders.SENTENCES)
 
 
 def test_the_length_of_vectors_is_that_of_unit() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import encoders
 import numpy as np
 import pytest
-import tiny
 
 from phrasemate.encode import load_model
 from phrasemate.encode.export.export import add_projection, export_model
@@ -46,11 +46,11 @@ def test_axes_without_variance() -> None:
 
 def test_a_model_with_a_projection(folder: Path) -> None:
     before = load_model(folder, threads=1)
-    digest = add_projection(folder, tiny.SENTENCES, DIM, {"text": "made up"})
+    digest = add_projection(folder, encoders.SENTENCES, DIM, {"text": "made up"})
     model = load_model(folder, threads=1)
     assert (model.hash, model.dim, model.pooling) == (digest, DIM, "head")
     assert digest != before.hash
-    count = sum(map(len, before.segment(tiny.SENTENCES)))
+    count = sum(map(len, before.segment(encoders.SENTENCES)))
     table = {"projection": "principal components of phrase ends", "phrases": count, "dim": DIM, "text": "made up"}
     assert model.config["signature"] == table
     assert (folder / HEADS).stat().st_mode & 0o777 == 0o644
@@ -58,8 +58,8 @@ def test_a_model_with_a_projection(folder: Path) -> None:
 
 def test_it_is_learned_from_the_ends_of_the_phrases(folder: Path) -> None:
     before = load_model(folder, threads=1)
-    add_projection(folder, tiny.SENTENCES, DIM)
-    x = np.concatenate(list(before.ends(tiny.SENTENCES))).astype(np.float64)
+    add_projection(folder, encoders.SENTENCES, DIM)
+    x = np.concatenate(list(before.ends(encoders.SENTENCES))).astype(np.float64)
     kernel, _ = principal_axes(x.mean(0), x.T @ x / len(x), DIM)
     model = load_model(folder, threads=1)
     assert model.head is not None
@@ -67,7 +67,7 @@ def test_it_is_learned_from_the_ends_of_the_phrases(folder: Path) -> None:
     np.testing.assert_allclose(np.abs(values), np.abs(kernel), atol=1e-2)  # the sign of an axis is free
     expected = x @ np.concatenate([model.head.start, model.head.end]) + model.head.bias
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    vectors = np.concatenate([extraction.vectors for extraction in model.extract(tiny.SENTENCES)])
+    vectors = np.concatenate([extraction.vectors for extraction in model.extract(encoders.SENTENCES)])
     assert (vectors * expected).sum(1).min() > 0.999
     assert np.abs(expected.mean(0)).max() < 0.5
 
@@ -75,7 +75,7 @@ def test_it_is_learned_from_the_ends_of_the_phrases(folder: Path) -> None:
 def test_all_poolings_stay(folder: Path) -> None:
     phrase = Phrase("The old bank", 8, 12)
     before = load_model(folder, threads=1)
-    add_projection(folder, tiny.SENTENCES, DIM)
+    add_projection(folder, encoders.SENTENCES, DIM)
     model = load_model(folder, threads=1)
     for pooling in ("cls", "ends", "mean"):
         np.testing.assert_array_equal(model.encode([phrase], pooling), before.encode([phrase], pooling))
@@ -86,11 +86,11 @@ def test_all_poolings_stay(folder: Path) -> None:
 def test_errors_change_nothing(folder: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
     for texts, dim, expected in (
-        (tiny.SENTENCES, 0, "dim 0: expected 1 to 128, twice the model's width"),
-        (tiny.SENTENCES, 129, "dim 129: expected 1 to 128"),
+        (encoders.SENTENCES, 0, "dim 0: expected 1 to 128, twice the model's width"),
+        (encoders.SENTENCES, 129, "dim 129: expected 1 to 128"),
         ((), 4, "0 phrases in the text, expected 8 or more for 4 dimensions; give more text"),
         (("", "…", "12"), 4, "0 phrases in the text"),
-        (tiny.SENTENCES[:1], 100, "expected 200 or more for 100 dimensions"),
+        (encoders.SENTENCES[:1], 100, "expected 200 or more for 100 dimensions"),
     ):
         with pytest.raises(InputError, match=expected):
             add_projection(copy, texts, dim)

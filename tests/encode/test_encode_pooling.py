@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import encoders
 import numpy as np
 import pytest
-import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,9 +80,9 @@ def test_rows_against_a_plain_loop(texts: list[list[tuple[int, int]]], data: st.
 
 @pytest.mark.parametrize("pooling", ["mean", "ends", "cls"])
 def test_encode_is_the_pooling_of_the_states(model: Model, pooling: str) -> None:
-    phrases = [Phrase(text, text.index("bank"), text.index("bank") + 4) for text in tiny.SENTENCES[:2]]
-    phrases.append(Phrase(tiny.SENTENCES[1], 0, 7))  # "She sat"
-    (states,) = model.token_states(tiny.SENTENCES[:2])
+    phrases = [Phrase(text, text.index("bank"), text.index("bank") + 4) for text in encoders.SENTENCES[:2]]
+    phrases.append(Phrase(encoders.SENTENCES[1], 0, 7))  # "She sat"
+    (states,) = model.token_states(encoders.SENTENCES[:2])
     second = int(states.bounds[1])
     rows = [(3, 3), (second + 5, second + 5), (second + 1, second + 2)]
     expected = []
@@ -100,20 +100,23 @@ def test_a_pooling_or_dimension_that_the_model_lacks(model: Model) -> None:
     for name in ("head", "max"):
         with pytest.raises(InputError, match=f"pooling '{name}': this model has cls, ends, mean"):
             model.encode([phrase], pooling=name)
-    assert model.dim == 2 * tiny.HIDDEN
-    assert [model.encode([], pooling=name).shape for name in ("ends", "mean")] == [(0, model.dim), (0, tiny.HIDDEN)]
+    assert model.dim == 2 * encoders.HIDDEN
+    assert [model.encode([], pooling=name).shape for name in ("ends", "mean")] == [
+        (0, model.dim),
+        (0, encoders.HIDDEN),
+    ]
 
 
 def test_sentences_are_the_mean_of_all_tokens(model: Model) -> None:
-    (states,) = model.token_states(tiny.SENTENCES)
+    (states,) = model.token_states(encoders.SENTENCES)
     means = [states.values[a:b].mean(0) for a, b in zip(states.bounds, states.bounds[1:], strict=False)]
     expected = [mean / np.linalg.norm(mean) for mean in means]
-    np.testing.assert_allclose(model.encode_sentences(tiny.SENTENCES), expected, atol=1e-5)
+    np.testing.assert_allclose(model.encode_sentences(encoders.SENTENCES), expected, atol=1e-5)
 
 
 def test_phrases_come_back_in_their_order(model: Model) -> None:
     """Contexts are encoded once each, whatever the order in which their phrases come."""
-    first, second = tiny.SENTENCES[:2]
+    first, second = encoders.SENTENCES[:2]
     phrases = [Phrase(second, 0, 3), Phrase(first, 4, 7), Phrase(second, 4, 7), Phrase(first, 8, 12)]
     order = [2, 0, 3, 1]
     np.testing.assert_array_equal(model.encode([phrases[i] for i in order]), model.encode(phrases)[order])

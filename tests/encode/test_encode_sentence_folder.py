@@ -7,12 +7,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import families
+import encoders
+import hf_families
 import numpy as np
 import pytest
-import tiny
+from encoders import cosines
 from safetensors.numpy import load_file, save_file
-from tiny import cosines
 from typer.testing import CliRunner
 
 from phrasemate.cli import app
@@ -24,13 +24,13 @@ from phrasemate.encode.heads import MODES, Layer, SentenceHead
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
 
-TEXTS = [*families.TEXTS, "The old bank on the river was closed. " * 5]  # the last is longer than 24 tokens
+TEXTS = [*hf_families.TEXTS, "The old bank on the river was closed. " * 5]  # the last is longer than 24 tokens
 PROMPTS = {"query": "query: ", "passage": "the text: "}
 
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return families.save_family("bert", tmp_path_factory.mktemp("encoder") / "bert")
+    return hf_families.save_family("bert", tmp_path_factory.mktemp("encoder") / "bert")
 
 
 def write(folder: Path, encoder: Path, modes: Any, *layers: Any, **options: Any) -> Any:
@@ -88,9 +88,9 @@ def test_export_index_and_search_by_command(kind: str, encoder: Path, tmp_path: 
         dense = Dense(64, 64, activation_function=torch.nn.Tanh())
         write(tmp_path / "hf", encoder, "cls", dense, Normalize())
     else:
-        families.save_family("modernbert", tmp_path / "hf")
+        hf_families.save_family("modernbert", tmp_path / "hf")
     text = tmp_path / "text.txt"
-    text.write_text("\n".join(tiny.SENTENCES) + "\n", "utf-8")
+    text.write_text("\n".join(encoders.SENTENCES) + "\n", "utf-8")
 
     def run(*arguments: object) -> str:
         result = CliRunner().invoke(app, [*map(str, arguments)])
@@ -127,12 +127,12 @@ def test_a_decoder_with_its_last_token(tmp_path: Path) -> None:
     """As Qwen3-Embedding."""
     from sentence_transformers.base.modules import Normalize
 
-    folder = families.save_family("qwen3", tmp_path / "hf")
+    folder = hf_families.save_family("qwen3", tmp_path / "hf")
     names = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>", "eos_token": "</s>"}
     (folder / "tokenizer_config.json").write_text(json.dumps(names))
     library = write(tmp_path / "st", folder, "lasttoken", Normalize(), longest=60)
     model = export(tmp_path / "st", tmp_path / "model")
-    texts = families.TEXTS[:2]
+    texts = hf_families.TEXTS[:2]
     assert cosines(model.encode_sentences(texts), library.encode(texts)).min() >= 0.9999
 
 
@@ -253,11 +253,11 @@ def test_unpacked_folders_load_in_the_library(encoder: Path, tmp_path: Path) -> 
     dense = Dense(64, 32, activation_function=torch.nn.Tanh())
     write(tmp_path / "st", encoder, ("cls", "max"), Dense(128, 64), dense, Normalize(), prompts=PROMPTS)
     export_model(tmp_path / "st", tmp_path / "model")
-    export_model(tiny.save_xlmr(tmp_path / "xlmr"), tmp_path / "plain", sentence_prefix="query: ")
+    export_model(encoders.save_xlmr(tmp_path / "xlmr"), tmp_path / "plain", sentence_prefix="query: ")
     for name in ("model", "plain"):
         unpack_model(tmp_path / name, tmp_path / f"{name}-st")
         library = SentenceTransformer(str(tmp_path / f"{name}-st"), device="cpu")
         model = load_model(tmp_path / name, threads=1)
         assert library.max_seq_length == model.config["max_tokens"]
-        near = cosines(model.encode_sentences(list(tiny.SENTENCES)), library.encode(list(tiny.SENTENCES)))
+        near = cosines(model.encode_sentences(list(encoders.SENTENCES)), library.encode(list(encoders.SENTENCES)))
         assert near.min() >= 0.995  # activations are rounded here and not there

@@ -12,11 +12,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import families
+import hf_families
 import numpy as np
 import openvino
 import pytest
-from tiny import cosines
+from encoders import cosines
 
 from phrasemate.encode import load_model, runtime
 from phrasemate.encode.export.export import export_model
@@ -56,14 +56,14 @@ def package(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("session")
-    export_model(families.save_family("bert", base / "hf"), base / "model", layers=[1])
+    export_model(hf_families.save_family("bert", base / "hf"), base / "model", layers=[1])
     return base / "model"
 
 
 @pytest.mark.usefixtures("package")
 def test_states_are_those_of_openvino(folder: Path) -> None:
     usual, other = load_model(folder, threads=1), load_model(folder, threads=1, device="CUDA")
-    texts = [*families.TEXTS, "The old bank. " * 40, ""]  # one is cut into windows
+    texts = [*hf_families.TEXTS, "The old bank. " * 40, ""]  # one is cut into windows
     for layer in (1, 2):
         ((first,), (second,)) = (list(model.token_states(texts, layer)) for model in (usual, other))
         assert first.bounds.tolist() == second.bounds.tolist()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import encoders
 import numpy as np
 import pytest
-import tiny
-from rounded import rounded_copy
+from encoders import cosines
+from int8_rounding import rounded_copy
 from safetensors.numpy import load_file
-from tiny import cosines
 
 from phrasemate.encode import bundled_folder, load_model, runtime
 from phrasemate.encode.export.export import export_model
@@ -28,7 +28,7 @@ TEXTS = (
 )
 
 
-def states_of(folder: Path, texts: tuple[str, ...] = tiny.SENTENCES, layer: int | None = None) -> np.ndarray:
+def states_of(folder: Path, texts: tuple[str, ...] = encoders.SENTENCES, layer: int | None = None) -> np.ndarray:
     return np.concatenate([block.values for block in load_model(folder, threads=1).token_states(texts, layer)])
 
 
@@ -44,7 +44,7 @@ def uneven(folders: dict[str, Path], family: str, tmp_path: Path) -> Path:
             weights[name][OUTLIER] = 20
         elif name.endswith(("query.weight", "key.weight", "value.weight", "intermediate.dense.weight")):
             weights[name][:, OUTLIER] /= 40  # or nothing else would count
-    tiny.alter(folder, **{name.replace(".", "__"): weights[name] for name in weights})
+    encoders.alter(folder, **{name.replace(".", "__"): weights[name] for name in weights})
     return folder
 
 
@@ -85,11 +85,11 @@ def test_the_norms_that_products_read() -> None:
     ]
 
 
-@pytest.mark.parametrize("layer", range(tiny.DEPTH + 1))
+@pytest.mark.parametrize("layer", range(encoders.DEPTH + 1))
 def test_all_outputs_stay_what_they_were(uneven: Path, tmp_path: Path, layer: int) -> None:
     """Also those within, which the graph itself no longer holds."""
-    expected = np.concatenate(tiny.reference(uneven, tiny.SENTENCES, layer))
-    export_model(uneven, tmp_path / "smooth", layers=range(tiny.DEPTH + 1), embedding_bits=8)
+    expected = np.concatenate(encoders.reference(uneven, encoders.SENTENCES, layer))
+    export_model(uneven, tmp_path / "smooth", layers=range(encoders.DEPTH + 1), embedding_bits=8)
     assert cosines(states_of(tmp_path / "smooth", layer=layer), expected).min() > 0.999
 
 
@@ -100,10 +100,10 @@ def test_the_outlier_no_longer_costs_the_others_their_bits(in_float32: None, une
         folder = tmp_path / name
         export_model(uneven, folder, smooth=smooth)
         unpack_model(folder, tmp_path / f"{name}-encoder")
-        expected = np.concatenate(tiny.reference(tmp_path / f"{name}-encoder", tiny.SENTENCES, tiny.DEPTH))
-        rounded_copy(folder, tmp_path / f"{name}-rounded", tiny.HIDDEN)
+        expected = np.concatenate(encoders.reference(tmp_path / f"{name}-encoder", encoders.SENTENCES, encoders.DEPTH))
+        rounded_copy(folder, tmp_path / f"{name}-rounded", encoders.HIDDEN)
         states = states_of(tmp_path / f"{name}-rounded")
-        others = np.arange(tiny.HIDDEN) != OUTLIER
+        others = np.arange(encoders.HIDDEN) != OUTLIER
         lost[name] = float(np.square(states - expected)[:, others].mean())
     assert lost["smooth"] < lost["plain"] / 5
 

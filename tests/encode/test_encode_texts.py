@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import encoders
 import numpy as np
 import openvino
 import pytest
-import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openvino import opset13 as operations
@@ -83,14 +83,14 @@ def test_a_lone_surrogate_moves_no_offset(model: Model) -> None:
 def mates(seed: int) -> list[str]:
     """Other texts of a batch, short and long."""
     drawn = np.random.default_rng(seed)
-    words = " ".join(tiny.SENTENCES).split()
+    words = " ".join(encoders.SENTENCES).split()
     return [" ".join(words[i] for i in drawn.integers(0, len(words), n)) for n in drawn.integers(1, 50, 40)]
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_same_whatever_the_batch(model: Model, seed: int) -> None:
-    alone = np.concatenate([model.encode_sentences([text]) for text in tiny.SENTENCES])
-    together = model.encode_sentences([*mates(seed), *tiny.SENTENCES])[-len(tiny.SENTENCES) :]
+    alone = np.concatenate([model.encode_sentences([text]) for text in encoders.SENTENCES])
+    together = model.encode_sentences([*mates(seed), *encoders.SENTENCES])[-len(encoders.SENTENCES) :]
     assert (alone * together).sum(1).min() >= 0.9999
 
 
@@ -108,7 +108,7 @@ def test_rows_hold_each_text_once_and_no_more_than_they_may(lengths: list[int]) 
 
 def test_texts_that_share_a_row_do_not_see_each_other(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten short texts take fewer passes than in rows of their own, and have the same states; a bias of 0 would not."""
-    texts = [*tiny.SENTENCES, "bank", "river bank", "old book", "the red house by the river"]
+    texts = [*encoders.SENTENCES, "bank", "river bank", "old book", "the red house by the river"]
     passes: list[tuple[int, ...]] = []
     submit = model.runtime._queue.submit
 
@@ -137,7 +137,7 @@ def test_a_graph_that_reads_its_mask_otherwise_stays_as_it_is() -> None:
 
 
 def test_the_same_bits_again(model: Model) -> None:
-    texts = [*tiny.SENTENCES, *mates(7), *ODD.values()]
+    texts = [*encoders.SENTENCES, *mates(7), *ODD.values()]
     np.testing.assert_array_equal(model.encode_sentences(texts), model.encode_sentences(texts))
     for one, other in zip(model.extract(texts), model.extract(texts), strict=True):
         for a, b in zip(one, other, strict=True):
@@ -145,7 +145,7 @@ def test_the_same_bits_again(model: Model) -> None:
 
 
 def test_the_same_bits_with_two_threads(model: Model) -> None:
-    texts = [*tiny.SENTENCES, *mates(8)]
+    texts = [*encoders.SENTENCES, *mates(8)]
     two = load_model(model.folder, threads=2)
     assert (model.runtime.threads, two.runtime.threads) == (1, 2)
     np.testing.assert_array_equal(model.encode_sentences(texts), two.encode_sentences(texts))
@@ -155,7 +155,7 @@ def test_the_same_bits_with_two_threads(model: Model) -> None:
 
 
 def test_extract_is_segment_and_encode(model: Model) -> None:
-    texts = [*tiny.SENTENCES, "", "…", "the 12"]
+    texts = [*encoders.SENTENCES, "", "…", "the 12"]
     frequent = frozenset({"the", "was"})
     spans = model.segment(texts, frequent)
     for text, result, expected in zip(texts, model.extract(texts, frequent), spans, strict=True):
@@ -165,7 +165,7 @@ def test_extract_is_segment_and_encode(model: Model) -> None:
         np.testing.assert_allclose((result.vectors * vectors).sum(1), 1, atol=1e-4)
     assert model.extract([]) == []
     assert model.segment([]) == []
-    assert model.encode_sentences([]).shape == (0, tiny.HIDDEN)
+    assert model.encode_sentences([]).shape == (0, encoders.HIDDEN)
 
 
 def test_context_counts(model: Model) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import encoders
 import numpy as np
 import pytest
-import tiny
 from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer
 from typer.testing import CliRunner
@@ -19,8 +19,8 @@ from phrasemate.encode.export.to_hf import unpack_model
 from phrasemate.errors import InputError, ModelDamaged
 
 HEADS = {
-    "start": np.full((tiny.HIDDEN, 3), 0.25, np.float32),
-    "end": np.full((tiny.HIDDEN, 3), -0.5, np.float32),
+    "start": np.full((encoders.HIDDEN, 3), 0.25, np.float32),
+    "end": np.full((encoders.HIDDEN, 3), -0.5, np.float32),
     "bias": np.arange(3, dtype=np.float32),
 }
 
@@ -44,7 +44,7 @@ def test_transformers_computes_the_same_states(unpacked_folder: Path) -> None:
     assert not set(info["unexpected_keys"])
     assert all(key.startswith("pooler.") for key in info["missing_keys"])  # which no state passes through
     model = load_model(unpacked_folder / "model", threads=1)
-    for text in tiny.SENTENCES:
+    for text in encoders.SENTENCES:
         ids = torch.tensor([model.runtime.tokenizer.encode(text).ids])
         with torch.no_grad():
             expected = encoder.eval()(input_ids=ids).last_hidden_state[0].numpy()
@@ -58,9 +58,9 @@ def test_transformers_cuts_texts_alike(unpacked_folder: Path) -> None:
     transformers = pytest.importorskip("transformers")
     loaded = transformers.AutoTokenizer.from_pretrained(unpacked_folder / "encoder")
     ours = load_model(unpacked_folder / "model").runtime.tokenizer
-    batch = loaded([*tiny.SENTENCES, "The old bank"], padding=True)  # which needs the padding token
+    batch = loaded([*encoders.SENTENCES, "The old bank"], padding=True)  # which needs the padding token
     for text, ids, mask in zip(
-        [*tiny.SENTENCES, "The old bank"], batch["input_ids"], batch["attention_mask"], strict=True
+        [*encoders.SENTENCES, "The old bank"], batch["input_ids"], batch["attention_mask"], strict=True
     ):
         assert ids[: sum(mask)] == ours.encode(text).ids
 

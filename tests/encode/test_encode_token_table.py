@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import encoders
 import numpy as np
 import pytest
-import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
@@ -38,7 +38,7 @@ def eight_bits(values: np.ndarray) -> np.ndarray:
     return result
 
 
-@pytest.mark.parametrize(("bits", "formula"), [(4, tiny.four_bits), (8, eight_bits)])
+@pytest.mark.parametrize(("bits", "formula"), [(4, encoders.four_bits), (8, eight_bits)])
 def test_round_trip(tmp_path: Path, bits: int, formula) -> None:
     values = table()
     rows = opened(tmp_path / "t.safetensors", values, bits).rows(np.arange(ROWS))

@@ -8,9 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import encoders
 import numpy as np
 import pytest
-import tiny
 from safetensors.numpy import load_file, save_file
 
 from phrasemate.encode import LearnedSegmenter, Model, NgramSegmenter, load_model
@@ -22,13 +22,13 @@ from phrasemate.index import Index
 from phrasemate.text import words
 from phrasemate.types import Document, Phrase
 
-LONG = " ".join(tiny.SENTENCES * 6)  # several windows of 62 tokens
-TEXTS = [*tiny.SENTENCES, "", "…!", "bank", "好的 中", LONG]
+LONG = " ".join(encoders.SENTENCES * 6)  # several windows of 62 tokens
+TEXTS = [*encoders.SENTENCES, "", "…!", "bank", "好的 中", LONG]
 DAMAGES: list[tuple[dict[str, Any], str]] = [
     ({"end": None}, "holds the arrays bias, segment_bias"),
     ({"segment_end": None}, r"expected bias, end, segment_bias, segment_end, segment_start, start"),
     ({"other": np.zeros(1, np.float32)}, "holds the arrays bias, end, other"),
-    ({"start": np.zeros((5, tiny.HIDDEN), np.float32)}, r"start has the shape \(5, 64\), expected \(64, 5\)"),
+    ({"start": np.zeros((5, encoders.HIDDEN), np.float32)}, r"start has the shape \(5, 64\), expected \(64, 5\)"),
     ({"bias": np.zeros((1, 5), np.float32)}, r"bias has the shape \(1, 5\), expected \(5,\)"),
     ({"bias": np.zeros(0, np.float32)}, r"bias has the shape \(0,\)"),
     ({"segment_start": np.zeros(63, np.float32)}, r"segment_start has the shape \(63,\), expected \(64,\)"),
@@ -45,7 +45,7 @@ DAMAGES: list[tuple[dict[str, Any], str]] = [
 @pytest.fixture
 def source(folders: dict[str, Path], family: str, tmp_path: Path) -> Path:
     """A Hugging Face folder as training leaves it."""
-    return tiny.save_trained(Path(shutil.copytree(folders[family], tmp_path / "source")))
+    return encoders.save_trained(Path(shutil.copytree(folders[family], tmp_path / "source")))
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def exported(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
     """Model folders of such ones; not to be changed."""
     base = tmp_path_factory.mktemp("exported")
     for name, folder in folders.items():
-        source = tiny.save_trained(Path(shutil.copytree(folder, base / f"{name}-source")))
+        source = encoders.save_trained(Path(shutil.copytree(folder, base / f"{name}-source")))
         export_model(source, base / name, segment_threshold=0.6)
     return {name: base / name for name in folders}
 
@@ -69,7 +69,7 @@ def test_round_trip(source: Path, trained: Model) -> None:
     assert (trained.pooling, trained.dim) == ("head", 5)
     assert trained.config["signature"] == {"steps": 3, "data": "tiny"}
     assert trained.config["segmenter"] == {"threshold": 0.6, "max_words": 6}
-    learned, heads = trained.learned, tiny.heads()
+    learned, heads = trained.learned, encoders.heads()
     assert learned is not None
     assert trained.segmenter is learned
     assert (learned.threshold, learned.max_words, *learned.bias) == (0.6, 6, *heads["segment_bias"])
@@ -88,7 +88,7 @@ def test_the_signature_that_is_given_wins(source: Path, tmp_path: Path) -> None:
 def probabilities(model: Model, text: str) -> list[tuple[int, int, float]]:
     """Of every span of words, from the states of the ends of its words, one by one."""
     (states,) = model.token_states([text])
-    heads, result, spans = tiny.heads(), words(text), []
+    heads, result, spans = encoders.heads(), words(text), []
     biases = heads["segment_bias"]
     for i, (start, _) in enumerate(result):
         for length, (_, end) in enumerate(result[i:]):
@@ -99,7 +99,7 @@ def probabilities(model: Model, text: str) -> list[tuple[int, int, float]]:
     return spans
 
 
-@pytest.mark.parametrize("text", [*tiny.SENTENCES[:3], LONG[:500]])
+@pytest.mark.parametrize("text", [*encoders.SENTENCES[:3], LONG[:500]])
 def test_every_probability(trained: Model, text: str) -> None:
     result = trained.segment([text], threshold=0, max_words=None)[0]
     expected = probabilities(trained, text)
@@ -150,7 +150,7 @@ def test_forcing_the_n_gram_segmenter(trained: Model, monkeypatch: pytest.Monkey
 
 def test_a_projection_without_a_segmenter(folders: dict[str, Path], tmp_path: Path) -> None:
     source = Path(shutil.copytree(folders["bert"], tmp_path / "source"))
-    tiny.save_trained(source, segment_start=None, segment_end=None, segment_bias=None)
+    encoders.save_trained(source, segment_start=None, segment_end=None, segment_bias=None)
     (source / "training.json").unlink()
     export_model(source, tmp_path / "out")
     model = load_model(tmp_path / "out", threads=1)
@@ -164,7 +164,7 @@ def test_a_projection_without_a_segmenter(folders: dict[str, Path], tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"project": tiny.SENTENCES}, "has a trained projection, so none is learned; leave out --project"),
+        ({"project": encoders.SENTENCES}, "has a trained projection, so none is learned; leave out --project"),
         ({"segment_threshold": 1.5}, "threshold: 1.5; expected 0 to 1"),
         ({"max_words": 0}, "max_words: 0; expected 1 or more"),
     ],
@@ -179,7 +179,7 @@ def test_options_of_the_export(source: Path, options: dict[str, Any], expected: 
 def test_damaged_heads_are_not_exported(
     folders: dict[str, Path], tmp_path: Path, changes: dict[str, Any], expected: str
 ) -> None:
-    source = tiny.save_trained(Path(shutil.copytree(folders["xlmr"], tmp_path / "source")), **changes)
+    source = encoders.save_trained(Path(shutil.copytree(folders["xlmr"], tmp_path / "source")), **changes)
     with pytest.raises(ModelError, match=expected) as caught:
         export_model(source, tmp_path / "new" / "out")
     assert str(caught.value).startswith(f"{source / HEADS}: ")
@@ -206,7 +206,7 @@ def test_a_training_record_that_is_none(source: Path, content: str) -> None:
 @pytest.fixture(scope="module")
 def sealed(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("trained")
-    source = tiny.save_trained(Path(shutil.copytree(folders["xlmr"], base / "source")))
+    source = encoders.save_trained(Path(shutil.copytree(folders["xlmr"], base / "source")))
     export_model(source, base / "out")
     return base / "out"
 
@@ -215,7 +215,7 @@ def sealed(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -
 def test_sealed_damage_of_heads(sealed: Path, tmp_path: Path, changes: dict[str, Any], expected: str) -> None:
     """A manifest that fits does not make the heads fit."""
     folder = Path(shutil.copytree(sealed, tmp_path / "model"))
-    arrays = {name: array for name, array in {**tiny.heads(), **changes}.items() if array is not None}
+    arrays = {name: array for name, array in {**encoders.heads(), **changes}.items() if array is not None}
     save_file(arrays, folder / HEADS)
     write_manifest(folder)
     with pytest.raises(ModelDamaged, match=expected) as caught:
@@ -249,7 +249,7 @@ def test_senseless_defaults(sealed: Path, tmp_path: Path, value: Any, expected: 
 
 def test_a_trained_projection_is_not_replaced(sealed: Path) -> None:
     with pytest.raises(InputError, match="has a trained projection; export the untrained encoder to learn another"):
-        add_projection(sealed, tiny.SENTENCES, 4)
+        add_projection(sealed, encoders.SENTENCES, 4)
 
 
 def test_frequent_words_of_an_export_have_letters(sealed: Path) -> None:
@@ -261,7 +261,7 @@ def test_frequent_words_of_an_export_have_letters(sealed: Path) -> None:
 def test_weights_are_averaged_with_those_of_the_base(folders: dict[str, Path], tmp_path: Path) -> None:
     """One quarter of the one and three of the other, in every tensor but the heads; the signature says so."""
     base = folders["bert"]
-    source = tiny.save_trained(Path(shutil.copytree(base, tmp_path / "source")))
+    source = encoders.save_trained(Path(shutil.copytree(base, tmp_path / "source")))
     values = load_file(source / "model.safetensors")
     save_file({name: value + 0.01 for name, value in values.items()}, source / "model.safetensors")
     save_file({name: value + 0.0025 for name, value in values.items()}, tmp_path / "expected.safetensors")
@@ -271,7 +271,9 @@ def test_weights_are_averaged_with_those_of_the_base(folders: dict[str, Path], t
     export_model(expected, tmp_path / "plain", embedding_bits=8)
     mixed, plain = (load_model(tmp_path / name, threads=1) for name in ("out", "plain"))
     np.testing.assert_allclose(
-        mixed.encode_sentences(list(tiny.SENTENCES)), plain.encode_sentences(list(tiny.SENTENCES)), atol=2e-3
+        mixed.encode_sentences(list(encoders.SENTENCES)),
+        plain.encode_sentences(list(encoders.SENTENCES)),
+        atol=2e-3,
     )
     assert mixed.config["signature"]["share"] == 0.25
     assert (mixed.folder / HEADS).read_bytes() == (source / HEADS).read_bytes()
@@ -301,7 +303,7 @@ def test_a_phrase_takes_in_its_sentence_by_the_context_weight(source: Path, tmp_
     plain = load_model(export(source, tmp_path / "plain"), threads=1)
     weighted = load_model(export(source, tmp_path / "weighted", context_weight=weight), threads=1)
     assert (plain.context_weight, weighted.context_weight) == (0.0, weight)
-    texts = [text for text in tiny.SENTENCES if words(text)]
+    texts = [text for text in encoders.SENTENCES if words(text)]
     phrases = [Phrase(text, *words(text)[0]) for text in texts]
     for phrase, vector, alone in zip(phrases, weighted.encode(phrases), plain.encode(phrases), strict=True):
         (states,) = plain.token_states([phrase.context])
@@ -333,7 +335,7 @@ def export(source: Path, out: Path, **options: Any) -> Path:
 def test_a_head_of_inner_products_is_searched_by_them(source: Path, tmp_path: Path) -> None:
     """The index ranks by W [H_start ; H_end] + b of query and span, whatever their lengths."""
     plain = load_model(export(source, tmp_path / "plain", segment_threshold=0.2), threads=1)
-    texts = [text for text in dict.fromkeys(tiny.SENTENCES) if words(text)]
+    texts = [text for text in dict.fromkeys(encoders.SENTENCES) if words(text)]
     spans: list[tuple[str, int, int]] = []
     raw = []
     assert plain.head is not None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+import encoders
 import numpy as np
 import pytest
-import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +17,7 @@ from phrasemate.encode.runtime import States, stretches
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
 
-WINDOW = tiny.POSITIONS - 2  # tokens without the special ones
+WINDOW = encoders.POSITIONS - 2  # tokens without the special ones
 STEP = WINDOW - WINDOW // 2  # the overlap is half a window here
 WORDS = ("river", "bank", "house", "old", "book", "red", "window", "hot")  # one token each in both families
 
@@ -39,7 +39,7 @@ def test_each_token_comes_from_one_window(model: Model, tokens: int) -> None:
     assert rows == list(range(tokens + 2))
     ids = [number for w in windows for number in w.ids[w.first : w.last]]
     assert ids == [*model.runtime.opening, *range(tokens), *model.runtime.closing]
-    assert all(len(w.ids) <= tiny.POSITIONS for w in windows)
+    assert all(len(w.ids) <= encoders.POSITIONS for w in windows)
     assert len(windows) == 1 + max(0, -(-(tokens - WINDOW) // STEP))
 
 
@@ -165,7 +165,7 @@ def test_white_space_at_the_end_of_a_long_text_is_not_stretch(model: Model, monk
     one, *others = model.encode_sentences([text, text + " " * 300, text + "\n" * (201 - len(text))])
     for other in others:
         np.testing.assert_allclose(other, one, atol=1e-4)
-    assert model.encode_sentences([" " * 300]).shape == (1, tiny.HIDDEN)
+    assert model.encode_sentences([" " * 300]).shape == (1, encoders.HIDDEN)
 
 
 def test_the_tokenizer_takes_so_many_characters_at_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 sys.path.insert(0, str(Path(__file__).parents[1] / "encode"))
 
 import corpora
-import tiny
+import encoders
 
 from phrasemate.encode import Model, load_model
 from phrasemate.encode.export.export import export_model
@@ -31,10 +31,10 @@ def data(tmp_path: Path) -> Path:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random model with a projection and a segmenter."""
     base = tmp_path_factory.mktemp("evaluated")
-    export_model(tiny.save_xlmr(base / "huggingface"), base / "model")
+    export_model(encoders.save_xlmr(base / "huggingface"), base / "model")
     draw = np.random.default_rng(1)
-    shapes = {"start": (tiny.HIDDEN, 16), "end": (tiny.HIDDEN, 16), "bias": (16,)}
-    shapes |= {"segment_start": (tiny.HIDDEN,), "segment_end": (tiny.HIDDEN,), "segment_bias": (1,)}
+    shapes = {"start": (encoders.HIDDEN, 16), "end": (encoders.HIDDEN, 16), "bias": (16,)}
+    shapes |= {"segment_start": (encoders.HIDDEN,), "segment_end": (encoders.HIDDEN,), "segment_bias": (1,)}
     heads = {name: draw.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     save_file(heads, base / "model" / HEADS)
     write_manifest(base / "model")

@@ -20,9 +20,9 @@ sys.path[:0] = [str(ROOT / "bench")]
 import concurrency  # noqa: E402
 import crash  # noqa: E402
 import damage  # noqa: E402
-import fake  # noqa: E402  (crash_jobs knows where)
 import fuzz  # noqa: E402
 import fuzz_targets  # noqa: E402
+import index_fakes  # noqa: E402  (crash_jobs knows where)
 import licences  # noqa: E402
 from crash import Child, _Trials  # noqa: E402
 from damage_kinds import Kind  # noqa: E402
@@ -76,8 +76,25 @@ def test_a_crash_campaign_sees(other: Callable[[Path], None], problem: str, tmp_
     assert [problem in item for item in campaign.problems] == [True] * bool(problem)
 
 
-def test_a_child_that_is_killed_and_one_that_fails() -> None:
-    assert Child(lambda say: time.sleep(30)).kill_after(0.01)
+def test_a_child_that_works_or_sleeps_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(say: Callable[[int], None]) -> None:
+        while True:
+            say(1)
+
+    child = Child(work)
+    assert child.kill_after(0.01)
+    assert 0.01 <= child.seconds < 10
+    assert (child.said, child.problem) == (1, "")
+    child = Child(work)
+    child.wait(0.01)
+    assert child.problem == "still running after 0 s of a processor"
+    monkeypatch.setattr(crash, "ASLEEP", 0.6)
+    child = Child(lambda say: time.sleep(100))
+    child.wait()
+    assert child.problem.startswith("sleeps for ever after 0.0")
+
+
+def test_a_child_that_fails() -> None:
     child = Child(lambda say: ["\nlost"])
     child.wait(30)
     assert child.problem == "lost"
@@ -142,7 +159,7 @@ def test_fuzzing_at_random(end: type | None, number: int, tmp_path: Path, monkey
 
 @pytest.fixture
 def pool() -> concurrency.Pool:
-    return concurrency.Pool.make(fake.FakeModel(), [[["one two", "three four"]]])
+    return concurrency.Pool.make(index_fakes.FakeModel(), [[["one two", "three four"]]])
 
 
 def test_who_asks_a_server_sees(tmp_path: Path, pool: concurrency.Pool, monkeypatch: pytest.MonkeyPatch) -> None:

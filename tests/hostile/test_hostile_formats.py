@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made import FORMATS, contents, versions
+from format_folders import FORMATS, contents, versions
 
 from phrasemate.errors import IndexUnsupported, ModelUnsupported
 from phrasemate.index import manifest
@@ -24,7 +24,7 @@ def unpacked(path: Path, folder: Path) -> Path:
 
 def test_the_present_version_of_each_format_is_kept() -> None:
     expected = {f"{kind.replace(' ', '-')}-{version}" for kind, version in versions().items()}
-    assert expected <= {path.stem for path in KEPT}, "run tests/hostile/made.py for the new version"
+    assert expected <= {path.stem for path in KEPT}, "run tests/hostile/format_folders.py for the new version"
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fake import SMALL, FakeModel
+from index_fakes import SMALL, FakeModel
 
 from phrasemate.index import Index
 

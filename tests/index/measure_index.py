@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from fake import Found
+from index_fakes import Found
 
 from phrasemate.index import Index, IndexSettings, faiss_build, row_codec, schema
 from phrasemate.types import Document

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake import SMALL, FakeModel, sentences
+from index_fakes import SMALL, FakeModel, sentences
 
 from phrasemate.errors import IndexLocked, InputError, PhraseIndexError
 from phrasemate.index import Index
@@ -161,7 +161,7 @@ def test_an_index_is_closed_while_others_read(tmp_path: Path) -> None:
     script = """
 import sys, threading
 from pathlib import Path
-from fake import SMALL, FakeModel, sentences
+from index_fakes import SMALL, FakeModel, sentences
 from phrasemate.errors import PhraseIndexError, InputError
 from phrasemate.index import Index
 from phrasemate.types import Document

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from fake import FakeModel
+from index_fakes import FakeModel
 
 from phrasemate.errors import InputError
 from phrasemate.index import Index

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake import SMALL, FakeModel, sentences
+from index_fakes import SMALL, FakeModel, sentences
 
 from phrasemate.index import Index, faiss_search, row_codec, snapshot_search, tuning
 from phrasemate.index.exact import Exact

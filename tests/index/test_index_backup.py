@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake import SMALL, FakeModel, vector_of
+from index_fakes import SMALL, FakeModel, vector_of
 
 from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, ModelMismatch
 from phrasemate.index import Index

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import SMALL, FakeModel, sentences
+from index_fakes import SMALL, FakeModel, sentences
 
 from phrasemate.errors import IndexDamaged, IndexLocked, PhraseIndexError
 from phrasemate.index import Index, exact, row_codec, schema, snapshot_search

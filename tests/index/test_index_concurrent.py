@@ -7,7 +7,7 @@ import sys
 from multiprocessing import get_context
 from pathlib import Path
 
-from fake import FakeModel, sentences
+from index_fakes import FakeModel, sentences
 
 from phrasemate.index import Index
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake import SMALL, FakeModel, sentences
+from index_fakes import SMALL, FakeModel, sentences
 
 from phrasemate.errors import IndexMissing
 from phrasemate.index import Index
@@ -25,7 +25,7 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import faiss
 from pathlib import Path
-from fake import FakeModel
+from index_fakes import FakeModel
 from test_index_crash import run
 print("begun", flush=True)
 run(Path(sys.argv[1]), FakeModel(delay=0.02))

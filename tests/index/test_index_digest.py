@@ -9,7 +9,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from fake import SMALL, FakeModel, sentences
+from index_fakes import SMALL, FakeModel, sentences
 
 from phrasemate.errors import IndexDamaged
 from phrasemate.index import Index, manifest

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake import SMALL, FakeModel, sentences, vector_of
+from index_fakes import SMALL, FakeModel, sentences, vector_of
 
 from phrasemate.errors import IndexExists, IndexMissing, InputError, ModelError, ModelMismatch
 from phrasemate.index import Index

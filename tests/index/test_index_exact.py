@@ -6,7 +6,7 @@ from itertools import pairwise
 import faiss
 import numpy as np
 import pytest
-from fake import SMALL, FakeModel, sentences
+from index_fakes import SMALL, FakeModel, sentences
 
 from phrasemate.errors import InputError
 from phrasemate.index import Index, IndexSettings, faiss_build, row_codec

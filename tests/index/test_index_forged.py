@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import SMALL, FakeModel, sentences
+from index_fakes import SMALL, FakeModel, sentences
 
 from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.index import Index, row_codec

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import FakeModel, sentences
+from index_fakes import FakeModel, sentences
 
 from phrasemate.errors import IndexDamaged, InputError, ModelError
 from phrasemate.index import Index, ingest, schema

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake import SMALL, FakeModel, sentences
+from index_fakes import SMALL, FakeModel, sentences
 
 from phrasemate.errors import ModelMismatch, PhraseIndexError
 from phrasemate.index import Index, schema

@@ -5,9 +5,9 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from fake import sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from index_fakes import sentences
 
 from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.index import Index, row_codec

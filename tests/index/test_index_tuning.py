@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake import SMALL, FakeModel, sentences
+from index_fakes import SMALL, FakeModel, sentences
 from typer.testing import CliRunner
 
 from phrasemate.cli import app

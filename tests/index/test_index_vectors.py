@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fake import FakeModel, vector_of
+from index_fakes import FakeModel, vector_of
 
 from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.index import Index

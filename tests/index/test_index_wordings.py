@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake import SMALL, FakeModel, sentences, vector_of
+from index_fakes import SMALL, FakeModel, sentences, vector_of
 
 from phrasemate.index import Index, wordings
 from phrasemate.index.row_codec import unpack_spans

@@ -13,8 +13,8 @@ from safetensors.numpy import save_file
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "encode"))
 
-import tiny
-from by_hand import shaken
+import encoders
+from plain_reranker import shaken
 
 from phrasemate.encode import Model, load_model
 from phrasemate.encode.export.export import export_model
@@ -26,9 +26,9 @@ from phrasemate.reranker import Network
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     """A tiny random encoder with a projection to 16 numbers."""
     base = tmp_path_factory.mktemp("reranked")
-    export_model(tiny.save_xlmr(base / "huggingface"), base / "model")
+    export_model(encoders.save_xlmr(base / "huggingface"), base / "model")
     draw = np.random.default_rng(1)
-    shapes = {"start": (tiny.HIDDEN, 16), "end": (tiny.HIDDEN, 16), "bias": (16,)}
+    shapes = {"start": (encoders.HIDDEN, 16), "end": (encoders.HIDDEN, 16), "bias": (16,)}
     save_file(
         {name: draw.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}, base / "model" / HEADS
     )

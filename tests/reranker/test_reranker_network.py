@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import exp, sqrt, tanh
 
-import by_hand
 import numpy as np
+import plain_reranker
 import pytest
 
 from phrasemate.errors import InputError
@@ -41,7 +41,7 @@ def test_all_at_once_is_as_one_by_one_and_as_the_loops(network: Network) -> None
     others = [sentence(network, tokens, 10 + tokens) for tokens in (3, 1, 7, 4)]
     together = network.scores(state, [read for _, read in others])
     alone = [float(network.scores(state, [read])[0]) for _, read in others]
-    loops = [by_hand.score(network, states, item, float(state.vector @ read.vector)) for item, read in others]
+    loops = [plain_reranker.score(network, states, item, float(state.vector @ read.vector)) for item, read in others]
     assert together == pytest.approx(alone, rel=1e-5)
     assert together == pytest.approx(loops, rel=1e-5)
 

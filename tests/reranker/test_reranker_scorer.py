@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import encoders
 import numpy as np
 import pytest
-import tiny
 
 from phrasemate.encode import Model
 from phrasemate.encode.model_folder import bundled_folder, check_folder
@@ -28,7 +28,7 @@ from phrasemate.reranker import (
 )
 from phrasemate.types import PhrasePair
 
-TEXTS = tiny.SENTENCES
+TEXTS = encoders.SENTENCES
 
 
 @pytest.fixture

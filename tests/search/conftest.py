@@ -3,4 +3,4 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "encode"))  # for `tiny`, the model that is made in-process
+sys.path.append(str(Path(__file__).parents[1] / "encode"))  # for `encoders`, the model that is made in-process

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import encoders
 import numpy as np
 import pytest
-import tiny
 
 from phrasemate.encode import Model, load_model
 from phrasemate.encode.export.export import export_model
@@ -14,15 +14,15 @@ from phrasemate.encode.pooling import MeanHead, by_examples
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
 
-BANK = [Phrase(tiny.SENTENCES[0], 8, 12), Phrase(tiny.SENTENCES[1], 15, 19)]
-RIVER = [Phrase(tiny.SENTENCES[0], 20, 25)]
+BANK = [Phrase(encoders.SENTENCES[0], 8, 12), Phrase(encoders.SENTENCES[1], 15, 19)]
+RIVER = [Phrase(encoders.SENTENCES[0], 20, 25)]
 HOUSE = Phrase("red house", 0, 9)
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     base = tmp_path_factory.mktemp("model")
-    export_model(tiny.save_xlmr(base / "source"), base / "tiny", project=tiny.SENTENCES * 2, dim=16)
+    export_model(encoders.save_xlmr(base / "source"), base / "tiny", project=encoders.SENTENCES * 2, dim=16)
     return load_model(base / "tiny", threads=1)
 
 
@@ -82,7 +82,7 @@ def test_the_poolings_of_a_single_example_are_those_of_encode(model: Model) -> N
 
 def test_a_projection_of_means_comes_after_the_averaging(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(0)
-    inner, outer = (draw.standard_normal(s).astype(np.float32) for s in ((tiny.HIDDEN, 8), (8, 4)))
+    inner, outer = (draw.standard_normal(s).astype(np.float32) for s in ((encoders.HIDDEN, 8), (8, 4)))
     head = MeanHead("pooled", inner, np.ones(8, np.float32), outer, np.ones(4, np.float32))
     monkeypatch.setattr(model, "head", head)
     vectors, _ = by_examples(model, ["bank"], [BANK], "head")
@@ -98,7 +98,7 @@ def test_a_sentence_of_two_phrases_is_encoded_once(model: Model) -> None:
 
 def test_nothing_at_all(model: Model) -> None:
     vectors, counts = by_examples(model, [], [])
-    assert (vectors.shape, counts.shape) == ((0, tiny.HIDDEN), (0,))
+    assert (vectors.shape, counts.shape) == ((0, encoders.HIDDEN), (0,))
 
 
 def test_errors(model: Model) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import encoders
 import numpy as np
 import pytest
-import tiny
 
 from phrasemate.encode import Model, load_model
 from phrasemate.encode.export.export import export_model
@@ -21,15 +21,15 @@ from phrasemate.types import Document
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     base = tmp_path_factory.mktemp("model")
-    export_model(tiny.save_xlmr(base / "source"), base / "tiny", project=tiny.SENTENCES * 2, dim=16)
+    export_model(encoders.save_xlmr(base / "source"), base / "tiny", project=encoders.SENTENCES * 2, dim=16)
     return load_model(base / "tiny", threads=1)
 
 
 @pytest.fixture(scope="module")
 def index(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     with Index.create(tmp_path_factory.mktemp("search") / "idx", model) as result:
-        result.add([Document.from_texts("one", tiny.SENTENCES[:4])], lang="en")
-        result.add([Document.from_texts("two", [*tiny.SENTENCES[:1], *tiny.SENTENCES[4:]])], lang="de")
+        result.add([Document.from_texts("one", encoders.SENTENCES[:4])], lang="en")
+        result.add([Document.from_texts("two", [*encoders.SENTENCES[:1], *encoders.SENTENCES[4:]])], lang="de")
         yield result
 
 
@@ -39,11 +39,11 @@ def marked(text: str, phrase: str) -> str:
 
 @pytest.mark.parametrize(("number", "phrase"), [(0, "bank"), (1, "read a book"), (3, "old river"), (5, "Bank")])
 def test_a_phrase_finds_itself(index: Index, number: int, phrase: str) -> None:
-    result = Searcher(index, views=False).search(marked(tiny.SENTENCES[number], phrase), k=3)
+    result = Searcher(index, views=False).search(marked(encoders.SENTENCES[number], phrase), k=3)
     best = result.groups[0]
     assert best.text == phrase
     assert best.score == pytest.approx(1, abs=1e-3)
-    assert best.hits[0].context == tiny.SENTENCES[number]
+    assert best.hits[0].context == encoders.SENTENCES[number]
     assert best.hits[0].text == best.hits[0].context[best.hits[0].start : best.hits[0].end] == phrase
     scores = [group.score for group in result.groups]
     assert scores == sorted(scores, reverse=True)
@@ -55,9 +55,9 @@ def test_a_phrase_finds_itself_with_views(index: Index, number: int, phrase: str
     """Less than 1, as query and hit are mixed in different shares; by the formula, from the stored vector."""
     searcher = Searcher(index)
     assert searcher.views == Views()
-    best = searcher.search(marked(tiny.SENTENCES[number], phrase), k=3).groups[0]
+    best = searcher.search(marked(encoders.SENTENCES[number], phrase), k=3).groups[0]
     assert best.text == phrase
-    hit = next(hit for hit in best.hits if hit.context == tiny.SENTENCES[number])
+    hit = next(hit for hit in best.hits if hit.context == encoders.SENTENCES[number])
     in_sentence, by_itself = index.vectors([hit.phrase_id])[0], index.model.encode([alone(hit.phrase)])[0]
     query, result = in_sentence + Views().query * by_itself, in_sentence + Views().hit * by_itself
     cosine = query @ result / (np.linalg.norm(query) * np.linalg.norm(result))
@@ -67,14 +67,14 @@ def test_a_phrase_finds_itself_with_views(index: Index, number: int, phrase: str
 
 
 def test_the_sentence_in_both_documents_is_shown_once(index: Index) -> None:
-    (best,) = Searcher(index).search(marked(tiny.SENTENCES[0], "bank"), k=1).groups
+    (best,) = Searcher(index).search(marked(encoders.SENTENCES[0], "bank"), k=1).groups
     assert best.count >= 2
     contexts = [hit.context for hit in best.hits]
-    assert contexts.count(tiny.SENTENCES[0]) == 1
+    assert contexts.count(encoders.SENTENCES[0]) == 1
 
 
 def test_filters(index: Index) -> None:
-    searcher, query = Searcher(index), marked(tiny.SENTENCES[0], "bank")
+    searcher, query = Searcher(index), marked(encoders.SENTENCES[0], "bank")
     for options, document in (({"documents": ["two"]}, "two"), ({"languages": ["en"]}, "one")):
         run = searcher.search(query, **options)
         assert {hit.document for group in run.groups for hit in group.hits} == {document}
@@ -86,7 +86,7 @@ def test_filters(index: Index) -> None:
 
 def test_one_by_one_is_all_at_once(index: Index) -> None:
     searcher = Searcher(index)
-    queries = [marked(tiny.SENTENCES[0], "bank"), marked(tiny.SENTENCES[4], "alte Haus")]
+    queries = [marked(encoders.SENTENCES[0], "bank"), marked(encoders.SENTENCES[4], "alte Haus")]
     together, alone = searcher.search_all(queries, k=4), [searcher.search(query, k=4) for query in queries]
     for one, other in zip(together, alone, strict=True):
         assert [group.text for group in one.groups] == [group.text for group in other.groups]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "index"))  # for `fake`, the model without a model
+sys.path.append(str(Path(__file__).parents[1] / "index"))  # for `index_fakes`, the model without a model
 
 from fastapi.testclient import TestClient
 from server_fakes import FakeModel, make_index

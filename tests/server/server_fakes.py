@@ -12,8 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from fake import FakeModel as Indexing
-from fake import vector_of
+from index_fakes import FakeModel as Indexing
+from index_fakes import vector_of
 
 from phrasemate.encode.runtime import States
 from phrasemate.index import Index

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake import vector_of
 from fastapi.testclient import TestClient
+from index_fakes import vector_of
 from server_checks import PATHS
 from server_fakes import TEXTS, FakeModel, make_index
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from fake import vector_of
+from index_fakes import vector_of
 from server_fakes import FakeModel
 
 from phrasemate.errors import PhrasemateError

@@ -12,14 +12,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "encode"))
 
-import tiny
+import encoders
 from pair_files import write_pairs
 
 
 @pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random encoder as a Hugging Face folder; not to be changed."""
-    return tiny.save_xlmr(tmp_path_factory.mktemp("base") / "xlmr")
+    return encoders.save_xlmr(tmp_path_factory.mktemp("base") / "xlmr")
 
 
 @pytest.fixture

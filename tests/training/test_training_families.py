@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import families
+import hf_families
 import numpy as np
 import pytest
 import torch
@@ -39,9 +39,9 @@ def xpr_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=families.FAMILIES)
+@pytest.fixture(scope="module", params=hf_families.FAMILIES)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return families.save_family(request.param, tmp_path_factory.mktemp("families") / request.param)
+    return hf_families.save_family(request.param, tmp_path_factory.mktemp("families") / request.param)
 
 
 def ccpr_config(base: Path, **model: Any) -> CCPRConfig:
@@ -100,7 +100,7 @@ def test_xpr_trains_every_family(folder: Path, xpr_data: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["modernbert", "qwen3"])
 def test_frozen_layers_stay(name: str, tmp_path: Path, ccpr_data: Path) -> None:
-    base = families.save_family(name, tmp_path / "hf")
+    base = hf_families.save_family(name, tmp_path / "hf")
     task = CCPRTask(ccpr_config(base, frozen=1), ccpr_data)
     graded, _ = moved(task, task.batch(0), task.backbone.encoder)
     assert any("layers.1." in one for one in graded)
@@ -108,13 +108,13 @@ def test_frozen_layers_stay(name: str, tmp_path: Path, ccpr_data: Path) -> None:
 
 
 def test_albert_shares_its_layers(tmp_path: Path) -> None:
-    base = families.save_family("albert", tmp_path / "hf")
+    base = hf_families.save_family("albert", tmp_path / "hf")
     with pytest.raises(ModelUnsupported, match="no list of 2 layers"):
         Backbone(base, frozen=1)
 
 
 def test_only_written_families_are_cut(tmp_path: Path, xpr_data: Path) -> None:
-    bert, modern = (families.save_family(name, tmp_path / name) for name in ("bert", "modernbert"))
+    bert, modern = (hf_families.save_family(name, tmp_path / name) for name in ("bert", "modernbert"))
     halves = {
         (base.name, table): XPRTask(
             XPRConfig.of(settings(base, model={"base": str(base), "embeddings": table})), xpr_data, tmp_path
@@ -131,7 +131,7 @@ def test_only_written_families_are_cut(tmp_path: Path, xpr_data: Path) -> None:
 
 
 def test_the_whole_encoder_gives_what_the_cut_one_gives(tmp_path: Path, xpr_data: Path) -> None:
-    base = families.save_family("bert", tmp_path / "hf")
+    base = hf_families.save_family("bert", tmp_path / "hf")
     vectors = []
     for table in ("frozen", "trained"):
         task = XPRTask(XPRConfig.of(settings(base, model={"base": str(base), "embeddings": table})), xpr_data, tmp_path)
@@ -147,7 +147,7 @@ def test_a_tokenizer_that_only_closes(tmp_path: Path) -> None:
     from phrasemate.training.ccpr_data import token_rows
     from phrasemate.training.example_data import contexts_of, sampled
 
-    tokenizer = Tokenizer(families.save_family("qwen3", tmp_path / "hf"), max_tokens=8)
+    tokenizer = Tokenizer(hf_families.save_family("qwen3", tmp_path / "hf"), max_tokens=8)
     assert tokenizer.edges == (0, 1)
     batch = tokenizer(["a b"])
     first, last, whole = token_rows(batch, 0, np.array([0]), np.array([1]))
@@ -164,7 +164,7 @@ def test_a_tokenizer_that_only_closes(tmp_path: Path) -> None:
 
 
 def test_of_a_decoder_the_last_token_is_the_sentence(tmp_path: Path, ccpr_data: Path) -> None:
-    task = CCPRTask(ccpr_config(families.save_family("qwen3", tmp_path / "hf")), ccpr_data)
+    task = CCPRTask(ccpr_config(hf_families.save_family("qwen3", tmp_path / "hf")), ccpr_data)
     batch = task.batch(0)
     states = torch.randn(len(batch.tokens.ids), task.backbone.width)
     vectors = task.objective.sentence_vectors(states, batch.tokens)
@@ -173,7 +173,9 @@ def test_of_a_decoder_the_last_token_is_the_sentence(tmp_path: Path, ccpr_data: 
 
 
 def test_saved_weights_are_the_trained_ones(tmp_path: Path, ccpr_data: Path) -> None:
-    task = CCPRTask(ccpr_config(families.save_family("modernbert", tmp_path / "hf"), embeddings="trained"), ccpr_data)
+    task = CCPRTask(
+        ccpr_config(hf_families.save_family("modernbert", tmp_path / "hf"), embeddings="trained"), ccpr_data
+    )
     with torch.no_grad():
         _table(task.backbone)[7] = 1.5
     task.save(tmp_path / "model")

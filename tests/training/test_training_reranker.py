@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reranker"))
 
-import by_hand
-import tiny
+import encoders
+import plain_reranker
 
 from phrasemate.cli import app
 from phrasemate.encode import Model, load_model
@@ -31,16 +31,16 @@ from phrasemate.training.frozen_states import sentence_states
 from phrasemate.training.reranker import Config, Reranker, RerankerTask, Tokens, first_network, lists, listwise_loss
 from phrasemate.training.trainer import Trainer
 
-WORDS = sorted({word.strip(".").lower() for text in tiny.SENTENCES for word in text.split()})
+WORDS = sorted({word.strip(".").lower() for text in encoders.SENTENCES for word in text.split()})
 WIDTH, DIM = 6, 4
 
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Model:
     base = tmp_path_factory.mktemp("encoder")
-    export_model(tiny.save_xlmr(base / "huggingface"), base / "model")
+    export_model(encoders.save_xlmr(base / "huggingface"), base / "model")
     draw = np.random.default_rng(1)
-    heads = {name: draw.normal(size=(tiny.HIDDEN, 12)).astype(np.float32) for name in ("start", "end")}
+    heads = {name: draw.normal(size=(encoders.HIDDEN, 12)).astype(np.float32) for name in ("start", "end")}
     save_file(heads | {"bias": draw.normal(size=12).astype(np.float32)}, base / "model" / HEADS)
     write_manifest(base / "model")
     return load_model(base / "model", threads=1)
@@ -96,10 +96,10 @@ def scores(module: Reranker, seed: int = 0, more: int = 0, filling: float = 0.0)
 
 
 def test_a_padded_batch_is_as_the_loops_and_as_numpy() -> None:
-    network = by_hand.shaken(WIDTH, DIM)
+    network = plain_reranker.shaken(WIDTH, DIM)
     first, second, cosines = example()
     loops = [
-        [by_hand.score(network, query_tokens, item, float(c)) for item, c in zip(row, cs, strict=True)]
+        [plain_reranker.score(network, query_tokens, item, float(c)) for item, c in zip(row, cs, strict=True)]
         for query_tokens, row, cs in zip(first, second, cosines, strict=True)
     ]
     result = scores(Reranker(network)).detach().numpy()
@@ -111,7 +111,7 @@ def test_a_padded_batch_is_as_the_loops_and_as_numpy() -> None:
 
 
 def test_padding_changes_no_score_and_no_gradient() -> None:
-    module = Reranker(by_hand.shaken(WIDTH, DIM))
+    module = Reranker(plain_reranker.shaken(WIDTH, DIM))
     result, gradients = [], []
     for more, filling in ((0, 0.0), (4, 0.0), (2, 9.0)):
         module.zero_grad()
@@ -126,7 +126,7 @@ def test_padding_changes_no_score_and_no_gradient() -> None:
 
 
 def test_the_gradient_is_that_of_differences() -> None:
-    module = Reranker(by_hand.shaken(WIDTH, DIM, seed=4)).double()
+    module = Reranker(plain_reranker.shaken(WIDTH, DIM, seed=4)).double()
     first, second, cosines = example()
     rows = [padded(row, 7) for row in second]
     both = Tokens(torch.stack([row.states for row in rows]).double(), torch.stack([row.mask for row in rows]))
@@ -167,7 +167,7 @@ def test_lists_are_what_the_encoder_ranks_high(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_states_are_kept_without_special_tokens(encoder: Model, tmp_path: Path) -> None:
-    texts, events = list(tiny.SENTENCES), []
+    texts, events = list(encoders.SENTENCES), []
     expected_scores = sentence_states(encoder, texts, tmp_path, lambda *arguments: events.append(arguments))
     again = sentence_states(encoder, texts, tmp_path, lambda *item: events.append(item))
     assert events == [(0, 6), (6, 6)]  # computed once
@@ -181,7 +181,7 @@ def test_states_are_kept_without_special_tokens(encoder: Model, tmp_path: Path) 
 @pytest.mark.parametrize("name", ["values", "bounds", "vectors"])
 @pytest.mark.parametrize("damage", ["empty", "short", "altered", "gone"])
 def test_states_that_are_not_whole_are_made_again(encoder: Model, tmp_path: Path, name: str, damage: str) -> None:
-    texts = list(tiny.SENTENCES)
+    texts = list(encoders.SENTENCES)
     whole = [array.copy() for array in sentence_states(encoder, texts, tmp_path)]
     path = next(tmp_path.glob(f"*.{name}.npy"))
     content = bytearray(path.read_bytes())
@@ -194,7 +194,7 @@ def test_states_that_are_not_whole_are_made_again(encoder: Model, tmp_path: Path
 
 
 def test_two_runs_that_share_their_states(encoder: Model, tmp_path: Path) -> None:
-    texts, start = list(tiny.SENTENCES), threading.Barrier(2)
+    texts, start = list(encoders.SENTENCES), threading.Barrier(2)
 
     def states_of(_: int) -> Any:
         start.wait()
@@ -310,7 +310,7 @@ def test_the_command(tables: dict[str, Any], data: Path, encoder: Model, tmp_pat
 
 def test_scores_are_not_rounded_to_half_precision() -> None:
     """At 40, bfloat16 has steps of a quarter."""
-    module = Reranker(by_hand.shaken(WIDTH, DIM, seed=4))
+    module = Reranker(plain_reranker.shaken(WIDTH, DIM, seed=4))
     first, second, cosines = example()
     both = Tokens(*(torch.stack(item) for item in zip(*(padded(row, 7) for row in second), strict=True)))
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):

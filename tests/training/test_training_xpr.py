@@ -8,8 +8,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import encoders
 import pytest
-import tiny
 import torch
 from example_data import settings, write_data
 from torch import Tensor, nn
@@ -26,7 +26,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny.save_bert(tmp_path_factory.mktemp("bases") / "bert")
+    return encoders.save_bert(tmp_path_factory.mktemp("bases") / "bert")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_halves_give_the_states_of_transformers(base: Path, bert: Path, family: 
     with torch.no_grad():
         states, kept_states = upper(lower(ids, mask), mask, first, last)
         for row, (text, (a, b)) in enumerate(zip(texts, ends, strict=True)):
-            expected = whole(input_ids=text[None], output_hidden_states=True).hidden_states[layer or tiny.DEPTH][0]
+            expected = whole(input_ids=text[None], output_hidden_states=True).hidden_states[layer or encoders.DEPTH][0]
             assert kept_states[row].sum() == b - a + 1
             assert torch.allclose(states[row][kept_states[row]], expected[a : b + 1], atol=1e-5)
 

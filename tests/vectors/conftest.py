@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "encode"))
 
-import tiny
+import encoders
 
 from phrasemate.encode import Model, load_model
 from phrasemate.encode.export.export import export_model
@@ -23,7 +23,7 @@ from phrasemate.vectors import WordVectors
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Model:
     """A tiny random encoder with its two layers and a projection to five numbers."""
     base = tmp_path_factory.mktemp("vectors")
-    folder = tiny.save_trained(tiny.save_xlmr(base / "xlmr"))
+    folder = encoders.save_trained(encoders.save_xlmr(base / "xlmr"))
     export_model(folder, base / "model", layers=[1, 2])
     return load_model(base / "model", threads=1)
 

@@ -238,7 +238,7 @@ def _facts(folder: Path | None) -> dict[str, Any]:
     """What the verified folder says of itself."""
     from phrasemate.encode.heads import head_of, load_heads, segmenter_of
     from phrasemate.encode.model_folder import HEADS, REMEDY, bundled_folder, check_folder
-    from phrasemate.encode.scoring import load_confidence
+    from phrasemate.encode.scoring import load_confidence, load_scorer
     from phrasemate.errors import ModelDamaged
 
     folder = folder or bundled_folder()
@@ -253,5 +253,6 @@ def _facts(folder: Path | None) -> dict[str, Any]:
     kind: dict[str, Any] = {"kind": "n-gram"}
     if segmenter is not None:
         kind = {"kind": "learned", "threshold": segmenter.threshold, "max_words": segmenter.max_words}
-    sure = load_confidence(folder, digest) is not None
-    return {**facts, "segmenter": kind, "confidence": "calibrated" if sure else "none (bench/confidence.py fits one)"}
+    sure = load_scorer(folder, digest) is not None or load_confidence(folder, digest) is not None
+    confidence = "calibrated" if sure else "none (bench/candidate_scorer.py fits a scorer)"
+    return {**facts, "segmenter": kind, "confidence": confidence}

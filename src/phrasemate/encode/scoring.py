@@ -19,7 +19,7 @@ Confidence: the probability that the best of what it found is an equivalent at a
 
 It is a logistic function of three features. The first is the best group's cosine. The second is its distance to the
 groups after it: a phrase without an equivalent is about as near to many others. The third is how many of the first hits
-have its wording: an equivalent occurs again and again. Fitted by ``bench/confidence.py`` on real text; kept in the
+have its wording: an equivalent occurs again and again. Fitted on real text (`fit_confidence`); kept in the
 model's folder as confidence.json, beside what the model's hash seals, since no vector depends on it::
 
     {"model": HASH, "bias": b, "weights": [u, v, w], "signature": {...}}

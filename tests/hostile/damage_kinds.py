@@ -16,6 +16,7 @@ import json
 import shutil
 import sqlite3
 import struct
+import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -26,14 +27,14 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from common import use_test_modules
 from safetensors.numpy import load_file, save_file
 
-use_test_modules("text", "dataset", "index", "encode", "training")
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / folder) for folder in ("text", "dataset", "index", "encode", "training")]
 
 import example_data  # noqa: E402
-import fake  # noqa: E402
 import hostile  # noqa: E402
+import index_fakes  # noqa: E402
 import pair_files  # noqa: E402
 import wiki_files  # noqa: E402
 from test_index_forged import forge  # noqa: E402
@@ -57,8 +58,8 @@ from phrasemate.vectors.word_vectors import (  # noqa: E402
 )
 
 SEALED, CLOSED, OPEN = "sealed", "closed", "open"
-TEXTS = fake.sentences(60, seed=1)
-MODEL = fake.FakeModel(dim=16)
+TEXTS = index_fakes.sentences(60, seed=1)
+MODEL = index_fakes.FakeModel(dim=16)
 SETTINGS = IndexSettings(
     chunk=32, learn=50, exact_below=100, forced_rebuild=600, exact_filtered=200, train=900, block=250
 )
@@ -122,7 +123,9 @@ def _dump(name: str, pack: Callable[[bytes], bytes], guard: str = CLOSED) -> Kin
 
 def _index(folder: Path) -> Path:
     with Index.create(folder / "index", MODEL, settings=SETTINGS, threads=1) as index:
-        index.add([Document.from_texts("a", TEXTS), Document.from_texts("b", fake.sentences(70, seed=2))], lang="en")
+        index.add(
+            [Document.from_texts("a", TEXTS), Document.from_texts("b", index_fakes.sentences(70, seed=2))], lang="en"
+        )
         index.delete("a")
         index.add([Document.from_texts("c", TEXTS[:20])], lang="de")
         index.optimize()
@@ -150,11 +153,11 @@ def _ask_rows(folder: Path) -> Any:
 
 
 def _model(folder: Path) -> Path:
-    import tiny
+    import encoders
 
     from phrasemate.encode.export.export import export_model
 
-    base = tiny.save_trained(tiny.save_xlmr(folder / "base"))
+    base = encoders.save_trained(encoders.save_xlmr(folder / "base"))
     export_model(base, folder / "model")
     return folder / "model"
 

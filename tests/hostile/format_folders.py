@@ -2,7 +2,7 @@
 
 Run it once for a new version of a format, and never again for an old one:
 
-    python tests/hostile/made.py
+    python tests/hostile/format_folders.py
 """
 
 from __future__ import annotations

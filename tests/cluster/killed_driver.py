@@ -1,4 +1,4 @@
-"""A driver that is killed: ``python driving.py ADDRESS PLACE MODEL SHARDS`` builds, and dies after so many shards."""
+"""A driver that dies after so many shards: ``python killed_driver.py ADDRESS PLACE MODEL SHARDS``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from clustering import CHUNKS, SETTINGS, documents
+from cluster_fakes import CHUNKS, SETTINGS, documents
 
 from phrasemate.encode import load_model
 from phrasemate.index.ray import build

@@ -14,6 +14,7 @@ import itertools
 import json
 import re
 import shutil
+import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -23,15 +24,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import RAM_DISK, use_test_modules
 
-use_test_modules("text", "dataset")
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / folder) for folder in ("text", "dataset")]
 
 import hostile  # noqa: E402
 import wiki_files  # noqa: E402
 
 from phrasemate.errors import PhrasemateError  # noqa: E402
 
+RAM_DISK = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 MOST = 5_000  # sentences that are looked at of one input
 Target = Callable[[bytes], None]
 
