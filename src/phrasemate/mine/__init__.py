@@ -1,10 +1,8 @@
 """Sentence mates between two collections that are not aligned: bitext mining.
 
-from phrasemate import load_model, read
-from phrasemate.mine import mine, write_mates
-
-with mine(read("german/", lang="de"), read("english/", lang="en"), load_model()) as mined:
-    write_mates("pairs.tsv", mined)
+>>> from phrasemate import load_model, read
+>>> with mine(read("german/", lang="de"), read("english/", lang="en"), load_model()) as mates:  # doctest: +SKIP
+...     write_mates("pairs.tsv", mates)
 """
 
 from __future__ import annotations
