@@ -72,11 +72,11 @@ class ProgressEvent:
     """Progress of an ``add`` after a chunk: what it has stored so far. ``bytes_total`` is 0 when unknown.
 
     >>> import phrasemate as pm
-    >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
+    >>> story, events = pm.Document.from_texts("story", ["She sat on the bench."]), []
     >>> with pm.Index.create("progress", pm.load_model()) as index:
-    ...     _ = index.add([story], progress=lambda event: print(event.sentences, [event.document]))
-    1 ['story']
-    1 ['']
+    ...     _ = index.add([story], progress=events.append)
+    >>> events[0].document, events[0].sentences
+    ('story', 1)
     """
 
     sentences: int
