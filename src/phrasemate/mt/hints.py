@@ -26,7 +26,7 @@ from phrasemate.errors import InputError
 from phrasemate.examples import occurrences
 from phrasemate.index import BaseIndex
 from phrasemate.lexicon import Dictionary
-from phrasemate.mt.term_base import terms_in
+from phrasemate.lexicon.dictionary import terms_in
 from phrasemate.query import marked
 from phrasemate.search import Group, Result, Searcher, is_of
 from phrasemate.text import folded, words

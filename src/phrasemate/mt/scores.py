@@ -23,8 +23,8 @@ from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.examples import occurrences
 from phrasemate.lexicon import Dictionary
+from phrasemate.lexicon.dictionary import terms_in
 from phrasemate.lexicon.inflection import stemmed_all, without_function_words
-from phrasemate.mt.term_base import terms_in
 from phrasemate.text import words
 
 METRICS = ("BLEU", "chrF", "TER")
