@@ -45,7 +45,7 @@ To resume a stopped run, give the same command again."""
 
 
 class Method(StrEnum):
-    """How words are linked."""
+    """Methods of linking words."""
 
     INTERSECTION = "intersection"
     ITERMAX = "itermax"
@@ -55,14 +55,14 @@ class Method(StrEnum):
 
 
 class Units(StrEnum):
-    """What of the two sides is compared."""
+    """Units of the two sides that are compared."""
 
     WORDS = "words"
     SUBWORDS = "subwords"
 
 
 class Symmetrise(StrEnum):
-    """How two directions become one."""
+    """Ways to join two directions into one."""
 
     INTERSECTION = "intersection"
     UNION = "union"
@@ -174,7 +174,7 @@ def pairs(
 
 @contextmanager
 def _written(out: Path) -> Iterator[tuple[Path, bool]]:
-    """Where to write, and whether that goes to standard output at the end, as ``-`` asks for."""
+    """Choose where to write, and tell whether that goes to standard output at the end, as ``-`` asks for."""
     if str(out) != "-":
         yield out, False
         return

@@ -47,7 +47,7 @@ Left out: copies, time expressions, phrases with too few sentences, and all but 
 
 
 class Unit(StrEnum):
-    """What ROUGE-L counts."""
+    """Units that ROUGE-L counts."""
 
     WORDS = "words"
     CHARACTERS = "characters"

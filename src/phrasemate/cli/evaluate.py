@@ -155,7 +155,7 @@ def print_table(table: Table) -> None:
 
 
 def _plain(text: str, style: str = "") -> Text:
-    """What rich reads no markup in: names come from folders and files."""
+    """Escape what rich would read as markup: names come from folders and files."""
     from rich.text import Text
 
     return Text(clean(text), style)

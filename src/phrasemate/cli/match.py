@@ -90,7 +90,7 @@ def _plain(match: Match) -> Iterator[str]:
 
 
 def write_matches(to: Path, matching: Matching) -> None:
-    """In the format of the name; a term base gets the evidence as contexts."""
+    """Write in the format of the name; a term base gets the evidence as contexts."""
     from phrasemate.match import term_pairs
     from phrasemate.text.term_lists import write_pairs
 
@@ -173,7 +173,7 @@ of a sentence's term are characters:
 
 
 class Margin(StrEnum):
-    """How a cosine is set against those of the neighbours."""
+    """Ways to set a cosine against those of the neighbours."""
 
     CSLS = "csls"
     RATIO = "ratio"
@@ -299,7 +299,7 @@ match.__doc__ = HELP
 
 
 def _check_files(to: Path | None, unmatched: Path | None, force: bool, read: Sequence[str | Path]) -> None:
-    """What would be lost, or fail after minutes of work, fails at once."""
+    """Fail at once for what would be lost, or fail after minutes of work."""
     from phrasemate.utils.storage import check_new
 
     if to is not None and to.suffix.lower() not in WRITTEN:

@@ -33,7 +33,7 @@ To resume a stopped run, give the same command again."""
 
 
 class Check(StrEnum):
-    """How a sentence's language is checked."""
+    """Checks of a sentence's language."""
 
     NONE = "none"
     SCRIPT = "script"
@@ -41,7 +41,7 @@ class Check(StrEnum):
 
 
 class Pairing(StrEnum):
-    """Which of the pairs above the threshold are taken."""
+    """Choices among the pairs above the threshold."""
 
     GREEDY = "greedy"
     MUTUAL = "mutual"
@@ -49,7 +49,7 @@ class Pairing(StrEnum):
 
 
 class Margin(StrEnum):
-    """How a cosine is set against those of the neighbours."""
+    """Ways to set a cosine against those of the neighbours."""
 
     QUARTER = "quarter"
     RATIO = "ratio"
@@ -59,7 +59,7 @@ class Margin(StrEnum):
 
 
 class Rerank(StrEnum):
-    """How promising pairs are looked at again."""
+    """Second looks at promising pairs."""
 
     AUTO = "auto"
     RERANKER = "reranker"
@@ -68,7 +68,7 @@ class Rerank(StrEnum):
 
 
 class Engine(StrEnum):
-    """How neighbours are searched."""
+    """Engines that search neighbours."""
 
     AUTO = "auto"
     EXACT = "exact"

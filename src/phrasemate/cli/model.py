@@ -31,7 +31,7 @@ Folder = Annotated[Path | None, argument("FOLDER", "The model folder (default: t
 
 
 class Pooling(StrEnum):
-    """What becomes of a phrase's token states."""
+    """Ways to pool a phrase's token states."""
 
     ENDS = "ends"
     MEAN = "mean"
@@ -39,7 +39,7 @@ class Pooling(StrEnum):
 
 
 class Graph(StrEnum):
-    """Who makes the transformer's graph."""
+    """Makers of the transformer's graph."""
 
     AUTO = "auto"
     WRITTEN = "written"
@@ -47,7 +47,7 @@ class Graph(StrEnum):
 
 
 class Precision(StrEnum):
-    """How weights are stored."""
+    """Formats of stored weights."""
 
     INT8 = "int8"
     BF16 = "bf16"
@@ -235,7 +235,7 @@ def _sentences(path: Path) -> Iterator[str]:
 
 
 def _facts(folder: Path | None) -> dict[str, Any]:
-    """What the verified folder says of itself."""
+    """Facts that a verified folder has of itself."""
     from phrasemate.encode.heads import head_of, load_heads, segmenter_of
     from phrasemate.encode.model_folder import HEADS, REMEDY, bundled_folder, check_folder
     from phrasemate.encode.scoring import load_confidence, load_scorer

@@ -34,7 +34,7 @@ class FormName(StrEnum):
 
 
 class Segmenter(StrEnum):
-    """What finds the phrases."""
+    """Segmenters that find the phrases."""
 
     LEARNED = "learned"
     NGRAM = "ngram"
@@ -63,7 +63,7 @@ IndexModel = Annotated[Path | None, option("--model", "FOLDER", "Model folder (d
 
 
 def cache_folder() -> Path:
-    """Where answers and vectors of sentences are kept for later runs. Raises InputError for a user without a home."""
+    """Folder of the answers and sentence vectors for later runs. Raises InputError for a user without a home."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:
         return (Path(base) if base else Path.home() / ".cache") / "phrasemate"
@@ -94,7 +94,7 @@ def opened_retrieval(
     dictionaries: Sequence[Path] = (),
     languages: tuple[str, str] = ("", ""),
 ) -> Retrieval:
-    """What the form looks up; nothing is opened for the plain one."""
+    """Open what the form looks up; nothing is opened for the plain one."""
     from phrasemate.mt import Hinter, RelatedSentences, Retrieval
 
     if form is FormName.PLAIN or index is None:
@@ -131,7 +131,7 @@ class _MtGroup(DefaultGroup):
 
 
 class Api(StrEnum):
-    """How the server is asked."""
+    """Interfaces of the server."""
 
     CHAT = "chat"
     COMPLETIONS = "completions"
@@ -295,7 +295,7 @@ def _translate(
 
 
 def _check_files(file: str, examples: Path | None, out: Path | None, jsonl: Path | None, force: bool) -> None:
-    """What would be lost, or fail after the work, fails at once."""
+    """Fail at once for what would be lost, or fail after the work."""
     from phrasemate.utils.storage import check_new
 
     paths: list[tuple[str, str | Path]] = [("the text", file)] if file != "-" else []
@@ -311,7 +311,7 @@ def _check_files(file: str, examples: Path | None, out: Path | None, jsonl: Path
 
 
 class _Sinks:
-    """Where translations and prompts go."""
+    """Files that take translations and prompts."""
 
     def __init__(
         self, out: Path | None, jsonl: Path | None, as_json: bool, show_prompt: bool, stack: ExitStack

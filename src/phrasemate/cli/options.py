@@ -76,14 +76,14 @@ _NO_OPTION = re.compile(r", give --columns or use --on-error skip| or use --on-e
 
 
 class OnError(StrEnum):
-    """What becomes of a line that cannot be read."""
+    """Treatments of a line that cannot be read."""
 
     RAISE = "raise"
     SKIP = "skip"
 
 
 class Lines(StrEnum):
-    """What a line of a text is."""
+    """Meanings of a line of a text."""
 
     PARAGRAPH = "paragraph"
     SENTENCE = "sentence"

@@ -20,7 +20,7 @@ LINE_SECONDS = 60
 
 
 class _Lines:
-    """Where there is no terminal, and no bar: a line a minute."""
+    """Progress without a terminal, and so without a bar: a line a minute."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._said = console, monotonic()

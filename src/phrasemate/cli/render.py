@@ -30,7 +30,7 @@ def count(number: int, noun: str) -> str:
 
 
 def facts(named: Mapping[str, Any]) -> Text:
-    """One line for each fact: its name, and what it is; never cut, so that a hash can be copied."""
+    """Show one line for each fact: its name, and what it is; never cut, so that a hash can be copied."""
     width = max(map(len, named), default=0) + 2
     lines = [
         Text.assemble((f"{key.replace('_', ' '):{width}}", "bold"), _format_value(value) or "-")
@@ -123,7 +123,7 @@ def _figures(group: Group) -> str:
 
 
 def _reasons(group: Group) -> str:
-    """What speaks for a group and what against it, the strongest reason first, in one line."""
+    """Reasons for a group and against it, the strongest reason first, in one line."""
     reasons = sorted(group.reasons.items(), key=lambda reason: -abs(reason[1]))
     pros = [f"{kind} {value:+.1f}" for kind, value in reasons if value >= LEAST_REASON]
     cons = [f"{kind} {value:+.1f}" for kind, value in reasons if value <= -LEAST_REASON]

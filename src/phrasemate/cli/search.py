@@ -178,7 +178,7 @@ CONCORDANCE_EXAMPLES = """Examples:
 
 
 class How(StrEnum):
-    """What the text is."""
+    """Kinds of text."""
 
     WORDS = "words"
     FORMS = "forms"
@@ -194,7 +194,7 @@ class Sort(StrEnum):
 
 
 class Side(StrEnum):
-    """Which side of aligned text."""
+    """Sides of aligned text."""
 
     TEXT = "text"
     TRANSLATION = "translation"
@@ -305,7 +305,7 @@ def watch(
 
 
 def _copied(paste: Callable[[], str], seconds: float) -> Iterator[str]:
-    """Each text that comes into the clipboard from now on."""
+    """Yield each text that comes into the clipboard from now on."""
     last = paste()
     typer.echo("copy a text to look it up; Ctrl-C stops", err=True)
     while True:

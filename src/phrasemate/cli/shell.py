@@ -52,7 +52,7 @@ def _console(**options: Any) -> Console:
 
     class Piped(Console):
         def on_broken_pipe(self) -> None:
-            """What rich calls while it handles the error, which is `_leaving`'s to tell."""
+            """Leave the error, which rich handles, to `_leaving`."""
             raise
 
     return Piped(highlight=False, soft_wrap=True, emoji=False, **options)
@@ -132,11 +132,11 @@ class RootGroup(Group):
         self.commands = _Made(self.offers, self.commands)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """In the order of the offers."""
+        """List the commands in the order of the offers."""
         return list(self.commands)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Where ``--help`` and ``--version`` are printed."""
+        """Make the context, in which ``--help`` and ``--version`` are printed."""
         with _leaving():
             return super().make_context(info_name, args, parent, **extra)
 
@@ -153,7 +153,7 @@ _UNLOADED = re.compile("failed to map segment|annot allocate memory")  # of a li
 
 @contextmanager
 def _leaving() -> Iterator[None]:
-    """What is raised on purpose within, or by the system, leaves as one line and an exit code."""
+    """Turn what is raised on purpose, or by the system, into one line and an exit code."""
     from phrasemate.utils.machine import check_memory
 
     try:
@@ -183,7 +183,7 @@ def _leaving() -> Iterator[None]:
 
 
 def _usage(error: Any) -> str:
-    """What is wrong with the arguments, in the style of all other errors, and where the right ones are."""
+    """Describe what is wrong with the arguments, in the style of all other errors, and where the right ones are."""
     if isinstance(error, typer.BadParameter):
         error.message = plain_reason(error.message)
     message = error.format_message().removesuffix(".")

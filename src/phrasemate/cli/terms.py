@@ -54,7 +54,7 @@ start and end are characters of the context; groups are as phrasemate search pri
 
 
 class Rank(StrEnum):
-    """By what the phrases are ranked."""
+    """Values that rank the phrases."""
 
     TERMHOOD = "termhood"
     EXPECTED = "expected"
@@ -161,7 +161,7 @@ terms.__doc__ = HELP
 
 
 def _check(to: Path | None, documents: Sequence[str], lang: str, force: bool) -> None:
-    """What would fail after the work fails at once."""
+    """Fail at once for what would fail after the work."""
     from phrasemate.terms import WRITTEN
     from phrasemate.utils.storage import check_new
 

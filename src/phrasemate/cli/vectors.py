@@ -43,7 +43,7 @@ COVER_EXAMPLES = """Examples:
 
 
 class Pooling(StrEnum):
-    """What becomes of a word's token states."""
+    """Ways to pool a word's token states."""
 
     MEAN = "mean"
     ENDS = "ends"
@@ -206,7 +206,7 @@ def _partial_advice(partial: Path) -> str:
 
 
 def report(out: Path, vectors: WordVectors, started: float, as_json: bool, corpus: Corpus) -> None:
-    """What was made, in one line; before it what was skipped."""
+    """Print what was made, in one line; before it what was skipped."""
     seconds = time.perf_counter() - started
     if as_json:
         facts = {
@@ -243,7 +243,7 @@ app.command("train", epilog=TRAIN_EXAMPLES)(train)
 
 
 class Method(StrEnum):
-    """What a mapping does with the pairs it has."""
+    """Methods of mapping."""
 
     PROCRUSTES = "procrustes"
     SYMMETRIC = "symmetric"
