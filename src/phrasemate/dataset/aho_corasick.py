@@ -50,7 +50,7 @@ class SentenceFiles:
         self.paths, self.longest = [Path(path) for path in paths], longest
 
     def find(self, phrase: str, limit: int = 32, extra: int = 10, seed: int = 0) -> list[Phrase]:
-        """At most ``limit`` sentences with the phrase, each at least ``extra`` characters longer than it."""
+        """Find at most ``limit`` sentences with the phrase, each at least ``extra`` characters longer than it."""
         return self.find_all([phrase], limit, extra, seed)[0]
 
     def find_all(
@@ -93,7 +93,7 @@ class SentenceFiles:
 
 
 class _Samples:
-    """For each phrase, the sentences with the smallest hashes; one integer each: hash, then place."""
+    """Samples for each phrase: the sentences with the smallest hashes; one integer each: hash, then place."""
 
     def __init__(self, phrases: Sequence[str], limit: int, extra: int, seed: bytes) -> None:
         self._limit, self._extra, self._seed = limit, extra, seed
@@ -131,7 +131,7 @@ class _Samples:
         return matches
 
     def places(self, phrase: str) -> list[int]:
-        """Where the sentences of a phrase begin, by their hashes."""
+        """Places where the sentences of a phrase begin, by their hashes."""
         return [-number & ((1 << _PLACE + _FILE) - 1) for number in sorted(self._kept[phrase], reverse=True)]
 
     def _is_selected(self, phrase: str, hash_: int, line: str) -> bool:
@@ -192,7 +192,7 @@ def _joined(two: str) -> bool:
 
 
 def _first(phrase: str, line: str) -> tuple[int, int] | None:
-    """Where the phrase first stands in a sentence."""
+    """Find where the phrase first stands in a sentence."""
     return next(_matcher_of(phrase).spans(line), None)
 
 

@@ -134,7 +134,7 @@ def _from_texts(work: Path, paths: Sequence[str], language: str, reading: Readin
 
 
 def _skipped(sentences: Path) -> list[Skipped]:
-    """What was passed over when a file of sentences was made."""
+    """List what was passed over when a file of sentences was made."""
     path = sentences.with_suffix(".skipped.jsonl")
     return [Skipped(**json.loads(line)) for _, line in numbered_lines(path)] if path.exists() else []
 
@@ -184,7 +184,7 @@ def _whole(path: Path) -> AbstractContextManager[IO[str]]:
 
 
 def _identity(path: Path) -> tuple[str, str, str]:
-    """What tells a file from its later versions; a dump is too large to be read for it."""
+    """Identity of a file among its later versions; a dump is too large to be read for it."""
     if not path.exists():
         return str(path), "", ""
     facts = path.stat()
@@ -238,7 +238,7 @@ class DatasetReport:
     skipped: tuple[Skipped, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Mapping for JSON."""
         return asdict(self) | {"skipped": [item._asdict() for item in self.skipped]}
 
 
@@ -293,7 +293,7 @@ class FindsAll(Protocol):
         seed: int = 0,
         progress: Callable[[int, int], None] = lambda step, total: None,
     ) -> list[list[Phrase]]:
-        """At most ``limit`` sentences of each phrase, each at least ``extra`` characters longer than it."""
+        """Find at most ``limit`` sentences of each phrase, each at least ``extra`` characters longer than it."""
         ...
 
 
@@ -373,7 +373,7 @@ Pairs = Iterator[tuple[str, str]]
 
 
 class Side:
-    """One language of a data set: its code, its texts or dumps, and how texts are read."""
+    """Language of a data set: its code, its texts or dumps, and how texts are read."""
 
     def __init__(self, language: str, paths: Sequence[str | Path], reading: Reading | None = None) -> None:
         if not language:
@@ -459,7 +459,7 @@ def _check(
     columns: tuple[int, int],
     settings: DatasetSettings,
 ) -> None:
-    """What would show only after hours of reading dumps."""
+    """Check what would show only after hours of reading dumps."""
     if (pairs is None) == (links is None):
         raise InputError("give either a table of phrase pairs or a dump of langlinks, one of the two")
     if pairs is not None:
@@ -482,7 +482,7 @@ def _linked(source: Staged, links: str | Path, language: str, progress: Progress
 
 @contextmanager
 def _locked(out: Path) -> Iterator[None]:
-    """One process at a time writes to a folder."""
+    """Lock a folder: one process at a time writes to it."""
     (out / WORK).mkdir(parents=True, exist_ok=True)
     lock = acquire_lock(out / WORK / "lock", f"{out}: another process is writing it; wait for it to end")
     try:

@@ -198,7 +198,7 @@ class Titles:
             place += len(line)
 
     def _sort(self) -> None:
-        """By number, as one dump is already, but perhaps not several."""
+        """Sort by number, as one dump is already, but perhaps not several."""
         if any(a > b for a, b in pairwise(self._numbers)):
             order = sorted(range(len(self._numbers)), key=self._numbers.__getitem__)
             self._numbers = array("q", (self._numbers[at] for at in order))
@@ -265,7 +265,7 @@ def _no_row(path: Path, line: int, row_bytes: bytes) -> ReadError:
 
 
 def _unescaped(literal: bytes) -> bytes:
-    """What a string literal of MySQL stands for."""
+    """Value of a string literal of MySQL."""
     if b"\\" not in literal and b"''" not in literal:
         return literal
     return _ESCAPED.sub(lambda m: b"'" if m[1] is None else _ESCAPES.get(m[1], m[1]), literal)
@@ -423,7 +423,7 @@ def _costly(wikitext: str) -> bool:
 
 
 class _Readings:
-    """How many characters mwparserfromhell reads of a page, estimated in one pass.
+    """Estimate how many characters mwparserfromhell reads of a page, in one pass.
 
     What is never closed it reads to the end of the page, and then again from right behind the opening. Three things it
     reads twice: a cell of a table, a link that may be an address, and what follows a tag that does not end in something

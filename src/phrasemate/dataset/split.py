@@ -163,7 +163,7 @@ def _names(contexts: Any, width: str) -> Iterator[str]:
 
 
 def _year_units(locale: Locale) -> Iterator[str]:
-    """What years, decades and centuries are called, in every plural form."""
+    """Names of years, decades and centuries, in every plural form."""
     for unit in _UNITS:
         for width in locale._data["unit_patterns"].get(unit, {}).values():
             for pattern in width.values():
@@ -172,7 +172,7 @@ def _year_units(locale: Locale) -> Iterator[str]:
 
 
 def _literals(locale: Locale) -> Iterator[str]:
-    """What stands between the numbers of a date: "de", "г.", 年."""
+    """Literals between the numbers of a date: "de", "г.", 年."""
     skeletons = [str(pattern) for key, pattern in locale.datetime_skeletons.items() if set(key) <= set("GyMd")]
     for pattern in [*skeletons, *(date_format.pattern for date_format in locale.date_formats.values())]:
         yield from _QUOTED.findall(pattern)
@@ -286,7 +286,7 @@ def divided(pairs: Iterable[ExamplePair], settings: DatasetSettings, removed: Co
 
 
 def _cut(splits: Split, most: int, removed: Counter[str]) -> Split:
-    """At most ``most`` pairs, each split its share of them."""
+    """Choose at most ``most`` pairs, each split its share of them."""
     if not most:
         return splits
     shares = {split: most * share // sum(SHARES.values()) for split, share in SHARES.items()}

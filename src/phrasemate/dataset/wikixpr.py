@@ -116,7 +116,7 @@ Examples = dict[str, list[str]]
 
 @dataclass(slots=True)
 class Imported:
-    """What was read of a language pair, such as "de-en".
+    """Content of a language pair, such as "de-en".
 
     Args:
         pairs: Phrase pairs of each split that were written.
