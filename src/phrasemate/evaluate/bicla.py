@@ -226,7 +226,7 @@ def _kinds(name: str, title: str, precisions: Precisions, rankers: Precisions) -
 
 
 def summary_table(rankers: Precisions, ensembles: Precisions, transfer: Precisions) -> Table:
-    """In how many cases what the paper finds holds for these figures."""
+    """Count the cases in which what the paper finds holds for these figures."""
     rows: list[tuple[str, int, int]] = []
     measured_pairs = [pair for pair in rankers if "BiCLA" in rankers[pair]]
     for name in (*UNTRAINED, "InAtt"):
@@ -321,7 +321,7 @@ class TrainedRanker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to measure.
+    """Settings of the evaluation.
 
     Args:
         data: Folder that holds sentence_bench/europarl/PAIR.LANG.
@@ -412,7 +412,7 @@ def _check_sets(settings: Settings) -> None:
 
 
 class _Work:
-    """What the sets are measured with: word vectors, trained rankers, the encoder."""
+    """Systems that the sets are measured with: word vectors, trained rankers, the encoder."""
 
     def __init__(self, settings: Settings, trained: Sequence[TrainedRanker], progress: Progress) -> None:
         self._settings, self._progress = settings, progress
@@ -454,7 +454,7 @@ class _Work:
             )
 
     def measure(self, sentence_set: SentenceSet, figures: Figures) -> None:
-        """All systems on one set."""
+        """Measure all systems on one set."""
         pair, parts = sentence_set.pair, self._settings.parts
         words = [
             [content_words(text, self._stop[language]) for text in side]
@@ -548,7 +548,7 @@ class _Work:
                 figures.with_agg[sentence_set.pair][pair, weighted(weights)] = fusion
 
     def signature(self) -> dict[str, Any]:
-        """How the figures were made."""
+        """Signature of the figures: how they were made."""
         facts: dict[str, Any] = {"data": digest([path for group in self.sets for path in group.paths])}
         facts["sentences"] = ",".join(str(len(group.queries)) for group in self.sets)
         facts["parts"] = ",".join(self._settings.parts)
@@ -561,7 +561,7 @@ class _Work:
         return signature(self._model, **facts, **self._strangers())
 
     def _strangers(self) -> dict[str, str]:
-        """What was trained with other vectors than those that it is measured with."""
+        """List what was trained with other vectors than those that it is measured with."""
         hashes = {language: space.facts.get("hash") for language, space in self._vectors.items()}
         warnings = [
             f"{kind} {pair} ({language})"
@@ -578,7 +578,7 @@ def weighted(weights: Sequence[float]) -> str:
 
 
 def _plain(figures: Figures) -> dict[str, Any]:
-    """For JSON: every average precision, so that any other test can be made."""
+    """Mapping for JSON: every average precision, so that any other test can be made."""
 
     def rounded(scores: Mapping[Any, Doubles]) -> dict[str, list[float]]:
         return {

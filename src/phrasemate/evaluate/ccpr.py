@@ -26,7 +26,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to measure, on what.
+    """Settings of the evaluation: measures and data.
 
     ``models``: rows as ``NAME=FOLDER[:POOLING]``. ``against``: the row that p compares with, None for the last.
     ``cs``: sentence pairs of the Czech gold alignment (it has 2,487); ``extra``: pairs for eflomal to learn from.
@@ -64,7 +64,7 @@ class _Loaded(NamedTuple):
     rows: list[ModelRow]
 
     def distinct(self) -> dict[str, Model]:
-        """Each model once, by the name of its last row, in the order of these rows."""
+        """List each model once, by the name of its last row, in the order of these rows."""
         last = {row.folder: number for number, row in enumerate(self.rows)}
         return {
             self.rows[number].name: self.models[folder] for folder, number in sorted(last.items(), key=itemgetter(1))

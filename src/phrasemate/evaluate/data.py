@@ -40,7 +40,7 @@ def check_folder(data: Path, parts: Iterable[str]) -> None:
 
 
 def json_lines(path: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """One object a line, each with the keys.
+    """Read one JSON object a line, each with the keys.
 
     Raises InputError for no file, ReadError for an empty one and for a line that is not so.
     """

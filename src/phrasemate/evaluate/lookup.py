@@ -179,7 +179,7 @@ def present(wordings: set[str], sentences: Iterable[str]) -> set[str]:
 
 
 def ranks(queries: Sequence[LookupQuery], answers: Sequence[Sequence[str]]) -> Ranks:
-    """Where the first right wording stands in each query's answers, best first; only the first `DEPTH` count."""
+    """Ranks of the first right wording in each query's answers, best first; only the first `DEPTH` count."""
     right, sense = (np.full(len(queries), np.inf) for _ in range(2))
     for number, (query, wordings) in enumerate(zip(queries, answers, strict=True)):
         lemmas_of_wordings = [lemmas(wording) for wording in wordings[:DEPTH]]
@@ -193,7 +193,7 @@ def _first(wordings: Sequence[str], right: frozenset[str]) -> float:
 
 
 def strata(query: LookupQuery) -> dict[str, str]:
-    """What a query is counted under, beside all: its language, domain, length, kind."""
+    """Strata that a query is counted under, beside all: its language, domain, length, kind."""
     length = len(words(query.phrase.text))
     return {
         "language": query.language,
@@ -242,7 +242,7 @@ def lookup_tables(
 
 
 def sense_table(queries: Sequence[LookupQuery], systems: Mapping[str, Ranks], against: str, what: str) -> Table:
-    """How often the first answer of ambiguous phrases has the right sense, and how often another one."""
+    """Table of how often the first answer of ambiguous phrases has the right sense, and how often another one."""
     first = {name: (ranks.sense < 1).astype(float) for name, ranks in systems.items()}
     rows = tuple(
         (
@@ -360,7 +360,7 @@ class Collection:
         return Document.from_texts(self.name, self.sentences[len(self.base.sentences) if self.base else 0 :])
 
     def folder(self, work: Path, model: Model) -> Path:
-        """Where the index is kept; the name tells other sentences and models apart."""
+        """Folder of the index; the name tells other sentences and models apart."""
         return work / f"{self.name}-{self.document.digest[:8]}-{model.hash[:8]}"
 
     def indexed(self, work: Path, model: Model, threads: int | None, progress: Progress) -> Path:
@@ -490,7 +490,7 @@ class Systems:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to ask, of which systems.
+    """Settings: the questions and the systems.
 
     ``folder``: what ``bench/lookup_set.py`` wrote. ``sizes``: of the collections, in sentences. ``langs``: none for
     all. ``models``: systems as ``NAME=FOLDER``. ``systems``: those to ask, none for all. ``against``: the system that p

@@ -291,7 +291,7 @@ def _differences(first: ArrayLike, second: ArrayLike) -> Doubles:
 
 
 def _units(scores: ArrayLike, groups: ArrayLike | None) -> tuple[Doubles, Doubles]:
-    """What is drawn: sums of scores and numbers of scores, of each group or of each score."""
+    """Units that are drawn: sums of scores and numbers of scores, of each group or of each score."""
     values = np.asarray(scores, np.float64)
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
         raise InputError(f"scores of shape {values.shape}; expected a row of one or more finite numbers")

@@ -80,7 +80,7 @@ def comet_scores(
 
 
 def numbers(lines: Sequence[str], count: int, name: str) -> list[float]:
-    """One score a line, in order; of a line such as ``out.txt  Segment 3  score: 0.81`` the last word.
+    """Read one score a line, in order; of a line such as ``out.txt  Segment 3  score: 0.81`` the last word.
 
     The system's own score (``score:`` without ``Segment``) is left out. Raises InputError.
     """
@@ -270,7 +270,7 @@ def _hinted(record: Mapping[str, Any]) -> bool:
 
 
 def _lines(path: Path) -> list[str]:
-    """Without what would add lines in the middle of one (form feeds, separators). Raises ReadError."""
+    """Read lines without what would add lines in the middle of one (form feeds, separators). Raises ReadError."""
     return [line for _, line in numbered_lines(path)]
 
 
@@ -307,7 +307,7 @@ def _foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
 
 
 def _made_by(settings: Settings) -> dict[str, str]:
-    """What scores depend on beside the translations: a layer, files of scores, a command."""
+    """Describe what scores depend on beside the translations: a layer, files of scores, a command."""
     facts = {} if settings.layer is None else {"layer": str(settings.layer)}
     if settings.scores:
         facts["scores"] = digest([path for _, path in sorted(settings.scores.items())])
@@ -480,7 +480,7 @@ def _score_table(
 
 
 def _hint_table(directions: Sequence[Direction]) -> Table:
-    """What became of the hints."""
+    """Table of what became of the hints."""
     rows: list[tuple[Any, ...]] = []
     for direction in directions:
         for system, records in direction.systems.items():
@@ -518,7 +518,7 @@ def _line_table(directions: Sequence[Direction]) -> Table:
 
 
 def _groups(directions: Sequence[Direction]) -> list[tuple[str, list[Direction]]]:
-    """Each direction by itself, then those into one language together, where there are several."""
+    """List each direction by itself, then those into one language together, where there are several."""
     groups = [(direction.name, [direction]) for direction in directions]
     for target in dict.fromkeys(map(_target, directions)):
         members = [direction for direction in directions if _target(direction) == target]
@@ -532,7 +532,7 @@ def _target(direction: Direction) -> str:
 
 
 def _signatures(directions: Sequence[Direction]) -> dict[str, str]:
-    """What sacrebleu says of its metrics, for one reference."""
+    """Signatures of sacrebleu's metrics, for one reference."""
     signatures: dict[str, str] = {}
     for name in METRICS:
         for target in dict.fromkeys(map(_target, directions)):

@@ -161,7 +161,7 @@ _WORD = re.compile(r"\S+")
 
 
 class Chunk(NamedTuple):
-    """Some sentences, and for each its spans: (n, 2) starts and ends in characters."""
+    """Sentences, and for each its spans: (n, 2) starts and ends in characters."""
 
     texts: list[str]
     spans: list[Offsets]
@@ -247,7 +247,7 @@ class PhraseSet(NamedTuple):
 
 
 class Tally:
-    """How many candidates beat, and how many tie with, each query's right answer; counted block by block.
+    """Counts of candidates that beat, and that tie with, each query's right answer; counted block by block.
 
     ``queries`` (q, dim) and ``own`` (q,), the score of the right answer. ``higher`` and ``tied`` are (q, columns): each
     column is a choice of the candidates (one column: all of them). Raises InputError for NaN, there and in candidates.

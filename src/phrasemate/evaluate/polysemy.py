@@ -37,7 +37,7 @@ Doubles = NDArray[np.float64]
 
 
 class Sense(NamedTuple):
-    """One sense: its usual English, marked source contexts, marked English sentences."""
+    """Sense of a word: its usual English, marked source contexts, marked English sentences."""
 
     english: str
     contexts: list[Phrase]
@@ -131,7 +131,7 @@ def evaluate_senses(model: Encoder, phrases: Sequence[Ambiguous]) -> dict[str, S
 
 
 def polysemy_tables(models: Mapping[str, Encoder], phrases: Sequence[Ambiguous], seed: int = 0) -> list[Table]:
-    """Each model with each view, and what guessing gives; and the share of right senses in each language."""
+    """Tables of each model with each view, and of guessing; and the share of right senses in each language."""
     owners = _numbers(phrases, "contexts")[0]
     langs = np.array([phrases[number].lang for number in owners])
     chance = np.array([1 / len(phrases[number].senses) for number in owners])

@@ -37,7 +37,7 @@ class Table:
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: the rows as objects."""
+        """Mapping for JSON: the rows as objects."""
         rows = [dict(zip(self.header, map(_plain, row), strict=True)) for row in self.rows]
         return {"title": self.title, "note": self.note, "rows": rows}
 
@@ -52,19 +52,19 @@ class Result:
     written: list[Path] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Mapping for JSON."""
         return {table.name: table.as_dict() for table in self.tables} | self.more | {"signature": self.signature}
 
 
 class Named(NamedTuple):
-    """What a signature says of a model; the model itself need not be kept for it."""
+    """Description of a model in a signature; the model itself need not be kept for it."""
 
     name: str
     hash: str
 
 
 def signature(models: Model | Mapping[str, Model | Named] | None, **settings: Any) -> dict[str, Any]:
-    """How a number was made: settings, models, versions, machine, date."""
+    """Signature of a number: settings, models, versions, machine, date."""
     facts: dict[str, Any] = dict(settings)
     models_by_name: Mapping[str, Model | Named] = (
         models if isinstance(models, Mapping) else {"": models} if models is not None else {}
@@ -83,7 +83,7 @@ def signature(models: Model | Mapping[str, Model | Named] | None, **settings: An
 
 
 def signature_line(facts: Mapping[str, Any]) -> str:
-    """One line, ready to stand below a table."""
+    """Format a signature as one line, ready to stand below a table."""
     return "signature: " + "; ".join(f"{key} {value}" for key, value in facts.items())
 
 

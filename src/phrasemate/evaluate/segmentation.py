@@ -1,4 +1,4 @@
-"""Which spans are phrases: the learned and the n-gram segmenter against the phrases that gold word links imply.
+"""Evaluation of segmenters: the learned and the n-gram segmenter against the phrases that gold word links imply.
 
 Gold phrases of a sentence: of all consistent phrase pairs (`phrasemate.align.consistent_boxes`) of its gold links, this
 sentence's side. Words are those of `phrasemate.text.words`, as in training: a gold token that holds several (low-down)
@@ -66,7 +66,7 @@ USUAL = 0.004  # the rate of the index
 
 
 class Side(NamedTuple):
-    """One side of a set: its sentences, and the gold phrases of each as (start, end) in characters."""
+    """Side of a set: its sentences, and the gold phrases of each as (start, end) in characters."""
 
     name: str
     texts: list[str]
@@ -81,7 +81,7 @@ class Scored(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many spans were proposed, how many of these are right, and how many right ones there are."""
+    """Counts of proposed spans, of right ones among these, and of all right ones."""
 
     proposed: int
     right: int
@@ -300,7 +300,7 @@ def _size_rows(
 
 
 def _summary(rows: Sequence[tuple[Any, ...]]) -> str:
-    """At how many sizes the last learned segmenter is better."""
+    """Count the sizes at which the last learned segmenter is better."""
     if len(rows[0]) < 6:
         return "no model here has a learned segmenter"
     apart = [row[-1] - row[4] for row in rows]
@@ -346,7 +346,7 @@ def evaluate_index_sizes(
 
 
 class _Finder:
-    """All candidates of texts."""
+    """Finder of all candidates of texts."""
 
     def __init__(self, model: Model, frequent: frozenset[str]) -> None:
         self.model, self.frequent = model, frequent
@@ -443,7 +443,7 @@ def _of_set(finder: _Finder, one: PhraseSet, cuts: Floats) -> Tally:
 
 
 def _with(candidates: _Candidates, spans: set[tuple[int, int]]) -> _Candidates:
-    """With these spans too, as ones that no segmenter proposes."""
+    """Add these spans, as ones that no segmenter proposes."""
     having = set(map(tuple, candidates.spans.tolist()))
     more = sorted(spans - having)
     return _Candidates(

@@ -107,7 +107,7 @@ class Row:
         return base / text.replace("{lang}", lang)
 
     def system(self, base: Path, pair: str, seed: int) -> tuple[object, ...]:
-        """What decides the row's vectors of a language pair: rows that have it in common have the same vectors."""
+        """Key of the row's vectors of a language pair: rows that have it in common have the same vectors."""
         system = (
             self.folder(base, pair, seed, "{lang}"),
             bool(self.model),
@@ -141,7 +141,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def _rows(path: Path, table: Any) -> Iterator[Row]:
-    """One row, or one for each value of what is a list."""
+    """Read one row, or one for each value of what is a list."""
     if not isinstance(table, Mapping):
         raise InputError(f"{path}: a row that is {table!r}; expected [[row]] tables")
     for key in LISTED:
@@ -190,7 +190,7 @@ Scores = dict[str, Doubles]  # pair -> (phrase pairs,): the chance that its two 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to measure.
+    """Settings of the evaluation.
 
     Args:
         rows: A file as `read_rows` has it, its folders relative to it.
@@ -374,7 +374,7 @@ def evaluate_rows(rows: Sequence[Row], measured: Any, progress: Progress) -> dic
 
 
 def rank_mates(queries: Floats, candidates: Floats, rivals: NDArray[np.bool_], neighbours: int = 0) -> Ranking:
-    """Where candidate i stands for query i, among those j that are ``rivals`` (i, j) of it; vectors of unit length.
+    """Ranks of candidate i for query i, among those j that are ``rivals`` (i, j) of it; vectors of unit length.
 
     By cosine, or with ``neighbours`` by cross-domain similarity local scaling (`phrasemate.rank.csls`). A query without
     a vector (zeros) finds nothing. Raises InputError for NaN.
