@@ -140,7 +140,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 def router(
     library: Library, settings: Settings, metrics: Metrics, glossary: Glossary, tokens: Tokens | None = None
 ) -> APIRouter:
-    """All endpoints for programs."""
+    """Router of all endpoints for programs."""
     api = APIRouter(responses=FAILURES)
     _add_questions(api, library, settings)
     _add_tools(api, library, settings, glossary)
@@ -233,7 +233,7 @@ def _add_questions(api: APIRouter, library: Library, settings: Settings) -> None
 
 
 def _add_tools(api: APIRouter, library: Library, settings: Settings, glossary: Glossary) -> None:
-    """What translation tools ask: ``/suggest``, and the addresses of a translation memory's server."""
+    """Add what translation tools ask: ``/suggest``, and the addresses of a translation memory's server."""
 
     def suggest_from(name: str, text: str, target: str, k: int) -> list[dict[str, Any]]:
         def answer(searcher: Searcher) -> list[dict[str, Any]]:
@@ -285,7 +285,7 @@ def _add_tools(api: APIRouter, library: Library, settings: Settings, glossary: G
 
 
 async def _from_all(library: Library, question: Callable[[str], list[Any]]) -> list[Any]:
-    """What all indexes answer, one list after the other; one that cannot be used is left out."""
+    """Join the answers of all indexes, one list after the other; one that cannot be used is left out."""
 
     def answer(name: str) -> list[Any]:
         try:

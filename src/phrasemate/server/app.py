@@ -141,7 +141,7 @@ def access_for(
     public: bool = False,
     tokens: Tokens | None = None,
 ) -> Access:
-    """Who may ask a server on the address ``host``; ``names``: other names under which it is reached.
+    """Rules of who may ask a server on the address ``host``; ``names``: other names under which it is reached.
 
     ``origins``: other sites whose pages may ask, as ``https://tool.example``, which needs a token. ``public``: anybody
     may ask without one. ``tokens``: of several users, beside or instead of the one ``token``.

@@ -84,7 +84,7 @@ class SharedModel:
         return np.array(vectors, np.float32)
 
     def segment(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[list[Span]]:
-        """As `Model.segment`; what is found in the model's own way is encoded too, and both are kept.
+        """Segment as `Model.segment` does; what is found in the model's own way is encoded too, and both are kept.
 
         With a ``threshold`` it is not: that finds any number of spans.
         """
@@ -108,7 +108,7 @@ class SharedModel:
         return [list(spans or ()) for spans in extracted_spans]
 
     def extract(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[Any]:
-        """As `Model.extract`, but for the last bits."""
+        """Extract as `Model.extract` does, but for the last bits."""
         kind = ("extract", tuple(sorted(frequent)), tuple(sorted(options.items())))
         return self._sliced(kind, lambda batch: self._model.extract(batch, frequent, **options), texts)
 
@@ -179,7 +179,7 @@ class SharedModel:
                 self._alone(jobs, error)
 
     def _alone(self, jobs: Sequence[_Job], error: BaseException) -> None:
-        """One of several has failed: each for itself, or the others would fail with it."""
+        """Work on each by itself after one of several failed, or the others would fail with it."""
         for job in jobs:
             if job.result.done():
                 continue
@@ -230,7 +230,7 @@ class _SharedRuntime:
         return getattr(self._runtime, name)
 
     def blocks(self, texts: Sequence[str], layer: int | None = None) -> Iterator[tuple[slice, Any]]:
-        """As `Runtime.blocks`."""
+        """Encode in blocks, as `Runtime.blocks` does."""
         at = 0
         while at < len(texts):
             batch = [texts[at]]

@@ -118,7 +118,7 @@ class Library:
 
     @property
     def passes(self) -> tuple[int, int]:
-        """How often the encoders were asked, and how many passes that took."""
+        """Numbers of calls of the encoders, and of passes that these took."""
         return self._models.passes
 
     def close(self) -> None:
@@ -177,7 +177,7 @@ class _Models:
 
 
 class _Stamp(NamedTuple):
-    """What tells one folder from another in its place: the store's file, and index.json as it was last written.
+    """Identity of a folder among others in its place: the store's file, and index.json as it was last written.
 
     Of Lance tables it is the folder of their head.
     """
@@ -187,7 +187,7 @@ class _Stamp(NamedTuple):
 
 
 class _Refused(NamedTuple):
-    """What could not be opened, and until when it is not tried again."""
+    """Index that could not be opened, and until when it is not tried again."""
 
     stamp: _Stamp
     error: PhrasemateError
@@ -207,7 +207,7 @@ class _Open:
 
 
 class _Shelf:
-    """One place for an index."""
+    """Place for an index."""
 
     def __init__(
         self,
@@ -363,7 +363,7 @@ def _stamp(folder: Path) -> _Stamp:
 
 
 def _named(folders: Sequence[Path]) -> dict[str, Path]:
-    """Each folder under its name; the second ``idx`` is ``idx-2``."""
+    """List each folder under its name; the second ``idx`` is ``idx-2``."""
     if not folders:
         raise InputError("no index was given; expected one folder or more")
     index_folders: dict[str, Path] = {}

@@ -63,7 +63,7 @@ class Metrics:
         self._seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
-        """In Prometheus' text format."""
+        """Metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
 
@@ -77,7 +77,7 @@ def method_of(scope: Any) -> str:
 
 
 class _Encoder:
-    """How much the encoder was asked: read when somebody looks."""
+    """Counts of the encoder: read when somebody looks."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -134,7 +134,7 @@ class Access:
         return origin if origin in self.origins and scope["path"].startswith(SHARED) else ""
 
     def check(self, scope: Scope, headers: Headers) -> User | None:
-        """Who asks; None where no token is needed. Raises Refusal."""
+        """Identify who asks; None where no token is needed. Raises Refusal."""
         host = headers.getlist("host")
         if self.hosts and (len(host) != 1 or _name(host[0]) not in self.hosts):
             raise Refusal("wrong_host", f"this server answers to {', '.join(self.hosts)} only")
@@ -223,7 +223,7 @@ class Guard:
             self._write_lines(scope, sender, number, seconds)
 
     def _write_lines(self, scope: Scope, sender: _Sender, number: str, seconds: float) -> None:
-        """One line for the request, and one more for a write."""
+        """Write one line for the request, and one more for a write."""
         facts = {
             "id": number,
             "user": sender.user.name if sender.user else "",
@@ -272,7 +272,7 @@ class Guard:
         return self._settings.upload_bytes if upload else self._settings.request_bytes
 
     async def _answered(self, scope: Scope, first_receive: Receive, send: Send, receive: Receive, upload: bool) -> None:
-        """In time, and while the client is there: else Refusal, or _Gone."""
+        """Answer in time, and while the client is there: else Refusal, or _Gone."""
         seconds = self._settings.upload_seconds if upload else self._settings.seconds
         has_left = False
 
@@ -376,7 +376,7 @@ class _Sender:
 
 
 def _shared(origin: str) -> Mapping[str, str]:
-    """What lets a page of another site read an answer."""
+    """Headers that let a page of another site read an answer."""
     return {
         "access-control-allow-origin": origin,
         "access-control-allow-headers": "authorization, content-type",

@@ -101,7 +101,7 @@ def described_form(kind: type[Asked], settings: Settings) -> dict[str, Any]:
 
 
 def described(kind: type[Asked], settings: Settings) -> dict[str, Any]:
-    """What a route is given as ``openapi_extra``."""
+    """Description of a body, for a route's ``openapi_extra``."""
     schema = kind.model_json_schema()
     for field, limits in kind.limits.items():
         for what, name in limits:

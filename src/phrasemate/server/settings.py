@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a request may ask, and what the server does at a time. Figures: results/log/serve.md."""
+    """Limits of a request, and of what the server does at a time. Figures: results/log/serve.md."""
 
     # of one request
     header_bytes: int = 1 << 16  # of the request line and all headers: the page's address holds its text
