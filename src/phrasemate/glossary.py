@@ -84,7 +84,7 @@ class Glossary:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """All entries, in the order in which they were added."""
+        """List the entries, in the order in which they were added."""
         with self._lock:
             self._refresh()
             return self._entries

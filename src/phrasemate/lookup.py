@@ -38,7 +38,7 @@ Find = Callable[[str], Iterator[tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Where a text stands in an index.
+    """Places of a text in an index.
 
     ``count`` are all matches, ``lines`` the first of them; ``whole`` is False where time ran out before the end.
     ``wordings`` are the matched wordings with their counts, ``before`` and ``after`` the words near them, ``documents``
@@ -64,7 +64,7 @@ class Lookup:
     whole: bool = True
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Mapping for JSON."""
         lines = [
             {
                 **{"document": line.hit.document, "line": line.hit.line, "language": line.hit.language},
@@ -281,7 +281,7 @@ def _expression(query: str) -> Find:
 
 
 def _repeats(tree: Any, inside: bool = False) -> int:
-    """How many repeats without a small limit there are. Raises InputError for what may take exponential time."""
+    """Count the repeats without a small limit. Raises InputError for what may take exponential time."""
     total = 0
     for kind, value in tree:
         if kind in (constants.GROUPREF, constants.GROUPREF_EXISTS, constants.ASSERT, constants.ASSERT_NOT):

@@ -70,7 +70,7 @@ class Network:
 
     @classmethod
     def start(cls, project: Floats, bias: Floats, mix: Sequence[float] = START_MIX) -> Network:
-        """Before training, from a projection of states: (width, d) and (d,)."""
+        """Begin a network before training, from a projection of states: (width, d) and (d,)."""
         dim = len(bias)
         return cls(
             {
@@ -301,7 +301,7 @@ def load_attention(model: Model, folder: Path | None = None) -> Attention:
 
 
 def reads(model: Model, network: Network, texts: Sequence[str]) -> Iterator[Read]:
-    """Each sentence as the network takes it, block by block of the encoder."""
+    """Read each sentence as the network takes it, block by block of the encoder."""
     prefix = model.sentence_prompt()
     opening, closing = len(model.runtime.opening), len(model.runtime.closing)
     for states in model.token_states([prefix + text for text in texts]):

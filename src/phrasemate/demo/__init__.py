@@ -43,7 +43,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the index said to a question."""
+    """Answer of the index to a question."""
 
     question: Question
     result: Result
@@ -120,7 +120,7 @@ def ask(index: BaseIndex, k: int = 3, question_list: Sequence[Question] | None =
 
 
 def first(answers: Sequence[Answer], language: str | None = None) -> int:
-    """How many answers (in one language) have an expected wording in first place."""
+    """Count the answers (in one language) that have an expected wording in first place."""
     return sum(a.rank == 1 for a in answers if language in (None, a.question.language))
 
 

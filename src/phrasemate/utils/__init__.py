@@ -1,4 +1,4 @@
-"""What every part may use: storage that survives a crash, nearest neighbours, batching, locks, processors."""
+"""Bricks for every part: storage that survives a crash, nearest neighbours, batching, locks, processors."""
 
 from __future__ import annotations
 

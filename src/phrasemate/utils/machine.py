@@ -24,7 +24,7 @@ _ABSENT = (OSError, AttributeError, TypeError)  # TypeError: Windows, where None
 
 
 def cores() -> int:
-    """How many processors this process may use; macOS and Windows only tell how many there are."""
+    """Number of processors that this process may use; macOS and Windows only tell how many there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -351,7 +351,7 @@ class ResumableFile:
         self._file.flush()
 
     def finish(self) -> None:
-        """All is written: the file gets its name."""
+        """Give the whole file its name."""
         flush(self._file)
         self._file.close()
         install(self.part, self.path)
