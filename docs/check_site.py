@@ -91,13 +91,15 @@ def _foreign(url: str, problems: list[str], request: Any) -> None:
 
 def _search(page: Any, url: str) -> list[str]:
     """Type a word into the search box of the home page."""
+    from playwright.sync_api import Error
+
     page.goto(url)
-    page.locator("input.md-search__input").click()
-    page.locator("input.md-search__input").type(SEARCHED)
     try:
+        page.locator("input.md-search__input").click()
+        page.locator("input.md-search__input").type(SEARCHED)
         page.locator(".md-search-result__item", has_text=FOUND).first.wait_for(timeout=60_000)
-    except Exception as error:
-        return [f"the search does not find {FOUND!r}: {str(error).splitlines()[0]}"]
+    except Error as error:
+        return [f"the search does not find {FOUND!r}: {error.message.splitlines()[0]}"]
     return []
 
 
