@@ -231,6 +231,13 @@ def test_every_page_of_figures_names_the_commands() -> None:
     assert [page.name for page in pages if "](reproduce.md)" not in page.read_text("utf-8")] == []
 
 
+def test_hashes_of_data_are_those_of_the_reports() -> None:
+    reports = "".join(page.read_text("utf-8") for page in LOGS)
+    named = re.findall(r"^\| ([0-9a-f]{12}) \|", (DOCS / "results" / "data.md").read_text("utf-8"), re.MULTILINE)
+    assert len(named) >= 4
+    assert [name for name in named if f"signature: data {name};" not in reports] == []
+
+
 def test_the_tables_of_a_report() -> None:
     page = "# A\n\n| row | acc |\n|---|---|\n| `a` | **.5** |\n\n| word | means |\n|---|---|\n| a | b |\n"
     block = "```\n       AER  links  pairs/s\nde    0.14  1,189  .5\nsignature: x\n```\n"
