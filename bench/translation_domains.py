@@ -1,17 +1,20 @@
-"""Texts to measure translation with hints on: French and English law and medicine, and general text to tune a model.
+"""Texts to measure translation with hints on: law and medicine, and general text to tune a model.
 
     python bench/translation_domains.py .cache/mt
+    python bench/translation_domains.py .cache/mt-es --lang es
 
-Writes ``law/``, ``medicine/`` and ``general/``. A domain has ``index.en`` and ``index.fr`` (sentences to search),
-``test.*`` and ``dev.*`` (sentence pairs, line by line) and ``terms.tsv`` (the term base). Law is Canadian statutes;
-medicine is TICO-19, with MedQuAD in the English index. Sentences of test and dev are those that the lookup yardstick
-holds out, too (``phrase_table.py``), so neither the lexicon nor the bundled model was made from them. Each holds a term
-of the term base whose equivalent is in its translation. Neither they nor any part of them is in an index.
-``general/lessons.tsv`` has pairs of neither domain (French, English), whose sides are the index for lessons.
+Writes ``law/`` (of French alone), ``medicine/`` and ``general/``. A domain has ``index.en`` and ``index.fr``
+(sentences to search), ``test.*`` and ``dev.*`` (sentence pairs, line by line) and ``terms.tsv`` (the term base). Law is
+Canadian statutes; medicine is TICO-19, with MedQuAD in the English index. Sentences of test and dev are those that the
+lookup yardstick holds out, too (``phrase_table.py``), so neither the lexicon nor the bundled model was made from them.
+Each holds a term of the term base whose equivalent is in its translation. Neither they nor any part of them is in an
+index. ``general/lessons.tsv`` has pairs of neither domain (the other language, English); its sides are the index for
+lessons.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import gzip
 import random
@@ -29,15 +32,15 @@ LETTERS = 40, 240  # characters of a sentence that is translated
 LAW, MEDICINE = "canada_law", "tico19"
 GENERAL = ("europarl", "mt_geneval", "wmt_newstest2012", "tatoeba", "transread", "cocoa_mt")
 
-Pair = tuple[str, str]  # French, English
+Pair = tuple[str, str]  # the other language, English
 
 
-def pairs_of(data: Path, sources: Iterable[str]) -> dict[str, list[Pair]]:
+def pairs_of(data: Path, lang: str, sources: Iterable[str]) -> dict[str, list[Pair]]:
     """Pairs by source, without the sentences of any test set of the data."""
     unwanted, by_source = tested(data), {source: list[Pair]() for source in sources}
-    for english, french, source in table_rows(data / "parallel_general" / "en-fr.tsv.gz"):
-        if source in by_source and unwanted.isdisjoint((key(english), key(french))):
-            by_source[source].append((french, english))
+    for english, other, source in table_rows(data / "parallel_general" / f"en-{lang}.tsv.gz"):
+        if source in by_source and unwanted.isdisjoint((key(english), key(other))):
+            by_source[source].append((other, english))
     return by_source
 
 
@@ -53,20 +56,20 @@ def law_terms(data: Path) -> list[Pair]:
     return [(french, english) for english, french, *_ in rows]
 
 
-def medical_terms(data: Path) -> list[Pair]:
-    """Terms of TICO-19, (French, English)."""
-    path = data / "terms_general" / "tico19" / "tico19_f_en-fr_XX.csv"
+def medical_terms(data: Path, lang: str) -> list[Pair]:
+    """Terms of TICO-19, (other language, English)."""
+    (path,) = (data / "terms_general" / "tico19").glob(f"tico19_f_en-{lang}_*.csv")
     with path.open(encoding="utf-8", newline="") as file:
         return [(row["targetString"], row["sourceString"]) for row in csv.DictReader(file)]
 
 
 def write_domain(
-    folder: Path, pairs: Sequence[Pair], more: Sequence[str], terms: Sequence[Pair], count: int, most: int, seed: int
+    folder: Path, pairs: Sequence[Pair], more: Sequence[str], terms: Sequence[Pair], args: argparse.Namespace
 ) -> None:
     """Write the files of a domain; ``more``: English sentences for the index."""
-    draw = random.Random(seed)
-    unique = {key(french): (french, english) for french, english in pairs}
-    write(folder / "terms.tsv", ["fr\ten", *(f"{french}\t{english}" for french, english in dict.fromkeys(terms))])
+    draw, lang, count, most = random.Random(args.seed), args.lang, args.count, args.index
+    unique = {key(other): (other, english) for other, english in pairs}
+    write(folder / "terms.tsv", [f"{lang}\ten", *map("\t".join, dict.fromkeys(terms))])
     (dictionary,) = open_dictionaries([folder / "terms.tsv"])
     candidates = [
         pair
@@ -74,19 +77,19 @@ def write_domain(
         if held_out(pair[1]) and all(LETTERS[0] <= len(side) <= LETTERS[1] for side in pair)
     ]
     draw.shuffle(candidates)
-    lines = [term.line for term in terms_of(*zip(*candidates, strict=True), [dictionary], "fr", "en")]
+    lines = [term.line for term in terms_of(*zip(*candidates, strict=True), [dictionary], lang, "en")]
     with_terms = [candidates[line] for line in dict.fromkeys(lines)]
     size = min(count, len(with_terms) * 3 // 4)
     for name, part in (("test", with_terms[:size]), ("dev", with_terms[size : size + count])):
-        write(folder / f"{name}.fr", (french for french, _ in part))
+        write(folder / f"{name}.{lang}", (other for other, _ in part))
         write(folder / f"{name}.en", (english for _, english in part))
     rest = [pair for pair in unique.values() if not held_out(pair[1])]
     draw.shuffle(rest)
     questions = {key(side) for pair in candidates for side in pair}
     english = [english for _, english in rest[:most]]
     english += draw.sample(list(more), min(len(more), most - len(english)))
-    french = [french for french, _ in rest[:most]]
-    for name, sentences in (("index.en", english), ("index.fr", french)):
+    others = [other for other, _ in rest[:most]]
+    for name, sentences in (("index.en", english), (f"index.{lang}", others)):
         write(folder / name, (text for text in dict.fromkeys(sentences) if not _holds(key(text), questions)))
     print(f"{folder}: {len(pairs):,} pairs, {len(candidates):,} held out, {len(with_terms):,} of them with a term")
 
@@ -104,18 +107,18 @@ def main() -> None:
     )
     options.add_argument("--index", type=int, default=10_000, help="sentences of an index")
     options.add_argument("--lessons", type=int, default=5_000, help="general pairs")
+    options.add_argument("--lang", default="fr", help="the language that is translated into English")
     args = options.parse_args()
-    by_source = pairs_of(args.data, (LAW, MEDICINE, *GENERAL))
+    by_source = pairs_of(args.data, args.lang, (LAW, MEDICINE, *GENERAL))
     with gzip.open(args.data / "collections" / "en_medicine_medquad.txt.gz", "rt", encoding="utf-8") as file:
         medical = [line.strip() for line in file]
-    write_domain(args.out / "law", by_source[LAW], [], law_terms(args.data), args.count, args.index, args.seed)
-    write_domain(
-        args.out / "medicine", by_source[MEDICINE], medical, medical_terms(args.data), args.count, args.index, args.seed
-    )
+    if args.lang == "fr":
+        write_domain(args.out / "law", by_source[LAW], [], law_terms(args.data), args)
+    write_domain(args.out / "medicine", by_source[MEDICINE], medical, medical_terms(args.data, args.lang), args)
     general = [pair for name in GENERAL for pair in by_source[name] if all(20 <= len(side) <= 200 for side in pair)]
-    chosen = random.Random(args.seed).sample(general, args.lessons)
-    write(args.out / "general" / "lessons.tsv", (f"{french}\t{english}" for french, english in chosen))
-    write(args.out / "general" / "index.fr", dict.fromkeys(french for french, _ in chosen))
+    chosen = random.Random(args.seed).sample(general, min(args.lessons, len(general)))
+    write(args.out / "general" / "lessons.tsv", map("\t".join, chosen))
+    write(args.out / "general" / f"index.{args.lang}", dict.fromkeys(other for other, _ in chosen))
     write(args.out / "general" / "index.en", dict.fromkeys(english for _, english in chosen))
 
 
