@@ -88,7 +88,7 @@ def _bunzipped(path: Path, total: int, progress: Callable[[int, int], None]) -> 
 class _Dump(XmlStream[Page]):
     """The articles; what is before them gives the wiki's names for files and categories."""
 
-    what = "a MediaWiki dump"
+    format_name = "a MediaWiki dump"
     root = frozenset({"mediawiki"})
     _HEARD = frozenset({"title", "ns", "id", "text", "namespace"})
     _UNSEEN = frozenset({"6", "14"})  # the numbers of both: a link to one shows no text

@@ -99,7 +99,7 @@ def _short(member: str) -> str:
 
 class _Relations(XmlStream[dict[str, str]]):
     root = frozenset({"Relationships"})
-    what = "relationships of an Office document"
+    format_name = "relationships of an Office document"
     namespaces = frozenset({_PACKAGE})
     token = OFFICE_TOKEN
 

@@ -26,7 +26,7 @@ class TtxStream(CodedStream[Unit]):
     Metadata: "origin" and "match" (percent) of the translation.
     """
 
-    what = "TTX"
+    format_name = "TTX"
     root = frozenset({"TRADOStag"})
 
     def __init__(self, name: str, encoding: str | None = None) -> None:
@@ -101,7 +101,7 @@ class TmxStream(CodedStream[Unit]):
     type. Where that is the name of an attribute, "prop:" stands before it. Several of one name are a list.
     """
 
-    what = "TMX"
+    format_name = "TMX"
     root = frozenset({"tmx"})
 
     def __init__(self, name: str, encoding: str | None = None) -> None:
@@ -318,7 +318,10 @@ def read_bilingual(
         pair_languages = (
             (source, target) if source else tuple(language for language in order if language in held_languages)
         )
-        pair_sides = [next((side for side in sides if speaks(side.language, one)), None) for one in pair_languages]
+        pair_sides = [
+            next((side for side in sides if speaks(side.language, pair_language)), None)
+            for pair_language in pair_languages
+        ]
         if (
             len(pair_sides) == 2
             and pair_sides[0] is not None

@@ -148,7 +148,7 @@ def _is_on(attributes: Attributes) -> bool:
 class _Styles(XmlStream[tuple[str, _Style]]):
     """The styles: names are English in every language's Word, ids are not."""
 
-    root, what, namespaces, token = frozenset({"styles"}), _WHAT, frozenset(_WORD), OFFICE_TOKEN
+    root, format_name, namespaces, token = frozenset({"styles"}), _WHAT, frozenset(_WORD), OFFICE_TOKEN
     _id, _style = "", _Style()
 
     def start(self, tag: str, attributes: Attributes) -> None:
@@ -179,7 +179,7 @@ class _Paragraph:
 
 
 class _Body(XmlStream[Paragraph]):
-    root, what, token = frozenset({"document", "endnotes", "footnotes"}), _WHAT, OFFICE_TOKEN
+    root, format_name, token = frozenset({"document", "endnotes", "footnotes"}), _WHAT, OFFICE_TOKEN
     namespaces = frozenset(_WORD)
     _RUNS = frozenset({"r", *(f"{uri} r" for uri in MATH)})
 

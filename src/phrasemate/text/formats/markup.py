@@ -165,7 +165,7 @@ _WITHIN_LINE = _INLINES | {"imagedata", "indexterm"}
 
 
 class _DocBook(XmlStream[Paragraph]):
-    root, what, namespaces = _ROOTS, "DocBook", frozenset(_DOCBOOK)
+    root, format_name, namespaces = _ROOTS, "DocBook", frozenset(_DOCBOOK)
 
     def __init__(self, name: str, encoding: str | None = None) -> None:
         super().__init__(name, encoding)

@@ -38,7 +38,7 @@ class _Slide(XmlStream[str]):
     """The paragraphs of a slide or its notes; in a presentation, the ids of the slides in their order."""
 
     root = frozenset({"notes", "presentation", "sld"})
-    what, namespaces, token = "a presentation (pptx)", _DRAWING, OFFICE_TOKEN
+    format_name, namespaces, token = "a presentation (pptx)", _DRAWING, OFFICE_TOKEN
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -95,7 +95,11 @@ def pptx_paragraphs(file: TextFile) -> Iterator[Paragraph]:
         for slide, identity in enumerate(slides, 1):
             if identity not in members or members[identity] not in document:
                 continue
-            notes = [other["member"] for other in document.related(members[identity]) if other["kind"] == "notesSlide"]
+            notes = [
+                note_relation["member"]
+                for note_relation in document.related(members[identity])
+                if note_relation["kind"] == "notesSlide"
+            ]
             for part, member in [("", members[identity]), *(("notes", note) for note in notes if note in document)]:
                 for text in _Slide(file.name).read(document.blocks(member)):
                     number += 1
@@ -105,7 +109,7 @@ def pptx_paragraphs(file: TextFile) -> Iterator[Paragraph]:
 class _Story(XmlStream[str]):
     """The paragraphs of a story of InDesign; in the map of a document, the members that hold its stories."""
 
-    root, what, token = frozenset({"Document", "Story"}), "a layout (idml)", OFFICE_TOKEN
+    root, format_name, token = frozenset({"Document", "Story"}), "a layout (idml)", OFFICE_TOKEN
     namespaces = frozenset({"http://ns.adobe.com/AdobeInDesign/idml/1.0/packaging"})
 
     def __init__(self, name: str) -> None:
@@ -157,7 +161,7 @@ def idml_paragraphs(file: TextFile) -> Iterator[Paragraph]:
 class _Package(XmlStream[tuple[str, ...]]):
     """The container of a book ("full-path",), or its package: (id, href, type) of files and (id,) of the chapters."""
 
-    root, what = frozenset({"container", "package"}), "an e-book (epub)"
+    root, format_name = frozenset({"container", "package"}), "an e-book (epub)"
     namespaces = frozenset({"http://www.idpf.org/2007/opf", "urn:oasis:names:tc:opendocument:xmlns:container"})
 
     def start(self, tag: str, attributes: Attributes) -> None:
@@ -219,8 +223,8 @@ def pdf_paragraphs(file: TextFile) -> Iterator[Paragraph]:
         raise MissingExtra("pypdfium2", "formats")
     if file.packed:
         raise ReadError(file.name, 0, "a PDF within gzip; expected a PDF", "unpack it")
-    with file.stored() as stored:
-        if b"%PDF-" not in stored.peek(1024)[:1024]:
+    with file.stored() as stored_file:
+        if b"%PDF-" not in stored_file.peek(1024)[:1024]:
             raise ReadError(file.name, 0, "not a PDF", "check the file")
     number = 0
     lines = (line for page in _without_heads(_pages(file)) for line in _ordered(page, 0))
@@ -374,7 +378,7 @@ _COST = 100  # characters that a paragraph counts for, beside its text
 class _Content(XmlStream[tuple[str, dict[str, Any]]]):
     """Paragraphs in their order; a note comes before the paragraph that it belongs to."""
 
-    root, what, token = frozenset({"document-content"}), _WHAT, OFFICE_TOKEN
+    root, format_name, token = frozenset({"document-content"}), _WHAT, OFFICE_TOKEN
     namespaces = frozenset({_TEXT, _TABLE, _OFFICE})
 
     def __init__(self, name: str) -> None:

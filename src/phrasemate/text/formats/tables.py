@@ -112,10 +112,10 @@ class _Lines:
 
     def lost(self) -> list[int]:
         """The lines of the present row that are not read again: the first, and what was read again too often."""
-        first, *others = self.row
-        again = [(number, text, times + 1) for number, text, times in others if times < _AGAIN]
+        first, *other_cells = self.row
+        again = [(number, text, times + 1) for number, text, times in other_cells if times < _AGAIN]
         self._waiting.extendleft(reversed(again))
-        return [first[0], *(number for number, _, times in others if times >= _AGAIN)]
+        return [first[0], *(number for number, _, times in other_cells if times >= _AGAIN)]
 
 
 def tsv_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
@@ -185,7 +185,7 @@ def _shared(workbook: Archive, member: str) -> list[str]:
 class _Sheets(XmlStream[tuple[str, str]]):
     """Title and relation of each sheet that is shown."""
 
-    root, what, namespaces = frozenset({"workbook"}), _WHAT, _MAIN
+    root, format_name, namespaces = frozenset({"workbook"}), _WHAT, _MAIN
     token = OFFICE_TOKEN
 
     def start(self, tag: str, attributes: Attributes) -> None:
@@ -198,7 +198,7 @@ class _Sheets(XmlStream[tuple[str, str]]):
 class _Strings(XmlStream[str]):
     """The texts that cells refer to by their number; phonetic hints (rPh) are left out."""
 
-    root, what, namespaces = frozenset({"sst"}), _WHAT, _MAIN
+    root, format_name, namespaces = frozenset({"sst"}), _WHAT, _MAIN
     token = OFFICE_TOKEN
 
     def start(self, tag: str, attributes: Attributes) -> None:
@@ -211,7 +211,7 @@ class _Strings(XmlStream[str]):
 
 
 class _Rows(XmlStream[tuple[int, list[str]]]):
-    root, what, namespaces = frozenset({"worksheet"}), _WHAT, _MAIN
+    root, format_name, namespaces = frozenset({"worksheet"}), _WHAT, _MAIN
     token = OFFICE_TOKEN
 
     def __init__(self, name: str, shared: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ Noted = dict[str, list[str]]
 class TbxStream(CodedStream[Term]):
     """The terms of a term base, concept by concept: each term gets the metadata of its concept."""
 
-    what = "TBX"
+    format_name = "TBX"
     root = frozenset({"martif", "tbx"})
     namespaces = frozenset({_CORE, "urn:iso:std:iso:30042:ed:3.0", "iso.org/ns/tbx/2016"})
 
@@ -208,7 +208,7 @@ class MultiTermStream(XmlStream[Term]):
     Fields called "Definition", "Note" and "Context" are these. All others are metadata under their names.
     """
 
-    what = "MultiTerm XML"
+    format_name = "MultiTerm XML"
     root = frozenset({"mtf"})
 
     def __init__(self, name: str, encoding: str | None = None) -> None:

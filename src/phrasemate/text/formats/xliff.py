@@ -45,7 +45,7 @@ class XliffStream(CodedStream[Unit]):
     "state" (of the target). Proposals of the tool (``alt-trans``, ``mtc:match``) are left out.
     """
 
-    what = "XLIFF"
+    format_name = "XLIFF"
     root = frozenset({"xliff"})
     namespaces = _OLD | _NEW
 

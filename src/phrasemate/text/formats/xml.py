@@ -43,7 +43,7 @@ class XmlStream(Generic[Item]):
     """
 
     root: frozenset[str] = frozenset()
-    what = "XML"
+    format_name = "XML"
     token = TOKEN
     namespaces: frozenset[str] = frozenset()
 
@@ -117,7 +117,9 @@ class XmlStream(Generic[Item]):
         """Counts against the size of the entry that is being read: once for each thing that is kept."""
         self._cost += cost
         if self._cost > UNIT:
-            reason = f"one entry of more than {UNIT:,} characters; expected {self.what} of entries of ordinary size"
+            reason = (
+                f"one entry of more than {UNIT:,} characters; expected {self.format_name} of entries of ordinary size"
+            )
             raise self.error(reason, "split or remove the entry")
 
     def give(self, item: Item) -> None:
@@ -166,7 +168,7 @@ class XmlStream(Generic[Item]):
             begins = f"the document begins with <{_short_name(tag)}>"
             root_names = " or ".join(f"<{root}>" for root in sorted(self.root))
             raise self.error(
-                f"{begins}; expected {root_names} of {self.what}", "give the file the suffix of its format"
+                f"{begins}; expected {root_names} of {self.format_name}", "give the file the suffix of its format"
             )
 
     def _resolved(self, attributes: Attributes) -> Attributes:
@@ -274,9 +276,9 @@ class XmlStream(Generic[Item]):
         what = expat.ErrorString(error.code)
         where = f" within <{_short_name(self.path[-1])}>" if self.path else ""
         if final and self._fed == 0:
-            return ReadError(self.name, 0, f"an empty file; expected {self.what}", "remove the file")
+            return ReadError(self.name, 0, f"an empty file; expected {self.format_name}", "remove the file")
         if final:
-            reason = f"the {self.what} ends too early{where}"
+            reason = f"the {self.format_name} ends too early{where}"
             return ReadError(self.name, error.lineno, reason, "the file may be cut short: copy or download it again")
         if error.code in _ENCODING:
             remedy = f"give the right one, perhaps --encoding {'utf-16' if 0 in block[:8] else 'utf-8'}"
