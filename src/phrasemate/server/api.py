@@ -63,11 +63,11 @@ def searched_phrases(searcher: Searcher, phrases: Sequence[Phrase], body: Search
 
 def marked_phrases(queries: Sequence[str], settings: Settings) -> list[tuple[int, Phrase]]:
     """The marked phrases of queries, each with its query's number. Raises Refusal, QueryError."""
-    marked = [parse_query(query).phrases for query in queries]
-    limit_phrases(max(map(len, marked), default=0), settings)
-    if (total := sum(map(len, marked))) > settings.encoded:
+    phrase_lists = [parse_query(query).phrases for query in queries]
+    limit_phrases(max(map(len, phrase_lists), default=0), settings)
+    if (total := sum(map(len, phrase_lists))) > settings.encoded:
         raise Refusal("too_long", f"{total:,} phrases in all; expected at most {settings.encoded:,}: mark fewer")
-    return [(number, phrase) for number, phrases in enumerate(marked) for phrase in phrases]
+    return [(number, phrase) for number, phrases in enumerate(phrase_lists) for phrase in phrases]
 
 
 def limit_phrases(count: int, settings: Settings) -> None:
@@ -182,8 +182,8 @@ def _add_questions(api: APIRouter, library: Library, settings: Settings) -> None
         name = body.index or library.names[0]
 
         def answer(searcher: Searcher) -> Response:
-            chosen = (body.way, body.order, body.most, body.documents, body.languages, name)
-            places = lookup(searcher.index, body.query, *chosen, go_on, side=body.side, near=body.near)
+            filters = (body.way, body.order, body.most, body.documents, body.languages, name)
+            places = lookup(searcher.index, body.query, *filters, go_on, side=body.side, near=body.near)
             return _answer({"index": name, **places.as_dict()})
 
         return await work(library, library.ask, name, answer)
@@ -206,8 +206,8 @@ def _add_questions(api: APIRouter, library: Library, settings: Settings) -> None
     async def encode(request: Request) -> Response:
         body = await read(request, schemas.Encode, settings)
         limit_total([*body.queries, *body.sentences], settings)
-        marked = marked_phrases(body.queries, settings)
-        return await work(library, library.ask, body.index, lambda s: _answer(_encoded(s.model, marked, body)))
+        marked_list = marked_phrases(body.queries, settings)
+        return await work(library, library.ask, body.index, lambda s: _answer(_encoded(s.model, marked_list, body)))
 
     @api.post(
         PREFIX + "/terms",
@@ -358,8 +358,8 @@ def _facts_of(library: Library, name: str) -> dict[str, Any]:
     try:
         return library.ask(name, lambda searcher: _facts(name, searcher))
     except (PhraseIndexError, ModelError) as error:
-        nothing = {"documents": 0, "sentences": 0, "phrases": 0, "languages": {}, "model": "", "model_hash": ""}
-        return {"name": name, **nothing, "generation": 0, "problem": refusal_of(error).message}
+        empty_facts = {"documents": 0, "sentences": 0, "phrases": 0, "languages": {}, "model": "", "model_hash": ""}
+        return {"name": name, **empty_facts, "generation": 0, "problem": refusal_of(error).message}
 
 
 def _facts(name: str, searcher: Searcher) -> dict[str, Any]:
@@ -448,17 +448,19 @@ def _tag(language: str) -> str:
 
 def suggested(result: Result, glossary: Glossary, languages: Sequence[str], k: int) -> dict[str, Any]:
     """The phrase of a result with its suggestions, for JSON: those of the glossary come first."""
-    entries = [one for one in glossary.of(result.phrase.text) if one.status in QUALITIES]
-    chosen = [_entry(one) for one in entries if not one.target_language or spoken(one.target_language, languages)]
-    chosen.sort(key=lambda suggestion: -suggestion["quality"])
-    texts = {folded(suggestion["text"]) for suggestion in chosen}
+    entries = [entry for entry in glossary.of(result.phrase.text) if entry.status in QUALITIES]
+    own_entries = [
+        _entry(entry) for entry in entries if not entry.target_language or spoken(entry.target_language, languages)
+    ]
+    own_entries.sort(key=lambda suggestion: -suggestion["quality"])
+    texts = {folded(suggestion["text"]) for suggestion in own_entries}
     groups = [_group(group) for group in result.groups if folded(group.text) not in texts]
     return {
         "phrase": result.phrase.text,
         "start": result.phrase.start,
         "end": result.phrase.end,
         "confidence": None if result.confidence is None else round(result.confidence, 4),
-        "suggestions": [*chosen, *groups][:k],
+        "suggestions": [*own_entries, *groups][:k],
     }
 
 

@@ -49,8 +49,8 @@ def _validated(kind: type[Body], sent: Any, settings: Settings) -> Body:
     except ValidationError as error:
         raise Refusal("invalid", _reason(error)) from error
     for field, limits in kind.limits.items():
-        for what, name in limits:
-            _check(field, getattr(body, field), what, getattr(settings, name))
+        for limit, name in limits:
+            _check(field, getattr(body, field), limit, getattr(settings, name))
     return body
 
 
@@ -104,16 +104,16 @@ def described(kind: type[Asked], settings: Settings) -> dict[str, Any]:
     """Description of a body, for a route's ``openapi_extra``."""
     schema = kind.model_json_schema()
     for field, limits in kind.limits.items():
-        for what, name in limits:
+        for limit, name in limits:
             property_schema = schema["properties"][field]
             property_schema = next(
                 (part for part in property_schema.get("anyOf", ()) if part.get("type") != "null"), property_schema
             )
             (
                 property_schema["items"]
-                if what == "maxLength" and property_schema["type"] == "array"
+                if limit == "maxLength" and property_schema["type"] == "array"
                 else property_schema
-            )[what] = getattr(settings, name)
+            )[limit] = getattr(settings, name)
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
@@ -124,9 +124,9 @@ def _check_counts(kind: type[Asked], sent: Any, settings: Settings) -> None:
     if len(sent) > MOST_FIELDS:
         raise Refusal("invalid", f"{len(sent):,} fields; expected at most {len(kind.model_fields)}")
     for field, limits in kind.limits.items():
-        for what, name in limits:
-            if what == "maxItems" and isinstance(sent.get(field), list):
-                _check(field, sent[field], what, getattr(settings, name))
+        for limit, name in limits:
+            if limit == "maxItems" and isinstance(sent.get(field), list):
+                _check(field, sent[field], limit, getattr(settings, name))
 
 
 def _check(field: str, value: Any, what: str, most: int) -> None:
@@ -146,10 +146,10 @@ def _check(field: str, value: Any, what: str, most: int) -> None:
 def _loads(raw: bytes) -> Any:
     """Strict JSON: UTF-8, no key twice, no NaN, nothing that is nested beyond reason."""
     try:
-        sent = json.loads(raw.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant)
+        body = json.loads(raw.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant)
         if b"\\u" in raw:  # an escape may hide half a character
-            json.dumps(sent, ensure_ascii=False).encode()
-        return sent
+            json.dumps(body, ensure_ascii=False).encode()
+        return body
     except UnicodeEncodeError as error:
         raise Refusal("bad_json", "half a surrogate pair in a string; expected whole characters") from error
     except UnicodeDecodeError as error:

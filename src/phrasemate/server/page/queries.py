@@ -180,14 +180,14 @@ def parse(parameters: QueryParams, names: Sequence[str], settings: Settings) -> 
             "too_long", f"the text has {len(text):,} characters; {settings.characters:,} are the most at a time"
         )
     at, particle = _places_of(parameters.get("at", ""))
-    text, marked = (text, ()) if at else _unmarked(text)  # places of our addresses count in a text without marks
-    at = at or (marked[0] if marked else None)
+    text, marks = (text, ()) if at else _unmarked(text)  # places of our addresses count in a text without marks
+    at = at or (marks[0] if marks else None)
     if at is not None and max(at[1], particle[1] if particle else 0) > len(text):
         raise Refusal(
             "invalid", f"at={place_of(at, particle)} is outside of the text, which has {len(text):,} characters"
         )
-    chosen = tuple(dict.fromkeys(parameters.getlist("in")))
-    for name in chosen:
+    index_names = tuple(dict.fromkeys(parameters.getlist("in")))
+    for name in index_names:
         if name not in names:
             raise Refusal("unknown_index", f"there is no index {name[:100]!r}; there are: {', '.join(names)}")
     order = parameters.get("sort") or "score"
@@ -195,9 +195,9 @@ def parse(parameters: QueryParams, names: Sequence[str], settings: Settings) -> 
         raise Refusal("invalid", f"sort={order[:40]!r}; expected one of {', '.join(ORDERS)}")
     return State(
         text,
-        tuple(name for name in names if name in chosen) or tuple(names[:1]),
+        tuple(name for name in names if name in index_names) or tuple(names[:1]),
         at,
-        marked,
+        marks,
         parameters.get("view") == "one",
         order,
         _several(parameters, "doc", settings.filters),
@@ -219,10 +219,10 @@ def _unmarked(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     if "[[" not in text:
         return text, ()
     try:
-        parsed = parse_query(text)
+        query_parts = parse_query(text)
     except QueryError:
         return text, ()
-    return parsed.text, tuple((phrase.start, phrase.end) for phrase in parsed.phrases)
+    return query_parts.text, tuple((phrase.start, phrase.end) for phrase in query_parts.phrases)
 
 
 def _places_of(value: str) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
@@ -322,9 +322,9 @@ class Answer:
     @property
     def likely(self) -> list[str]:
         """The wordings of dictionaries and of likely candidates."""
-        candidates = [one for panel in self.panels if panel.column for one in panel.column.candidates]
-        likely = [one.text for one in candidates if (one.probability or 0) >= LIKELY]
-        return [*(one.text for one in self.listed), *likely]
+        candidates = [candidate for panel in self.panels if panel.column for candidate in panel.column.candidates]
+        likely = [candidate.text for candidate in candidates if (candidate.probability or 0) >= LIKELY]
+        return [*(candidate.text for candidate in self.listed), *likely]
 
     @property
     def longest(self) -> int:
@@ -372,10 +372,10 @@ async def reading_of(library: Library, state: State, facts: Sequence[Facts], rea
     if not state.marked:
         return reading
     spans = [span for span in reading.shown if not any(span.start < b and a < span.end for a, b in state.marked)]
-    underlined = tuple(sorted([*spans, *(Span(*pair) for pair in state.marked)]))
+    underlines = tuple(sorted([*spans, *(Span(*pair) for pair in state.marked)]))
     ends = ((verb.verb[0], verb.particle[1], verb) for verb in reading.verbs)
     verbs = tuple(verb for start, end, verb in ends if not any(start < b and a < end for a, b in state.marked))
-    return replace(reading, shown=underlined, verbs=verbs)
+    return replace(reading, shown=underlines, verbs=verbs)
 
 
 class Catalogue:
@@ -497,8 +497,12 @@ async def _places(
 
 def _listed(dictionaries: Sequence[Lexicon], wording: str, languages: set[str], spoken: str) -> tuple[Equivalent, ...]:
     """What dictionaries give for a wording in the languages of the indexes; all if these are unknown."""
-    equivalents = (one for dictionary in dictionaries for one in dictionary.equivalents(wording, spoken))
-    fitting = [one for one in equivalents if not one.language or not languages or one.language in languages]
+    equivalents = (equivalent for dictionary in dictionaries for equivalent in dictionary.equivalents(wording, spoken))
+    fitting = [
+        equivalent
+        for equivalent in equivalents
+        if not equivalent.language or not languages or equivalent.language in languages
+    ]
     return tuple(fitting[:EQUIVALENTS])
 
 
