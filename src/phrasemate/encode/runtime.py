@@ -274,8 +274,8 @@ class Runtime:
     def _tokenised(self, texts: list[str]) -> Iterator[Tokens]:
         """The tokens of texts without what is not seen in them; their offsets are those of the texts as they are."""
         clean = list(map(visible, texts))
-        tokenised = self._tokenizer.encode(clean, parallel=1 < self.threads >= cores())
-        for text, shown_text, tokens in zip(texts, clean, tokenised, strict=True):
+        token_lists = self._tokenizer.encode(clean, parallel=1 < self.threads >= cores())
+        for text, shown_text, tokens in zip(texts, clean, token_lists, strict=True):
             if shown_text is not text:
                 tokens = Tokens(tokens.ids, _moved(tokens.offsets, [*visible_places(text), len(text)]))
             yield tokens

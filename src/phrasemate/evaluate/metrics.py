@@ -279,12 +279,12 @@ def _special() -> Any:
 
 
 def _differences(first: ArrayLike, second: ArrayLike) -> Doubles:
-    one, other = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    if one.shape != other.shape or one.ndim != 1 or not len(one):
+    left, right = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if left.shape != right.shape or left.ndim != 1 or not len(left):
         raise InputError(
-            f"scores of shapes {one.shape} and {other.shape}; expected one score per query from each system"
+            f"scores of shapes {left.shape} and {right.shape}; expected one score per query from each system"
         )
-    differences = one - other
+    differences = left - right
     if not np.isfinite(differences).all():
         raise InputError(f"scores that are not numbers, of {(~np.isfinite(differences)).sum()} queries")
     return differences

@@ -367,7 +367,7 @@ def _term_table(
         for direction in directions
         for system in direction.systems
     }
-    lines = {name: [term.line for term in some] for name, some in terms.items()}
+    lines = {name: [term.line for term in term_list] for name, term_list in terms.items()}
     counts = ", ".join(f"{len(numbers)} in {name}" for name, numbers in lines.items())
     note = f"share of the terms in source and reference ({counts}) of which the translation has an equivalent"
     return _score_table("terms", note, scores, directions, baseline, settings.samples, lines)
@@ -377,15 +377,15 @@ def _term_hint_table(terms: Mapping[str, Sequence[Term]], directions: Sequence[D
     """Terms by what hints say of them: their number, and how often system and baseline use the right wording."""
     rows: list[tuple[Any, ...]] = []
     for direction in directions:
-        some, target = terms[direction.name], _target(direction)
-        base = _uses(some, direction, baseline)
+        term_list, target = terms[direction.name], _target(direction)
+        base = _uses(term_list, direction, baseline)
         for system, records in direction.systems.items():
             if not any(record.get("hints") for record in records):
                 continue
-            kinds = [kind_of_hint(term, records[term.line].get("hints", []), target) for term in some]
-            used_terms = _uses(some, direction, system)
+            kinds = [kind_of_hint(term, records[term.line].get("hints", []), target) for term in term_list]
+            used_terms = _uses(term_list, direction, system)
             for kind in HINT_KINDS:
-                places = [place for place, other in enumerate(kinds) if other == kind]
+                places = [place for place, term_kind in enumerate(kinds) if term_kind == kind]
                 shares = [sum(flags[place] for place in places) / max(1, len(places)) for flags in (used_terms, base)]
                 rows.append((direction.name, system, kind, len(places), *shares))
     header = ("direction", "system", "hint", "terms", "used", f"used by {baseline}")

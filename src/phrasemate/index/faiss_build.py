@@ -508,15 +508,15 @@ def build(
         first = 0 if old is None else old.covered
         row_count = (0 if old is None else old.rows) + _live_from(store, state, first)
         runs = [] if old is None else [list(run) for run in old.runs]
-        size, filled = row_count - (0 if old is None else old.rows), 0
+        size, fill_count = row_count - (0 if old is None else old.rows), 0
         with _written(store.path) as codes:
             if old is not None:
                 codes.copy(store.path / old.codes)
             for block in _blocks(store, runs, first, settings.block):
                 filling.add(row_codec.dequantise(block))
                 codes.write(block.tobytes())
-                filled += len(block)
-                tell(filled / max(filled, size))
+                fill_count += len(block)
+                tell(fill_count / max(fill_count, size))
             index = filling.finished()
             if index.ntotal != row_count:
                 raise store.damaged(f"{index.ntotal} vectors found, expected {row_count}")

@@ -286,12 +286,16 @@ class Hinter:
         """The terms of the dictionaries as hints, and the retrieved ones that share no word with them."""
         terms = []
         for start, end, equivalents in terms_in(text, self.dictionaries, *self.languages):
-            retrieved = next((hint.equivalents for hint in hints if (hint.start, hint.end) == (start, end)), ())
-            places = {folded(equivalent.text): equivalent for equivalent in retrieved}
+            equivalents_of_hint = next(
+                (hint.equivalents for hint in hints if (hint.start, hint.end) == (start, end)), ()
+            )
+            places = {folded(equivalent.text): equivalent for equivalent in equivalents_of_hint}
             best = [places.get(folded(wording)) or Equivalent(wording, 1.0, 0, ()) for wording in equivalents]
             terms.append(Hint(text[start:end], start, end, tuple(best[: self.settings.k]), 1.0))
-        others = [hint for hint in hints if all(hint.end <= term.start or term.end <= hint.start for term in terms)]
-        return sorted([*terms, *others], key=lambda hint: (hint.start, hint.end))
+        outside_hints = [
+            hint for hint in hints if all(hint.end <= term.start or term.end <= hint.start for term in terms)
+        ]
+        return sorted([*terms, *outside_hints], key=lambda hint: (hint.start, hint.end))
 
     def _hint(self, result: Result) -> Hint | None:
         """Hint of a phrase; None where no candidate is good enough, or the best one is not."""
