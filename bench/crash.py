@@ -418,7 +418,8 @@ def main() -> None:
             report("crash_faults", FAULT_HEADER, rows, signature(None, folder=str(args.work)))  # nothing is drawn
             raise SystemExit(any(row[-1] for row in rows))
         campaigns = [Campaign(job, folder / job.name, random.Random(f"{args.seed} {job.name}")) for job in chosen]
-        _shake(campaigns, args)
+        with suppress(KeyboardInterrupt):  # a stopped campaign tells what it did
+            _shake(campaigns, args)
         rows = [[c.job.name, c.trials, c.kills, c.early, round(c.seconds, 3), len(c.problems)] for c in campaigns]
         rows.append(["all", *(sum(row[at] for row in rows) for at in (1, 2, 3)), "", sum(row[-1] for row in rows)])
         facts = {"kills": args.kills, "seed": args.seed, "folder": str(args.work)}

@@ -28,7 +28,7 @@ REASONS = {
     "translate-toolkit": "tests only: an oracle for our readers; nothing of it is imported or shipped by the package",
 }
 # What the metadata do not say, from the file in the package that does.
-KNOWN: dict[str, str] = {"atheris": "Apache-2.0"}
+KNOWN: dict[str, str] = {"atheris": "Apache-2.0", "axe-playwright-python": "MIT"}
 ABSENT = "not installed"
 STRONG = re.compile(r"\bA?GPL|General Public License", re.IGNORECASE)
 WEAK = re.compile(r"\bLGPL|Lesser|Library General|exception", re.IGNORECASE)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from zlib import compress
 
 import pytest
 
@@ -272,10 +273,10 @@ def test_import_takes_little_processor_time() -> None:
     assert min(float(run.stdout) for run in runs) < 0.3
 
 
-def test_the_package_stays_small() -> None:
-    """With its weights it had 102 MB, unpacked, when this was written."""
+def test_the_wheel_stays_below_what_an_index_takes() -> None:
+    """A package index takes files of 100 MB; packed as fast as zlib can, the package had 85 when this was written."""
     files = [path for path in SOURCE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-    assert sum(path.stat().st_size for path in files) < 120_000_000
+    assert 50_000_000 < sum(len(compress(path.read_bytes(), 1)) for path in files) < 100_000_000
 
 
 def test_indexing_and_searching_need_no_training_package() -> None:
@@ -296,7 +297,7 @@ def test_indexing_loads_neither_formats_nor_tables(code: str) -> None:
 
 def best_seconds(code: str, times: int = 5) -> float:
     """Processor seconds: what others do on the machine is not our slowness."""
-    timed = f"import time; begun = time.process_time(); {code}; print(time.process_time() - begun)"
+    timed = f"import time; start = time.process_time(); {code}; print(time.process_time() - start)"
 
     def once() -> float:
         return float(subprocess.run([sys.executable, "-c", timed], check=True, capture_output=True, text=True).stdout)

@@ -204,7 +204,7 @@ def test_subwords_count_by_their_most_similar_pair(model: Any) -> None:
             best = max(tokens[a] @ tokens[b] for a in word.split("-") for b in other.split("-"))
             assert first[row, column] == pytest.approx(best, abs=1e-6)
     assert aligner.signature["units"] == "subwords"
-    assert "units" not in NeuralAligner(model).signature  # of files that were begun before
+    assert "units" not in NeuralAligner(model).signature  # of files that were started before
 
 
 def test_alike_letters_break_ties(model: Any) -> None:

@@ -27,7 +27,7 @@ import faiss
 from pathlib import Path
 from index_fakes import FakeModel
 from test_index_crash import run
-print("begun", flush=True)
+print("started", flush=True)
 run(Path(sys.argv[1]), FakeModel(delay=0.02))
 print("done", flush=True)
 """
@@ -66,7 +66,7 @@ def killed_child(path: Path, after: float) -> bool:
     """Run a child on the index and kill it; False if it had finished before."""
     child = subprocess.Popen([sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
-    assert child.stdout.readline() == "begun\n"
+    assert child.stdout.readline() == "started\n"
     time.sleep(after)
     child.send_signal(signal.SIGKILL)
     return "done" not in child.communicate()[0]

@@ -83,7 +83,7 @@ def test_the_command_under_torchrun(tables: dict[str, Any], pairs: Path, tmp_pat
     output = launch("-m", "phrasemate", *command, "--device", "cpu")
     items = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     assert [(item["step"], item["finished"]) for item in items] == [(6, True)]  # one of the two says it
-    again = CliRunner().invoke(app, command)  # one process goes on with what two left: nothing
+    again = CliRunner().invoke(app, command)  # one process continues what two left: nothing
     assert json.loads(again.output.splitlines()[-1])["step"] == 6
 
 
