@@ -15,7 +15,7 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "phrasemate"
 BARE = {"asked", "begun", "done", "each", "found", "given", "gone", "held", "kept", "known", "made", "own"}
 BARE |= {"said", "seen", "shown", "taken", "there", "told", "wanted"}
-# With every participle in -ed, these are no names of variables either.
+# With every participle in -ed, these do not name variables either.
 LOOSE = {"all", "another", "any", "both", "elsewhere", "everything", "here", "it", "none", "nothing", "now", "one"}
 LOOSE |= {"ones", "other", "others", "ours", "same", "some", "something", "such", "that", "theirs", "then", "these"}
 LOOSE |= {"they", "this", "those", "what", "which", "who", "whose"}
@@ -47,7 +47,7 @@ def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def long_sentences(source: str) -> list[str]:
-    """Sentences of docstrings with more than WORDS words; drawings and tables are no sentences."""
+    """Sentences of docstrings with more than WORDS words; drawings and tables do not count."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     texts = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
     paragraphs = [
@@ -91,7 +91,7 @@ def assigned_names(source: str) -> list[str]:
 def test_assigned_names_are_nouns() -> None:
     names = [name for _, source in sources() for name in assigned_names(source)]
     loose = sum(map(is_loose, names))
-    assert loose <= LOOSE_SHARE * len(names), f"{loose} of {len(names)} assigned names are no nouns"
+    assert loose <= LOOSE_SHARE * len(names), f"{loose} of {len(names)} assigned names are not nouns"
 
 
 def test_the_rule_of_assigned_names_itself() -> None:

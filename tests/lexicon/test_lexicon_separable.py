@@ -23,7 +23,7 @@ simplemma = pytest.importorskip("simplemma")
         ("Er nahm an der Sitzung, die gestern begann, teil.", ["nahm teil teilnehmen"]),
         ("Am Montag hielten die Abgeordneten eine Schweigeminute ab.", ["hielten ab abhalten"]),
         ("Er stimmt der Erhöhung zu; sie tritt am 1. Mai ein.", ["stimmt zu zustimmen", "tritt ein eintreten"]),
-        # what stands at the end is no particle
+        # what stands at the end is not a particle
         ("Das Haus ist alt.", []),
         ("Ich weiß es nicht.", []),
         ("Zuvor hat er es gelesen.", []),
