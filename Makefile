@@ -15,7 +15,7 @@ BENCHES := sentence_retrieval index
 HF     ?= .cache/bundled
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cluster test-data check format docs pages site bench crash damage fuzz lock licences audit wheel clean
+.PHONY: help demo programs test test-cluster test-data check format docs pages site bench crash damage fuzz lock licences audit wheel clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,10 @@ help: ## list these targets
 demo: $(VENV)/.base ## index the bundled sample and answer 40 marked queries in six languages
 	@rm -rf demo-index
 	@$(BIN)/phrasemate demo --dir demo-index
+
+PROGRAMS := groovy libreoffice-calc-nogui libreoffice-impress-nogui libreoffice-writer-nogui omegat xvfb
+programs: ## install OmegaT and LibreOffice, with which some tests compare (Debian, as root); else these are skipped
+	@apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends $(PROGRAMS) >/dev/null
 
 test: $(VENV)/.dev ## run the tests, offline
 	@$(OFFLINE) $(SHM) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not data" --numprocesses auto --dist loadfile --no-loadscope-reorder

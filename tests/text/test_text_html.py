@@ -255,3 +255,29 @@ def test_equations_are_linear_text(tmp_path: Path, equation: str, expected: str)
     path = tmp_path / "a.html"
     path.write_text(f"<meta charset=utf-8><p>Here <math>{equation}</math> holds.</p><p>So.</p>", "utf-8")
     assert [one.text for document in read(path) for one in document.sentences()] == [f"Here {expected} holds.", "So."]
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        '<sup><a href="#n1">1</a></sup>',
+        '<sup id="r"><a epub:type="noteref" href="n.xhtml#n1">1</a></sup>',
+        '<a role="doc-noteref" href="#n1">[1]</a>',
+        '<a class="sdfootnoteanc" href="#n1"><sup>1</sup></a>',
+        '<sup class="reference"><a href="#cite_note-1">[1]</a></sup>',
+    ],
+)
+def test_the_number_of_a_note_is_not_text(tmp_path: Path, reference: str) -> None:
+    (tmp_path / "a.html").write_text(f"<meta charset=utf-8><p>It leaves at seven{reference}.</p>")
+    assert [one.text for document in read(tmp_path / "a.html") for one in document.sentences()] == [
+        "It leaves at seven."
+    ]
+
+
+def test_a_raised_number_and_other_links_are_text(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<p>10<sup>2</sup> m, see <a href="#two">two</a> and <sup><a href="/x">x</a></sup>.'
+    )
+    assert [one.text for document in read(tmp_path / "a.html") for one in document.sentences()] == [
+        "102 m, see two and x."
+    ]

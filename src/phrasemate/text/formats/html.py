@@ -212,6 +212,15 @@ def _same_code(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_TOTAL, _same_code)
 
 
+_NOTES = re.compile(r"\b(?:doc-)?(?:noteref|backlink)\b|^(?:sdfootnote|sdendnote)(?:anc|sym)$|^footnote-(?:back)?ref$")
+
+
+def _is_note_reference(attributes: Mapping[str, str], raised: bool) -> bool:
+    """Whether a link is the number of a footnote or leads back from it: by its kind, or a raised link in the page."""
+    kinds = (attributes.get(name, "") for name in ("epub:type", "role", "class"))
+    return (raised and attributes.get("href", "").startswith("#")) or any(map(_NOTES.search, kinds))
+
+
 class _Page:
     """Paragraphs of a page, from the events of the parser."""
 
@@ -221,15 +230,18 @@ class _Page:
         self._unseen = self._kept = self._depth = self.deepest = 0
         self._metadata: dict[str, Any] = {}
         self._in_head = False
+        self._raised = 0  # elements `sup` that are open
         self._equation: list[list[Any]] = []  # its elements that are open, and how many parts each has so far
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         self._depth += 1
         self.deepest = max(self.deepest, self._depth)
-        if self._unseen or tag in _UNSEEN:
+        if self._unseen or tag in _UNSEEN or (tag == "a" and _is_note_reference(attributes, self._raised > 0)):
             self._unseen += 1
         elif tag == "math" or self._equation:
             self._begin_part(tag)
+        elif tag == "sup":
+            self._raised += 1
         elif tag == "br":
             self._pieces.append("\n" if self._kept else "\0")
         elif tag in _APART:
@@ -247,6 +259,8 @@ class _Page:
             self._unseen -= 1
         elif self._equation:
             self._equation.pop()
+        elif tag == "sup":
+            self._raised = max(0, self._raised - 1)
         elif tag in _APART:
             self._pieces.append(" ")
         elif tag in BLOCKS:

@@ -247,9 +247,11 @@ _UNHEARD = frozenset(
         "headerr",
         "info",
         "listtable",
+        "listtext",  # the number or bullet of an item, as a program without lists shows it
         "nonshppict",
         "object",
         "pict",
+        "pntext",
     }
     | {"rsidtbl", "stylesheet", "themedata", "xmlnstbl", "atnid", "atnauthor", "ftnsepc", "aftnsep", "revtbl"}
 )

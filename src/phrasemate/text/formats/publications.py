@@ -301,11 +301,12 @@ def _page_lines(boxes: Iterable[Sequence[Any]], number: int) -> list[_Line]:
     lines: list[_Line] = []
     for *box, content in boxes:
         text = content.replace("\r\n", " ").translate(_MARKS)
-        if not text.strip():
+        if not _PRIVATE.sub("", text).strip():  # nothing, or the bullet of an item
             continue
         line, last = _Line(box[0], box[1], box[2], box[3], text.strip(), number), lines[-1] if lines else None
-        height = box[3] - box[1]
-        if last and abs(last.y0 - line.y0) < 0.6 * height and -height < line.x0 - last.x1 < 1.2 * height:
+        height, middle = max(box[3] - box[1], last.y1 - last.y0 if last else 0), (box[1] + box[3]) / 2
+        beside = last and last.y0 - 0.1 * height < middle < last.y1 + 0.1 * height  # the number of a note is higher
+        if last and beside and -height < line.x0 - last.x1 < 1.2 * height:
             gap = " " if line.x0 - last.x1 > 0.15 * height or text[:1] == " " else ""
             top, bottom = max(last.y1, line.y1), min(last.y0, line.y0)
             lines[-1] = _Line(last.x0, bottom, line.x1, top, f"{last.text}{gap}{line.text}"[:PAGE_TEXT], number)
