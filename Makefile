@@ -15,7 +15,7 @@ BENCHES := sentence_retrieval index
 HF     ?= .cache/bundled
 
 .DEFAULT_GOAL := help
-.PHONY: help demo programs test test-cluster test-data check format docs pages site bench crash damage fuzz lock licences audit wheel clean
+.PHONY: help demo programs test test-cluster test-data check format docs pages site deploy bench crash damage fuzz lock licences audit wheel clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ site: $(VENV)/.site docs ## build the documentation as a website in site/, and l
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@$(BIN)/python docs/check_site.py
 	@echo "open site/index.html, or: $(BIN)/python -m http.server --directory site 8080"
+
+deploy: $(VENV)/.dev ## start the server in a container and behind nginx and Caddy, as far as they are installed, and ask it
+	@deploy/check.sh
 
 bench: $(VENV)/.dev $(HF)/model.safetensors ## run every benchmark (needs the corpora in DATA; some 15 minutes)
 	@echo "encode" && $(BIN)/python bench/encode.py --data $(DATA) --hf $(HF)

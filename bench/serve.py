@@ -4,9 +4,12 @@ Starts ``phrasemate serve`` on an index, in a process of its own. Then, over loo
 
 - alone: one user after another, each with a sentence that nobody has asked about: opens the page with it, clicks a
   phrase, and asks /api/v1/search for a marked phrase of yet another sentence. Median and 99th percentile of each.
-- together: ``--users`` users, each on its own connection, do the same without a pause for ``--seconds``, and finish
-  their last round; what goes wrong is counted apart and not timed, and the server's memory (anonymous, in MB) is read
-  before and in each quarter.
+- together: ``--users`` users, each on its own connection, do the same for ``--seconds``, and finish their last round;
+  what goes wrong is counted apart and not timed, and the server's memory (anonymous, in MB) is read before and in each
+  quarter. They ask without a pause, or think for ``--pause`` seconds before each request, on average.
+
+``processor_ms``: of the server for each answer, which a busy machine inflates least. ``mapped_mb``: of its files, which
+all servers on an index share.
 
 Sentences are the German side of Europarl and Tatoeba, each used once; the users run on the server's cores, too.
 
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import re
 import signal
@@ -33,6 +37,7 @@ from urllib.parse import quote, urlsplit
 
 import numpy as np
 from common import anonymous, parallel, parser, report
+from common import memory as memory_of
 
 from phrasemate import Index
 from phrasemate.evaluate.report import Named, signature
@@ -113,15 +118,25 @@ class Connection:
             self._streams = None
 
 
-async def one_user(port: int, sentences: Iterator[str], times: Times, until: float, rounds: int) -> None:
+async def one_user(
+    port: int, sentences: Iterator[str], times: Times, until: float, rounds: int, pause: float = 0.0
+) -> None:
     """Page, click, search, again and again."""
     connection = Connection(port, times)
+
+    async def think() -> None:
+        if pause:
+            await asyncio.sleep(random.expovariate(1 / pause))
+
     while rounds and time.perf_counter() < until:
         rounds -= 1
         text = quote(next(sentences))
+        await think()
         places = AT.findall(await connection.ask("page", f"/?q={text}"))
+        await think()
         if places:
             await connection.ask("click", f"/?q={text}&at={random.choice(places).decode()}")
+            await think()
         body = json.dumps({"query": with_marks(next(sentences))}).encode()
         await connection.ask("search", "/api/v1/search", body)
     connection.close()
@@ -144,25 +159,34 @@ async def metric(at: Place) -> dict[str, float]:
 
 
 async def together(
-    at: Place, users: int, seconds: float, sentences: Iterator[str]
+    at: Place, users: int, seconds: float, sentences: Iterator[str], pause: float = 0.0
 ) -> tuple[Times, float, dict[str, Any]]:
     """What users found, the seconds that they took, and what the server tells of itself."""
     times, facts = Times(), {}
     before = await metric(at)
-    memory = [before["memory"]]
+    memory, used = [before["memory"]], processor_time(at.process)
     started = time.perf_counter()
     until = started + seconds
-    tasks = [asyncio.create_task(one_user(at.port, sentences, times, until, -1)) for _ in range(users)]
+    tasks = [asyncio.create_task(one_user(at.port, sentences, times, until, -1, pause)) for _ in range(users)]
     for _ in range(4):
         await asyncio.sleep(seconds / 4)
         memory.append((await metric(at))["memory"])
     await asyncio.gather(*tasks)
     wall = time.perf_counter() - started  # the last rounds, too, whose answers count
+    answers = max(1, sum(map(len, times.seconds.values())))
+    facts["processor_ms"] = round(1000 * (processor_time(at.process) - used) / answers, 1)
     after = await metric(at)
+    facts["mapped_mb"] = round(memory_of("RssFile", at.process) or 0)
     facts["memory_mb"] = " ".join(f"{sample:.0f}" for sample in memory)
     passes = after["passes"] - before["passes"]
     facts["calls_per_pass"] = round((after["calls"] - before["calls"]) / passes, 2) if passes else 0.0
     return times, wall, facts
+
+
+def processor_time(process: int) -> float:
+    """Seconds that a process has computed, all its threads together."""
+    fields = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def german(data: Path, seed: int) -> Iterator[str]:
@@ -201,6 +225,7 @@ def main() -> None:
     options.add_argument("--users", type=int, default=50)
     options.add_argument("--seconds", type=float, default=60.0)
     options.add_argument("--warm", type=float, default=20.0, help="seconds of them before that, which do not count")
+    options.add_argument("--pause", type=float, default=0.0, help="seconds of thought before a request, on average")
     options.add_argument("--alone", type=int, default=200, help="rounds of one user (default: %(default)s)")
     options.add_argument("--quick", action="store_true", help="searches do not look at their hits again")
     args = options.parse_args()
@@ -208,7 +233,13 @@ def main() -> None:
     sentences = german(args.data, args.seed)
     rows: list[list[Any]] = []
     facts: dict[str, Any] = {"index": args.index.name, "users": args.users, "seconds": args.seconds}
-    facts |= {"warm": args.warm, "quick": args.quick, "threads": args.threads or "all", "seed": args.seed}
+    facts |= {
+        "warm": args.warm,
+        "quick": args.quick,
+        "pause": args.pause,
+        "threads": args.threads or "all",
+        "seed": args.seed,
+    }
     with Index.open(args.index, readonly=True) as index:
         model = {"": Named(index.manifest.model_name, index.manifest.model_hash)}
     with server(args.index, args.threads, args.quick) as at:
@@ -219,8 +250,8 @@ def main() -> None:
             rows += times.rows(1, time.perf_counter() - started)
         if args.users:
             if args.warm:
-                asyncio.run(together(at, args.users, args.warm, sentences))
-            times, wall, more = asyncio.run(together(at, args.users, args.seconds, sentences))
+                asyncio.run(together(at, args.users, args.warm, sentences, args.pause))
+            times, wall, more = asyncio.run(together(at, args.users, args.seconds, sentences, args.pause))
             rows += times.rows(args.users, wall)
             facts |= {**more, "errors": dict(times.errors)}
     report("serve", HEADER, rows, signature(model, **facts))

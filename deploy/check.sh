@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Check all that is here: the container, the unit and the two proxies. What is not installed is passed over and named.
 #
-#   deploy/check.sh            all
-#   deploy/check.sh proxies    the unit and the proxies only, in seconds
+#   deploy/check.sh            all: the proxies and the container are started and asked
+#   deploy/check.sh proxies    whether the unit and the files of the proxies are right, in seconds
 #
-# Without a builder of containers, the steps of the Containerfile are run in a folder of their own (PYTHON: of which
-# Python, PIP_ARGS: more arguments for pip; NGINX_BIN and CADDY_BIN: of programs that are not on the path).
+# BUILDER is podman, docker or buildah (default: the first that works), BUILD_ARGS are more arguments for its build,
+# such as --build-arg BASE=IMAGE. Without a builder, the steps of the Containerfile are run in a folder of their own
+# (PYTHON: of which Python; PIP_ARGS: more arguments for pip). NGINX_BIN and CADDY_BIN name programs that are not on the
+# path.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
-trap '[ -z "${server:-}" ] || kill "$server"; chmod -R u+w "$work"; rm -rf "$work"' EXIT
+trap '[ -z "${server:-}" ] || kill "$server"; [ -z "${container:-}" ] || buildah rm "$container"; chmod -R u+w "$work"; rm -rf "$work"' EXIT
 
 step() { echo "== $*"; }
 absent() { echo "-- $1 is not installed: passed over"; }
@@ -53,43 +55,69 @@ check_caddy() {
 # The health check of the Containerfile, as it stands there.
 health() { sed -n 's/^ *CMD \["python", "-c", "\(.*\)"\]$/\1/p' deploy/Containerfile | sed "s/:8000/:$1/"; }
 
+# Index, serve, ask for health, reload, stop; "$@" before a command runs it where phrasemate is, in $work/data.
+exercise_server() {
+    local check port log="requests-$$.log"
+    "$@" phrasemate index add a.txt -o news --lang en
+    "$@" phrasemate serve news --port 0 --json --access-log "$log" >"$work/ready.json" &
+    for _ in $(seq 600); do [ -s "$work/ready.json" ] && break; sleep 0.2; done
+    port=$(sed 's/.*127.0.0.1:\([0-9]*\).*/\1/' "$work/ready.json")
+    check=$(health "$port")
+    server=$(pgrep -n -f "$log")  # the newest is the server, the others have started it
+    "$@" python -c "$check"
+    kill -HUP "$server" && sleep 2
+    "$@" python -c "$check"
+    kill "$server"
+    wait
+    server=
+    [ "$(grep -c '"route": "/ready"' "$work/data/$log")" = 2 ]
+}
+
 check_container() {
-    for builder in podman docker; do
-        if "$builder" info >/dev/null 2>&1; then
-            step "$builder build"
-            "$builder" build -q -t phrasemate-check -f deploy/Containerfile .
-            "$builder" run --rm --read-only --tmpfs /tmp phrasemate-check --version
-            return
-        fi
+    local builder='' candidate
+    for candidate in ${BUILDER:-podman docker buildah}; do
+        if "$candidate" info >/dev/null 2>&1; then builder=$candidate; break; fi
     done
+    mkdir "$work/data" "$work/src" && git ls-files -z | xargs -0 cp --parents -t "$work/src"
+    printf 'She sat on a bench in the park.\nThe bank refused the loan.\n' >"$work/data/a.txt"
+    if [ -n "$builder" ]; then
+        step "$builder build"
+        # shellcheck disable=SC2086
+        "$builder" build ${BUILD_ARGS:-} -t phrasemate-check -f "$work/src/deploy/Containerfile" "$work/src" >"$work/build.log" 2>&1 ||
+            { tail -n 20 "$work/build.log" >&2; return 1; }
+        chown -R 10001 "$work/data" && chmod 755 "$work"
+        if [ "$builder" = buildah ]; then  # it runs a command in a container by itself, without a daemon
+            container=$(buildah from phrasemate-check)
+            exercise_server buildah run --isolation chroot -v "$work/data:/work" --workingdir /work "$container" --
+            buildah run --isolation chroot "$container" -- id -u | grep -qx 10001
+            buildah rm "$container" >/dev/null
+            container=
+        else
+            "$builder" run -d --rm --name phrasemate-check --network host --read-only --tmpfs /tmp --cap-drop all \
+                --security-opt no-new-privileges -v "$work/data:/data" --entrypoint sleep phrasemate-check 600 >/dev/null
+            exercise_server "$builder" exec phrasemate-check
+            "$builder" stop -t 1 phrasemate-check >/dev/null
+        fi
+        echo "container: built by $builder, ready, reloaded, stopped"
+        return
+    fi
     step "no builder of containers: the steps of the Containerfile in $work"
     grep -q '^USER 10001$' deploy/Containerfile
     local folder="$work/opt/phrasemate"
-    mkdir "$work/src" && git ls-files -z | xargs -0 cp --parents -t "$work/src"
     "${PYTHON:-python3.11}" -m venv "$folder"
     # shellcheck disable=SC2086
     "$folder/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir ${PIP_ARGS:-} "$work/src[serve,formats]"
-    rm -rf "$work/src"
-    mkdir "$work/data" && cd "$work/data"
-    export PATH="$folder/bin:$PATH" HF_HUB_OFFLINE=1 PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME="$work"
-    printf 'She sat on a bench in the park.\nThe bank refused the loan.\n' >a.txt
-    phrasemate index add a.txt -o news --lang en
     chmod -R a-w "$folder"  # the root is read-only
-    phrasemate serve news --port 0 --json --access-log requests.log >ready.json &
-    server=$!
-    for _ in $(seq 300); do [ -s ready.json ] && break; sleep 0.2; done
-    port=$(sed 's/.*127.0.0.1:\([0-9]*\).*/\1/' ready.json)
-    python -c "$(health "$port")"
-    kill -HUP "$server" && sleep 1
-    python -c "$(health "$port")"
-    kill "$server" && wait "$server"
-    server=
-    grep -c '"route": "/ready"' requests.log
+    export PATH="$folder/bin:$PATH" HF_HUB_OFFLINE=1 PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME="$work"
+    exercise_server env -C "$work/data"
     du -sh "$folder" | cut -f 1
-    echo "container: built, ready, reloaded, stopped"
+    echo "steps of the container: installed, ready, reloaded, stopped"
 }
 
 check_unit
 check_nginx
 check_caddy
-[ "${1:-all}" = proxies ] || check_container
+[ "${1:-all}" = proxies ] && exit
+step "the proxies at work"
+"${PHRASEMATE_PYTHON:-.venv/bin/python}" deploy/exercise.py
+check_container

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PROXIES = [name for name in ("nginx", "caddy") if shutil.which(name)]
 DEPLOY = ROOT / "deploy"
 
 
@@ -33,3 +35,10 @@ def test_the_unit_is_one() -> None:
     result = subprocess.run([DEPLOY / "check.sh", "proxies"], capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
     assert re.search(r"exposure level .* [01]\.\d OK", result.stdout)
+
+
+@pytest.mark.skipif(not PROXIES, reason="no proxy here")
+def test_the_proxies_do_what_their_files_say() -> None:
+    result = subprocess.run([sys.executable, DEPLOY / "exercise.py"], capture_output=True, text=True, timeout=600)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("the proxy without a server") == len(PROXIES)
