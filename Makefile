@@ -47,7 +47,7 @@ format: $(VENV)/.dev ## fix what lint and format check can fix
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-docs: $(VENV)/.dev ## write the generated pages of the reference, and the figures of the bundled model into the pages
+docs: $(VENV)/.dev ## write the generated pages of the reference, the figures of the bundled model, and the tables as CSV
 	@$(BIN)/python docs/generate.py
 
 pages: $(VENV)/.dev ## run the commands on the pages, and write what they print into them
