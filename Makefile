@@ -15,7 +15,7 @@ BENCHES := sentence_retrieval index
 HF     ?= .cache/bundled
 
 .DEFAULT_GOAL := help
-.PHONY: help demo programs test test-cluster test-data check format docs pages site deploy bench crash damage fuzz lock licences audit wheel clean
+.PHONY: help demo programs test test-slow test-cluster test-data check format docs pages site deploy bench crash damage fuzz lock licences audit wheel clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,8 +28,13 @@ PROGRAMS := groovy libreoffice-calc-nogui libreoffice-impress-nogui libreoffice-
 programs: ## install OmegaT and LibreOffice, with which some tests compare (Debian, as root); else these are skipped
 	@apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends $(PROGRAMS) >/dev/null
 
-test: $(VENV)/.dev ## run the tests, offline
-	@$(OFFLINE) $(SHM) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not data" --numprocesses auto --dist loadfile --no-loadscope-reorder
+PYTEST := $(OFFLINE) $(SHM) OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/cluster --numprocesses auto --dist loadfile --no-loadscope-reorder
+
+test: $(VENV)/.dev ## run the unit tests, offline
+	@$(PYTEST) -m "not data and not browser and not slow"
+
+test-slow: $(VENV)/.dev ## run the tests in a browser, with several processes, and with kills
+	@$(PYTEST) -m "browser or slow"
 
 test-cluster: $(VENV)/.ray ## run the tests that need Ray and Lance, on a cluster of this machine
 	@$(OFFLINE) $(SHM) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster

@@ -7,6 +7,7 @@ import sys
 from multiprocessing import get_context
 from pathlib import Path
 
+import pytest
 from index_fakes import FakeModel, sentences
 
 from phrasemate.index import Index
@@ -16,6 +17,7 @@ sys.path.append(str(Path(__file__).parents[2] / "bench"))
 import concurrency
 
 
+@pytest.mark.slow
 def test_every_answer_is_of_one_committed_state(tmp_path: Path) -> None:
     texts = [[[*sentences(30, 100 * n + v, 3000), f"only {n} {v}"] for v in range(3)] for n in range(12)]
     pool = concurrency.Pool.make(FakeModel(), texts)

@@ -82,6 +82,7 @@ def chunks_are_whole(path: Path) -> None:
         assert (stored[-1] + 1 - 85) % SMALL.chunk == 0 or stored[-1] + 1 == 85 + 734
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_it_resumes_to_the_undisturbed_rows(tmp_path: Path) -> None:
     run(tmp_path / "calm", FakeModel())
     expected = rows_of(tmp_path / "calm")

@@ -21,6 +21,8 @@ from typer.testing import CliRunner
 from phrasemate.cli import app
 from phrasemate.training import processes
 
+pytestmark = pytest.mark.slow  # every run starts processes that load torch
+
 
 def launch(*command: str) -> str:
     """What two processes of torchrun print."""
