@@ -4,8 +4,8 @@
 
 Writes ``pairs/PAIR/train.tsv`` and ``dev.tsv`` for each language pair, and ``own/sentence_bench/europarl/PAIR.LANG``,
 held-out pairs of the same text. Sources of parliament and news count first (they are all of fr-en), the others in equal
-shares. No sentence of a test set is among them. ``text/LANG`` has all sentences of a language, those of the test sets
-among them: what word vectors are made for.
+shares. No sentence of a test set is among them. ``text/LANG.txt`` has all sentences of a language, those of the test
+sets among them: what word vectors are made for.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def main() -> None:
         if (code := path.suffix[1:]) in texts:
             texts[code] += path.read_text(encoding="utf-8").splitlines()
     for code, sentences in texts.items():
-        write(args.out / "text" / code, sentences)
+        write(args.out / "text" / f"{code}.txt", sentences)
 
 
 if __name__ == "__main__":
