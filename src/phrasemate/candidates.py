@@ -8,7 +8,7 @@ are computed from the stored vectors of its occurrences, so nothing but the quer
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, product
@@ -21,6 +21,7 @@ from phrasemate.encode.scoring import FEATURES, LEAST_LOG
 from phrasemate.index.wordings import Wordings, WordingSearch
 from phrasemate.lexicon import Equivalent, InducedLexicon, Lexicon, bundled_collocates, stemmed, without_function_words
 from phrasemate.lexicon.induced import ENGLISH_FUNCTION_WORDS
+from phrasemate.lexicon.inflection import stem
 from phrasemate.text import folded, words
 from phrasemate.types import Phrase
 
@@ -139,8 +140,8 @@ def parts(phrase: str, dictionaries: Dictionaries, language: str = "") -> list[P
         for equivalent in dictionaries.equivalents(phrase[start:end], language):
             if equivalent.weight > likeliest[1]:
                 likeliest = equivalent.text, equivalent.weight
-            for stem in stemmed(equivalent.text, equivalent.language or "en").split():
-                stems[stem] = max(stems.get(stem, 0.0), equivalent.weight)
+            for form in stemmed(equivalent.text, equivalent.language or "en").split():
+                stems[form] = max(stems.get(form, 0.0), equivalent.weight)
         word = phrase[start:end]
         translations.append(Part(stems or {stemmed(word, "en"): UNKNOWN}, likeliest[0] in ENGLISH_FUNCTION_WORDS))
     return translations
@@ -160,18 +161,18 @@ def surroundings(phrase: Phrase, lexicon: InducedLexicon, language: str) -> dict
         word = folded(text[start:end])
         likeliest: dict[str, float] = {}
         for wording, weight in [(word, 1.0)] if language == "en" else lexicon.into_english(word, language):
-            for stem in _content_stems(wording):
-                likeliest[stem] = max(likeliest.get(stem, 0.0), weight)
-        for stem, weight in likeliest.items():
-            stems[stem] = stems.get(stem, 0.0) + weight
+            for form in _content_stems(wording):
+                likeliest[form] = max(likeliest.get(form, 0.0), weight)
+        for form, weight in likeliest.items():
+            stems[form] = stems.get(form, 0.0) + weight
     return stems
 
 
 @lru_cache(1 << 16)
 def _content_stems(wording: str) -> tuple[str, ...]:
     """The stems of an English wording's words that are not function words."""
-    content = " ".join(word for word in wording.split() if word not in ENGLISH_FUNCTION_WORDS)
-    return tuple(stemmed(content, "en").split())
+    content = " ".join([word for word in wording.split() if word not in ENGLISH_FUNCTION_WORDS])
+    return tuple([stem(word, "en") for word in without_function_words(content, "en").split()])
 
 
 def compositions(table: Wordings, query: Sequence[Part]) -> list[str]:
@@ -398,25 +399,29 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
     required_stems = [part.stems.keys() for part in query.wording.parts if not part.optional]
     optional = [part.stems.keys() for part in query.wording.parts if part.optional] if required_stems else []
     required_stems = required_stems or [part.stems.keys() for part in query.wording.parts]
-    for number, candidate in enumerate(candidates):
-        stems, count, function_word = _form(candidate.wording, query.language)
-        column["covered"][number] = sum(stem in every for stem in stems) / max(len(stems), 1)
-        column["covers"][number] = sum(not stems_of_part.isdisjoint(stems) for stems_of_part in required_stems) / max(
-            len(required_stems), 1
-        )
-        optional_hits = sum(not stems_of_part.isdisjoint(stems) for stems_of_part in optional)
-        column["covers function words"][number] = optional_hits / len(optional) if optional else 1
-        column["same wording"][number] = candidate.wording == wording and not is_listed[number]
-        column["words"][number], column["fewer words"][number] = max(count - length, 0), max(length - count, 0)
-        column["function word"][number] = function_word
+    forms = [_form(candidate.wording, query.language) for candidate in candidates]
+    lengths_of_forms = np.array([count for _, count, _ in forms])
+    column["covered"][:] = [sum(map(every.__contains__, stems)) / max(len(stems), 1) for stems, _, _ in forms]
+    column["covers"][:] = [_share_met(required_stems, stems) for stems, _, _ in forms]
+    column["covers function words"][:] = [_share_met(optional, stems) for stems, _, _ in forms] if optional else 1
+    column["same wording"][:] = [candidate.wording == wording for candidate in candidates] & ~is_listed
+    column["words"][:] = np.maximum(lengths_of_forms - length, 0)
+    column["fewer words"][:] = np.maximum(length - lengths_of_forms, 0)
+    column["function word"][:] = [function_word for _, _, function_word in forms]
     return Described(list(candidates), table, ids[order], cosines, bounds)
+
+
+def _share_met(parts: Sequence[KeysView[str]], stems: Collection[str]) -> float:
+    """The share of the parts of a query that have one of their stems among some stems."""
+    return sum([not part.isdisjoint(stems) for part in parts]) / max(len(parts), 1)
 
 
 @lru_cache(1 << 16)
 def _form(wording: str, language: str) -> tuple[tuple[str, ...], int, bool]:
     """The stems of a wording, how many words it has, and whether it begins with a function word."""
-    begins = without_function_words(wording, language) != wording
-    return tuple(stemmed(wording, language).split()), len(words(wording)), begins
+    content = without_function_words(wording, language)
+    stems = tuple([stem(word, language) for word in content.split()])
+    return stems, len(words(wording)), content != wording
 
 
 def _log(probability: float) -> float:

@@ -40,6 +40,7 @@ _TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
 
 
+@lru_cache(1 << 10)
 def primary(tag: str) -> str:
     """The language of a tag without region and script, with two letters where there are: "deu-AT" gives "de"."""
     first = tag.strip().lower().replace("_", "-").split("-")[0]
@@ -106,7 +107,15 @@ def has_stemmer(lang: str) -> bool:
 
 def stemmed(wording: str, lang: str) -> str:
     """The wording in a language, folded, without leading function words, each word cut to its stem."""
-    return stemmed_all([wording], lang)[0]
+    lang = primary(lang)
+    return " ".join([stem(word, lang) for word in _content(wording, lang)])
+
+
+@lru_cache(1 << 16)
+def stem(word: str, lang: str) -> str:
+    """The stem of one folded word."""
+    stemmer = _stemmer(primary(lang))
+    return str(stemmer.stemWord(word)) if stemmer else word
 
 
 def stemmed_all(wordings: Iterable[str], lang: str) -> list[str]:
@@ -144,8 +153,9 @@ def _content(wording: str, lang: str) -> list[str]:
         if text.startswith(article) and len(text) > len(article):
             text = text[len(article) :]
             break
-    words = [word if word.isalnum() else _EDGE.sub("", word) for word in text.split()]
-    words = [word for word in words if word] or text.split()
+    words = text.split()
+    if not all(map(str.isalnum, words)):
+        words = [word for part in words if (word := _EDGE.sub("", part))] or words
     leading = _WORDS.get(lang, frozenset())
     start = 0
     while start < len(words) - 1 and words[start] in leading:
