@@ -6,7 +6,9 @@ Reads what bench/general_data.py and bench/phrase_table.py wrote. Writes
 
 - ``XX.jsonl``, a query a line: text, start, end (characters), language, source, domain, half ("dev" or "test"),
   function_start, right (English wordings, lemmas, that the phrase is linked to at least twice in all parallel data, or
-  that a dictionary gives), sense (those of them that mean what the phrase means here; only where it is ambiguous);
+  that a dictionary gives), sense (those of them that mean what the phrase means here; only where it is ambiguous),
+  usual (those of them that are usual, see `usual_wordings`), part_of_speech (of the translation in the sentence's mate:
+  noun, verb, adjective, adverb, name or other; only where HanTa is installed: ``pip install hanta``);
 - ``senses.jsonl``: ambiguous phrases alone, with right (as sense above), other (the wordings of the other meanings) and
   mate (the translation, which must be left out of a search: it may stand in the collections);
 - ``english-20000.txt`` and ``english-100000.txt``: English sentences of held-out pairs, law, medicine and literature;
@@ -25,6 +27,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -56,6 +59,10 @@ FREQUENT = 60  # words of a language that count as function words
 SENSES, REPEATED = 300, 4  # ambiguous phrases of a language, and of one wording
 COMMON = 0.1  # of a wording's links, for another meaning to be a usual one
 SAME, OTHER = 0.10, 0.02  # overlap of translations above and below which two wordings mean the same, or do not
+USUAL, SCARCE = 0.1, 10  # of a phrase's links, for a wording to be usual; links of a phrase that are too few to tell
+INSIDE = 0.5  # of a word's occurrences within a longer wording, for it to be a part of a fixed expression
+SENTENCES = 200_000  # in which these occurrences are counted
+PARTS_OF_SPEECH = {"NN": "noun", "VV": "verb", "AJ": "adjective", "AV": "adverb", "NP": "name"}  # tags begin so
 
 Counts = dict[str, dict[str, int]]
 
@@ -174,6 +181,72 @@ def drawn(queries: Iterable[Query], count: int, seed: int) -> list[Query]:
     return chosen
 
 
+def usual_wordings(
+    query: Query, right: set[str], table: Counts, entries: dict[str, set[str]], bound: set[tuple[str, str]]
+) -> set[str]:
+    """The right wordings, as lemmas, that somebody would give first, not only now and then.
+
+    A wording is usual with at least `USUAL` of the phrase's links, its inflected forms together. So is the one in the
+    sentence's own translation, and a dictionary's where the phrase has fewer links than `SCARCE`. ``bound``: words and
+    the fixed expressions that they belong to; such a word is not usual where its expression is right ("spite" beside
+    "in spite of").
+    """
+    phrase = folded(query.text[query.start : query.end])
+    links = table.get(phrase, {})
+    total, counts = sum(links.values()), Counter[str]()
+    for english, count in links.items():
+        counts[lemmas(english)] += count
+    usual = {wording for wording in map(lemmas, right) if counts[wording] >= max(2, USUAL * total)}
+    if total < SCARCE:
+        usual |= set(map(lemmas, entries.get(phrase, set())))
+    usual -= {lemmas(word) for word, expression in bound if expression in right}
+    return usual | {lemmas(query.english)}
+
+
+def bound_words(wordings: Iterable[str], sentences: Iterable[str]) -> set[tuple[str, str]]:
+    """Words with the expressions in which they mostly occur: a preposition, the word, perhaps more function words."""
+    expressions: dict[str, set[str]] = defaultdict(set)
+    for wording in wordings:
+        first, *rest = wording.split()
+        content = [word for word in rest if usable(word)]
+        if first in PREPOSITIONS | {"of"} and len(content) == 1:
+            expressions[content[0]].add(wording)
+    counts: Counter[str] = Counter()
+    for sentence in sentences:
+        text = [word.casefold() for word in Worded.of(sentence).words()]
+        line = f" {' '.join(text)} "
+        for word in expressions.keys() & set(text):
+            counts[word] += text.count(word)
+            counts.update({wording: line.count(f" {wording} ") for wording in expressions[word]})
+    return {
+        (word, wording)
+        for word, some in expressions.items()
+        for wording in some
+        if counts[wording] >= INSIDE * counts[word] > 0
+    }
+
+
+class Tagger:
+    """Parts of speech by HanTa's English model."""
+
+    def __init__(self) -> None:
+        from HanTa.HanoverTagger import HanoverTagger
+
+        self._tagger = HanoverTagger("morphmodel_en.pgz")
+
+    def __call__(self, query: Query) -> str:
+        """That of a query's English wording in the mate: of its last word, or "verb" where it begins with one."""
+        text = Worded.of(query.mate).words()
+        wording = query.english.split()
+        forms = [word.casefold() for word in text]
+        places = [at for at in range(len(text)) if forms[at : at + len(wording)] == wording]
+        if not places:
+            return "other"
+        tags = [tag[:2] for _, _, tag in self._tagger.tag_sent(text)[places[0] : places[0] + len(wording)]]
+        kinds = [PARTS_OF_SPEECH.get(tag, "other") for tag in tags]
+        return "verb" if kinds[0] == "verb" else kinds[-1]
+
+
 class Meanings:
     """Which English wordings mean the same: how much their translations into other languages overlap."""
 
@@ -260,6 +333,13 @@ def ambiguous(
             return
 
 
+def english_side(folder: Path, lang: str) -> Iterator[str]:
+    """The English sentences of a language's pairs."""
+    with (folder / f"{lang}.tsv").open(encoding="utf-8", newline="\n") as file:
+        for line in file:
+            yield line.split("\t")[1]
+
+
 def half(sentence: str) -> str:
     """Dev or test, by the sentence alone."""
     digest = blake2b(sentence.encode("utf-8", "surrogatepass"), digest_size=4).digest()
@@ -271,8 +351,7 @@ def collection(folder: Path, data: Path, mates: set[str], size: int, seed: int) 
     draw, general = random.Random(seed), set[str]()
     for lang in LANGS:
         if (folder / f"{lang}.tsv").exists():
-            with (folder / f"{lang}.tsv").open(encoding="utf-8", newline="\n") as file:
-                general.update(e for e in (line.split("\t")[1] for line in file) if held_out(e) and e not in mates)
+            general.update(e for e in english_side(folder, lang) if held_out(e) and e not in mates)
     parts = [sorted(general)]
     for name in COLLECTIONS:
         with gzip.open(data / "collections" / f"{name}.txt.gz", "rt", encoding="utf-8") as file:
@@ -308,9 +387,12 @@ def main() -> None:
     wordings = {english for some in rights.values() for right in some for english in right}
     wordings |= {e for lang in langs for q in possible[lang] for e in tables[lang][folded(q.text[q.start : q.end])]}
     meanings = Meanings(tables, wordings)
+    english = {text for lang in langs for text in islice(english_side(args.folder, lang), SENTENCES // len(langs))}
+    bound = bound_words({wording for some in rights.values() for right in some for wording in right}, english)
+    tagger = Tagger() if find_spec("HanTa") else None
     mates = {query.mate for some in queries.values() for query in some}
     for lang in langs:
-        lines = []
+        lines, entries = [], dictionary(args.data, lang)
         for query, right in zip(queries[lang], rights[lang], strict=True):
             right |= {query.english}
             senses = sense(query, lang, tables[lang], right, meanings)
@@ -324,10 +406,13 @@ def main() -> None:
                 "half": half(query.text),
                 "right": sorted({lemmas(english) for english in right}),
                 "sense": None if senses is None else sorted({lemmas(english) for english in senses}),
+                "usual": sorted(usual_wordings(query, right, tables[lang], entries, bound)),
                 "function_start": Worded.of(query.text[query.start : query.end]).words()[0].casefold()
                 in functions[lang],
                 "english": query.english,
             }
+            if tagger is not None:
+                record["part_of_speech"] = tagger(query)
             lines.append(json.dumps(record, ensure_ascii=False) + "\n")
         (args.out / f"{lang}.jsonl").write_text("".join(lines), encoding="utf-8")
         several = sum('"sense": null' not in line for line in lines)

@@ -113,9 +113,16 @@ def test_only_one_half_is_read(lookups: Path) -> None:
     dev = read_lookups(lookups / "de.jsonl", "dev")
     assert [item.phrase.text for item in dev] == ["Bank", "Haus", "Fenster", "Rakete"]
     assert (dev[0].right, dev[0].sense, dev[1].sense) == (frozenset({"bank", "bench"}), frozenset({"bench"}), None)
+    assert (dev[0].usual, dev[0].part_of_speech) == (None, "")  # a set of before
     assert [lookup.phrase.context for lookup in read_lookups(lookups / "de.jsonl", "test")] == ["Ein Haus ist alt."]
     with pytest.raises(InputError, match="expected dev or test"):
         read_lookups(lookups / "de.jsonl", "train")
+
+
+def test_usual_wordings_and_part_of_speech_are_read(tmp_path: Path) -> None:
+    corpora.lines(tmp_path / "de.jsonl", [BANK | {"usual": ["bank"], "part_of_speech": "noun"}])
+    (row,) = read_lookups(tmp_path / "de.jsonl", "dev")
+    assert (row.usual, row.part_of_speech) == (frozenset({"bank"}), "noun")
 
 
 @pytest.mark.parametrize("change", [{"start": 90}, {"right": 1}, {"start": 30, "end": 26}])
@@ -155,6 +162,9 @@ def test_ranks_are_those_of_the_first_right_wording() -> None:
     result = ranks(queries, answers)
     assert result.right.tolist() == [1, np.inf, 0, np.inf]  # the eleventh answer does not count
     np.testing.assert_array_equal(result.sense, [2, np.nan, np.nan, np.nan])
+    assert np.isnan(result.usual).all()
+    usual = [queries[0]._replace(usual=frozenset({"bench"})), *queries[1:]]
+    np.testing.assert_array_equal(ranks(usual, answers).usual, [2, np.nan, np.nan, np.nan])
 
 
 def test_strata_of_a_query() -> None:
@@ -167,13 +177,14 @@ def test_strata_of_a_query() -> None:
     }
     assert strata(query(["x"], None, "alte Bank"))["words"] == "2"
     assert strata(query(["x"], None, "Bank"))["words"] == "1"
+    assert strata(query(["x"], part_of_speech="noun"))["part of speech"] == "noun"
 
 
 def test_tables_count_first_answers_and_senses() -> None:
     queries = [query(["bank"], ["bank"]), query(["bank"], ["bank"], language="fr"), query(["bank"]), query(["bank"])]
     systems = {
-        "good": Ranks(np.array([0, 1, 4, 0.0]), np.array([0, 1, np.nan, np.nan])),
-        "bad": Ranks(np.array([5, np.inf, np.inf, 1.0]), np.array([np.inf, np.inf, np.nan, np.nan])),
+        "good": Ranks(np.array([0, 1, 4, 0.0]), np.array([0, 1, np.nan, np.nan]), np.array([0, 2, 4, np.nan])),
+        "bad": Ranks(np.array([5, np.inf, np.inf, 1.0]), np.array([np.inf, np.inf, np.nan, np.nan]), np.full(4, 9.0)),
     }
     whole, parts = lookup_tables(queries, systems, "bad", "here")
     good, bad = (dict(zip(whole.header, row, strict=True)) for row in whole.rows)
@@ -181,6 +192,7 @@ def test_tables_count_first_answers_and_senses() -> None:
     assert (good["first five"], bad["first five"]) == (4 / 4, 1 / 4)
     assert good["MRR"] == pytest.approx((1 + 1 / 2 + 1 / 5 + 1) / 4)
     assert bad["MRR"] == pytest.approx((1 / 6 + 0 + 0 + 1 / 2) / 4)
+    assert (good["usual first"].value, bad["usual first"].value) == (1 / 3, 0 / 4)
     assert (good["right sense first"].value, bad["right sense first"].value) == (1 / 2, 0 / 2)
     assert good["p"] == 2 / 2**2  # two queries differ, in the same direction: two of four sums are as far from 0
     assert bad["p"] is None
@@ -393,6 +405,6 @@ def test_senses_are_counted_where_the_collection_has_both(lookups: Path, tmp_pat
 
 def test_right_senses_are_shares_of_the_queries() -> None:
     queries = [query(["bank", "bench"], sense=["bench"])] * 4
-    ranked = Ranks(np.array([0.0, 0.0, 0.0, np.inf]), np.array([0.0, 1.0, np.inf, np.inf]))
+    ranked = Ranks(np.array([0.0, 0.0, 0.0, np.inf]), np.array([0.0, 1.0, np.inf, np.inf]), np.zeros(4))
     ((name, first, another, p),) = sense_table(queries, {"search": ranked}, "search", "four").rows
     assert (name, first.value, another, p) == ("search", 1 / 4, 2 / 4, None)

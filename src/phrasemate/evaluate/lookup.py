@@ -62,7 +62,8 @@ class LookupQuery(NamedTuple):
 
     ``right``: wordings that are right, as `lemmas` has them. ``sense``: those with the meaning that the phrase has in
     its sentence; None where the phrase is not ambiguous. ``function_start``: whether it begins with a function word.
-    ``mate``: the translation of the sentence, if the collection may hold it.
+    ``mate``: the translation of the sentence, if the collection may hold it. ``usual``: the right wordings that are
+    usual ones; None where the set does not tell. ``part_of_speech``: of its translation, "" if unknown.
     """
 
     phrase: Phrase
@@ -72,6 +73,8 @@ class LookupQuery(NamedTuple):
     sense: frozenset[str] | None
     function_start: bool
     mate: str = ""
+    usual: frozenset[str] | None = None
+    part_of_speech: str = ""
 
 
 class SenseQuery(NamedTuple):
@@ -89,10 +92,14 @@ class SenseQuery(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """Rank of the first right answer of each query, and of the first one of the right sense; 0: first, inf: none."""
+    """Rank of the first right answer of each query, of the first one of the right sense, and of the first usual one.
+
+    0: first, inf: none.
+    """
 
     right: NDArray[np.float64]
     sense: NDArray[np.float64]  # NaN where the phrase is not ambiguous
+    usual: NDArray[np.float64]  # NaN where the set does not tell
 
 
 def read_lookups(path: Path, half: str) -> list[LookupQuery]:
@@ -108,8 +115,11 @@ def read_lookups(path: Path, half: str) -> list[LookupQuery]:
         try:
             phrase = Phrase(row["text"], row["start"], row["end"])
             sense = None if row["sense"] is None else frozenset(row["sense"])
+            usual = frozenset(row["usual"]) if "usual" in row else None
             query = LookupQuery(
-                phrase, row["language"], row["domain"], frozenset(row["right"]), sense, row["function_start"]
+                *(phrase, row["language"], row["domain"], frozenset(row["right"]), sense, row["function_start"]),
+                usual=usual,
+                part_of_speech=row.get("part_of_speech", ""),
             )
         except (InputError, TypeError) as error:
             raise ReadError(str(path), number, str(error), "make it again with bench/lookup_set.py") from error
@@ -180,12 +190,13 @@ def present(wordings: set[str], sentences: Iterable[str]) -> set[str]:
 
 def ranks(queries: Sequence[LookupQuery], answers: Sequence[Sequence[str]]) -> Ranks:
     """Ranks of the first right wording in each query's answers, best first; only the first `DEPTH` count."""
-    right, sense = (np.full(len(queries), np.inf) for _ in range(2))
+    right, sense, usual = (np.full(len(queries), np.inf) for _ in range(3))
     for number, (query, wordings) in enumerate(zip(queries, answers, strict=True)):
         lemmas_of_wordings = [lemmas(wording) for wording in wordings[:DEPTH]]
         right[number] = _first(lemmas_of_wordings, query.right)
         sense[number] = np.nan if query.sense is None else _first(lemmas_of_wordings, query.sense)
-    return Ranks(right, sense)
+        usual[number] = np.nan if query.usual is None else _first(lemmas_of_wordings, query.usual)
+    return Ranks(right, sense, usual)
 
 
 def _first(wordings: Sequence[str], right: frozenset[str]) -> float:
@@ -201,6 +212,7 @@ def strata(query: LookupQuery) -> dict[str, str]:
         "words": f"{min(length, 3)}{'+' if length > 2 else ''}",
         "kind": "ambiguous" if query.sense is not None else "one meaning",
         "begins with": "function word" if query.function_start else "content word",
+        **({"part of speech": query.part_of_speech} if query.part_of_speech else {}),
     }
 
 
@@ -214,7 +226,7 @@ def lookup_tables(
     first = {name: (ranks.right < 1).astype(float) for name, ranks in systems.items()}
     rows: list[tuple[Any, ...]] = []
     for name, ranks in systems.items():
-        ambiguous = ~np.isnan(ranks.sense)
+        ambiguous, judged = ~np.isnan(ranks.sense), ~np.isnan(ranks.usual)
         p = None if name == against else randomisation_test(first[name], first[against], seed=seed)
         rows.append(
             (
@@ -222,18 +234,19 @@ def lookup_tables(
                 bootstrap(first[name], seed=seed),
                 float((ranks.right < 5).mean()),
                 float((1 / (ranks.right + 1)).mean()),
+                bootstrap((ranks.usual[judged] < 1).astype(float), seed=seed) if judged.any() else None,
                 bootstrap((ranks.sense[ambiguous] < 1).astype(float), seed=seed) if ambiguous.any() else None,
                 p,
             )
         )
-    header = ("system", "first", "first five", "MRR", "right sense first", "p")
+    header = ("system", "first", "first five", "MRR", "usual first", "right sense first", "p")
     title = f"Look-ups: {len(queries):,} phrases, {what}"
     tables = [Table(f"lookup {what}", title, header, tuple(rows), f"[95 % bootstrap interval]; p: against {against}")]
     kinds = [strata(query) for query in queries]
     by_stratum: list[tuple[Any, ...]] = []
-    for kind in kinds[0] if kinds else ():
-        for value in sorted({row[kind] for row in kinds}):
-            query_mask = np.array([row[kind] == value for row in kinds])
+    for kind in dict.fromkeys(kind for row in kinds for kind in row):
+        for value in sorted({row[kind] for row in kinds if kind in row}):
+            query_mask = np.array([row.get(kind) == value for row in kinds])
             by_stratum.append(
                 (f"{kind}: {value}", int(query_mask.sum()), *(float(s[query_mask].mean()) for s in first.values()))
             )
