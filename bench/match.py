@@ -30,7 +30,7 @@ from phrasemate import Document, Model, Phrase, load_model
 from phrasemate.encode.pooling import by_examples
 from phrasemate.evaluate.report import signature
 from phrasemate.examples import ExampleIndex
-from phrasemate.match import Candidates, MatchSettings, candidates, pooling_of, select
+from phrasemate.match import Candidates, MatchSettings, Occurrences, candidates, likely_pairs, pooling_of, select
 
 SOURCES = ("libreoffice_ui", "osm")
 ENGLISH = ("de", "fr", "es", "cs")
@@ -125,13 +125,18 @@ def judged(proposed: Candidates, settings: MatchSettings, gold: dict[int, int], 
 
 def selections() -> Iterator[tuple[str, MatchSettings]]:
     """What is asked for, by name."""
-    for margin, thresholds in (("csls", (-9, 0.1, 0.2, 0.3)), ("ratio", (1.05, 1.15, 1.25))):
+    for margin, thresholds in (
+        ("csls", (-9, 0.1, 0.2, 0.3)),
+        ("ratio", (1.05, 1.15, 1.25)),
+        ("probability", (0.0, 0.1, 0.2, 0.3, 0.4)),
+    ):
         for least in thresholds:
             title = f"mutual, {margin} {least:g}" if least > -9 else "mutual"
             yield title, MatchSettings(margin=margin, threshold=least, mutual=True)
-    yield "best, csls 0.2", MatchSettings(threshold=0.2)
-    yield "one to one, csls 0.2", MatchSettings(threshold=0.2, one_to_one=True)
-    yield "one to one", MatchSettings(threshold=-9, one_to_one=True)
+    for margin, least in (("csls", 0.2), ("probability", 0.3)):
+        yield f"best, {margin} {least}", MatchSettings(margin=margin, threshold=least)
+        yield f"one to one, {margin} {least}", MatchSettings(margin=margin, threshold=least, one_to_one=True)
+        yield f"one to one, {margin}", MatchSettings(margin=margin, threshold=-9, one_to_one=True)
 
 
 def main() -> None:
@@ -149,6 +154,21 @@ def main() -> None:
     report(f"match_{args.setting}", *tested_lists(model, args.data, test), facts)
 
 
+def occurrences(model: Model, side: Sequence[tuple[str, list[Phrase]]]) -> Occurrences:
+    """Terms of a side with the vectors of their sentences."""
+    counts = np.array([len(examples) for _, examples in side])
+    vectors = model.encode([phrase for _, examples in side for phrase in examples])
+    alone = model.encode([Phrase(term, 0, len(term)) for term, _ in side])
+    return Occurrences([term for term, _ in side], counts, vectors, alone)
+
+
+def some(side: Occurrences, numbers: NDArray[np.int64]) -> Occurrences:
+    """Some of the terms."""
+    parts = np.split(side.vectors, np.cumsum(side.counts)[:-1])
+    vectors = np.concatenate([parts[number] for number in numbers])
+    return Occurrences([side.terms[number] for number in numbers], side.counts[numbers], vectors, side.alone[numbers])
+
+
 def tested_lists(model: Model, data: Path, test: Sequence[Pair]) -> tuple[list[str], list[list[Any]]]:
     """The held-out pairs with the settings that users get: all, and lists of which only half the terms have a mate."""
     settings = MatchSettings()
@@ -156,6 +176,8 @@ def tested_lists(model: Model, data: Path, test: Sequence[Pair]) -> tuple[list[s
         by_examples(model, *map(list, zip(*side, strict=True)), pooling_of(model), bare=settings.bare)[0]
         for side in ([(p.source, p.source_examples) for p in test], [(p.target, p.target_examples) for p in test])
     )
+    compared = [occurrences(model, [(p.source, p.source_examples) for p in test])]
+    compared.append(occurrences(model, [(p.target, p.target_examples) for p in test]))
     lists = set(listed(data))
     table: list[list[Any]] = []
     third = len(test) // 3
@@ -172,7 +194,12 @@ def tested_lists(model: Model, data: Path, test: Sequence[Pair]) -> tuple[list[s
             if (test[a].source, test[b].target) in lists
         }
         by_margin = {how: candidates(first[rows_], second[columns], how=how) for how in ("csls", "ratio")}
+        if model.scorer is not None:
+            sides = some(compared[0], rows_), some(compared[1], columns)
+            by_margin["probability"] = likely_pairs(*sides, model.scorer, ("de", "en"))
         for name, selection in selections():
+            if selection.margin not in by_margin:
+                continue
             table.append([title, name, *judged(by_margin[selection.margin], selection, gold, attested)])
     return ["lists", "selection", "matches", "P", "P with other entries", "R"], table
 

@@ -3,6 +3,9 @@
 A term's vector comes from example sentences (XPR, Zheng et al., ACL 2022; `phrasemate.encode.pooling`). Two terms are
 as close as the cosine of their vectors. A margin lowers the score of terms that are near to everything (CSLS, Conneau
 et al., ICLR 2018; or the ratio of Artetxe and Schwenk, ACL 2019).
+
+With the margin "probability" the scorer of searches compares them (`phrasemate.encode.scoring`): a source term asks,
+the target terms are the candidates, and their sentences the occurrences. It is the default with a lexicon to ask.
 """
 
 from __future__ import annotations
@@ -15,17 +18,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemate import candidates as proposals
+from phrasemate.candidates import Dictionaries
 from phrasemate.encode import Model
-from phrasemate.encode.pooling import by_examples
+from phrasemate.encode.pooling import by_examples, unit
+from phrasemate.encode.scoring import CandidateScorer
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.examples import Finder, occurrences
+from phrasemate.index.exact import Runs
+from phrasemate.index.wordings import Wordings, WordingSearch, segment_of
+from phrasemate.lexicon import bundled_lexicon
+from phrasemate.lexicon.inflection import primary
 from phrasemate.query import marked
 from phrasemate.rank import margin_of, neighbour_pairs
+from phrasemate.text import folded
 from phrasemate.text.formats.units import Term, TermPair
 from phrasemate.types import Phrase, Run
 from phrasemate.utils.knn import nearest
 
-THRESHOLDS = {"csls": 0.2, "ratio": 1.15}  # margin -> the least that is a match (docs/how-to/match-term-lists.md)
+AUTO = "auto"
+# margin -> the least that is a match (docs/how-to/match-term-lists.md)
+THRESHOLDS = {"csls": 0.2, "ratio": 1.15, "probability": 0.3}
 READABLE = 80  # characters: of many sentences, those of about this length are shown
 
 Ids = NDArray[np.int64]
@@ -37,9 +50,10 @@ class MatchSettings:
     """Settings of the comparison, and what counts as a match. Raises InputError for invalid values.
 
     ``examples``: sentences a term; ``bare``, ``pooling``, ``layer`` as in `by_examples` ("": `pooling_of` the model).
-    ``margin``: csls or ratio, over the ``neighbours`` nearest. ``threshold``: the least margin (None: that of
-    `THRESHOLDS`), ``least_score``: the least cosine. ``candidates``: matches of a source term at most; ``mutual``:
-    only terms that are each other's best; ``one_to_one``: no term twice, with the greatest sum of margins.
+    ``margin``: csls or ratio, over the ``neighbours`` nearest; probability, by the scorer; or auto, see `resolved`.
+    ``threshold``: the least margin (None: that of `THRESHOLDS`), ``least_score``: the least cosine. ``candidates``:
+    matches of a source term at most; ``mutual``: only terms that are each other's best; ``one_to_one``: no term twice,
+    with the greatest sum of margins.
     ``evidence``: sentences that are kept of each side.
 
     >>> MatchSettings(margin="ratio").least_margin
@@ -50,7 +64,7 @@ class MatchSettings:
     bare: float = 1.5  # bench/match.py, development pairs
     pooling: str = ""
     layer: int | None = None
-    margin: str = "csls"
+    margin: str = AUTO
     neighbours: int = 10  # Conneau et al. (2018)
     threshold: float | None = None
     least_score: float = -1.0
@@ -60,8 +74,8 @@ class MatchSettings:
     evidence: int = 1
 
     def __post_init__(self) -> None:
-        if self.margin not in THRESHOLDS:
-            raise InputError(f"margin {self.margin!r}; expected one of {', '.join(THRESHOLDS)}")
+        if self.margin not in (AUTO, *THRESHOLDS):
+            raise InputError(f"margin {self.margin!r}; expected one of {', '.join((AUTO, *THRESHOLDS))}")
         for name, least in (("examples", 0), ("neighbours", 1), ("candidates", 1), ("evidence", 0), ("bare", 0)):
             if not getattr(self, name) >= least:
                 raise InputError(f"{name} {getattr(self, name)}; expected {least} or more")
@@ -73,7 +87,22 @@ class MatchSettings:
 
     @property
     def least_margin(self) -> float:
-        return THRESHOLDS[self.margin] if self.threshold is None else self.threshold
+        return THRESHOLDS.get(self.margin, 0.0) if self.threshold is None else self.threshold
+
+    def resolved(self, model: Model, languages: tuple[str, str]) -> MatchSettings:
+        """These settings with a margin in place of "auto".
+
+        It is "probability" where the model has a scorer and the bundled lexicon has the two languages, of which one is
+        English; else "csls". Raises InputError for "probability" without a scorer.
+        """
+        has_scorer = getattr(model, "scorer", None) is not None
+        if self.margin == "probability" and not has_scorer:
+            raise InputError(f"margin probability, but {model.name} has no scorer; choose csls or ratio")
+        if self.margin != AUTO:
+            return self
+        lexicon = bundled_lexicon()
+        known = lexicon is not None and "en" in languages and {*languages} - {"en"} <= {*lexicon.languages}
+        return replace(self, margin="probability" if has_scorer and known and len({*languages}) > 1 else "csls")
 
 
 class MatchSide(NamedTuple):
@@ -189,9 +218,15 @@ def match_terms(
     if settings.one_to_one:
         matching_function()
     lists = _different(source.terms, "source"), _different(target.terms, "target")
+    languages = _language(source), _language(target)
+    settings = settings.resolved(model, languages)
     first = _prepared(lists[0], source.finder, "source", model, settings, progress)
     second = _prepared(lists[1], target.finder, "target", model, settings, progress)
-    pairs = candidates(first.vectors, second.vectors, settings.neighbours, settings.margin, settings.candidates)
+    if settings.margin == "probability":
+        assert model.scorer is not None
+        pairs = likely_pairs(_occurrences(first, model), _occurrences(second, model), model.scorer, languages)
+    else:
+        pairs = candidates(first.vectors, second.vectors, settings.neighbours, settings.margin, settings.candidates)
     best_matches = select(pairs, settings)
     return Matching(
         tuple(_matches(best_matches, first, second, settings.evidence)),
@@ -376,7 +411,10 @@ def candidates(source: Floats, target: Floats, k: int = 10, how: str = "csls", d
     back, back_cosines = nearest(target, source, depth)  # (m, depth)
     source_means, target_means = cosines[:, :k].mean(1), back_cosines[:, :k].mean(1)
     rows, columns, scores = neighbour_pairs(Run(near, cosines), Run(back, back_cosines))
-    margins = margin_of(scores, source_means[rows], target_means[columns], how)
+    return _ordered(rows, columns, scores, margin_of(scores, source_means[rows], target_means[columns], how))
+
+
+def _ordered(rows: Ids, columns: Ids, scores: Floats, margins: Floats) -> Candidates:
     order = np.lexsort((columns, -margins, rows))
     rows, columns, scores, margins = rows[order], columns[order], scores[order], margins[order]
     ranks = np.arange(len(rows)) - np.searchsorted(rows, rows) + 1
@@ -384,6 +422,84 @@ def candidates(source: Floats, target: Floats, k: int = 10, how: str = "csls", d
     by_target = np.lexsort((rows, -margins, columns))
     leads[by_target[np.unique(columns[by_target], return_index=True)[1]]] = True
     return Candidates(rows, columns, scores, margins, ranks, leads & (ranks == 1))
+
+
+class Occurrences(NamedTuple):
+    """Terms as they are compared by a scorer.
+
+    ``counts`` (terms,) sentences of each, at least one; ``vectors`` (sentences, dim) of the terms there, in their
+    order; ``alone`` (terms, dim) of the terms by themselves. A term without sentences stands there by itself.
+    """
+
+    terms: list[str]
+    counts: Ids
+    vectors: Floats
+    alone: Floats
+
+    @property
+    def types(self) -> Floats:
+        """(terms, dim) the mean of each term's vectors, of unit length."""
+        return unit(np.add.reduceat(self.vectors, np.cumsum(self.counts) - self.counts))
+
+
+def _occurrences(side: _Prepared, model: Model) -> Occurrences:
+    bare = [Phrase(term.text, 0, len(term.text)) for term in side.terms]
+    sentences = [examples or [phrase] for examples, phrase in zip(side.examples, bare, strict=True)]
+    vectors = model.encode([*(phrase for examples in sentences for phrase in examples), *bare])
+    counts = np.array([len(examples) for examples in sentences], np.int64)
+    return Occurrences([phrase.text for phrase in bare], counts, vectors[: -len(bare)], vectors[-len(bare) :])
+
+
+def likely_pairs(
+    source: Occurrences, target: Occurrences, scorer: CandidateScorer, languages: tuple[str, str]
+) -> Candidates:
+    """The pairs that a scorer finds among the terms, with its probabilities as margins and cosines of means as scores.
+
+    The terms that are not English ask, whichever side they are on, as the scorer was fitted.
+    """
+    if languages[0] == "en":
+        swapped = likely_pairs(target, source, scorer, languages[::-1])
+        return _ordered(swapped.targets, swapped.sources, swapped.scores, swapped.margins)
+    ids_of: dict[str, list[int]] = {}
+    place_of: dict[str, int] = {}
+    ends = np.cumsum(target.counts).tolist()
+    for place, (term, start, end) in enumerate(zip(target.terms, [0, *ends], ends, strict=False)):
+        ids_of.setdefault(folded(term), []).extend(range(start, end))
+        place_of.setdefault(folded(term), place)
+    language_of = dict.fromkeys(ids_of, languages[1] or "en")
+    segment = segment_of(ids_of, language_of, 0, len(target.vectors))
+    table = Wordings([segment], Runs(np.zeros((0, 2), np.int64)))
+    asked, held = (np.concatenate([side.types, side.alone], 1) / np.float32(2**0.5) for side in (source, target))
+    near = nearest(asked.astype(np.float32), held.astype(np.float32), min(DEPTH, len(target.terms)))[0]
+    firsts = np.cumsum(target.counts) - target.counts
+    lexicon = bundled_lexicon()
+    dictionaries = Dictionaries([lexicon] if lexicon is not None else [], [languages[1]])
+    proposed, wordings = [], []
+    for term, row in zip(source.terms, near, strict=True):
+        parts = proposals.parts(term, dictionaries, languages[0])
+        listed = proposals.equivalents(table, term, dictionaries, languages[0])
+        composed = proposals.compositions(table, parts)
+        proposed.append(proposals.gather(table, term, firsts[row[row >= 0]].tolist(), listed, composed))
+        wordings.append(proposals.Wording(parts, {}))
+    search = WordingSearch(table, lambda ids: target.vectors[ids])
+    described = proposals.describe(
+        search, source.terms, proposed, source.types, source.alone, languages[1] or "en", wordings
+    )
+    pairs = [
+        (row, place_of[candidate.wording], probability)
+        for row, one in enumerate(described)
+        if one.candidates
+        for candidate, probability in zip(one.candidates, scorer.probabilities(one.features).tolist(), strict=True)
+    ]
+    rows, columns = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
+    scores = np.einsum("nd,nd->n", source.types[rows], target.types[columns])
+    return _ordered(rows, columns, scores, np.array([probability for _, _, probability in pairs], np.float32))
+
+
+def _language(side: Side) -> str:
+    """The language that all terms of a list have; "" if they do not say it or differ."""
+    languages = {primary(term.language) for term in side.terms}
+    return languages.pop() if len(languages) == 1 else ""
 
 
 def assign(pairs: Candidates) -> NDArray[np.bool_]:

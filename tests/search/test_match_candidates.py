@@ -8,8 +8,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from phrasemate.encode.scoring import FEATURES, CandidateScorer
 from phrasemate.errors import InputError, MissingExtra
-from phrasemate.match import Candidates, MatchSettings, assign, candidates, select
+from phrasemate.match import Candidates, MatchSettings, Occurrences, assign, candidates, likely_pairs, select
 
 HALF = np.sqrt(0.75)
 
@@ -139,3 +140,22 @@ def test_one_to_one_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_limit_that_is_not_number_is_refused(setting: str) -> None:
     with pytest.raises(InputError, match="expected a number"):  # nothing would be a match, without a word
         MatchSettings(**{setting: float("nan")})  # type: ignore[arg-type]
+
+
+def test_a_scorer_finds_what_the_lexicon_lists() -> None:
+    """Vectors are all alike: only the lexicon tells the terms apart."""
+    weights = tuple(4.0 if name == "listed" else 0.0 for name in FEATURES)
+    one = np.array([[1, 0]], np.float32)
+    german, english = ["Haus", "Hund", "Xyzzy"], ["dog", "houses", "pencil"]
+    sides = [
+        Occurrences(terms, np.array([2, 1, 1]), np.repeat(one, 4, axis=0), np.repeat(one, 3, axis=0))
+        for terms in (german, english)
+    ]
+    for languages, order in ((("de", "en"), sides), (("en", "de"), sides[::-1])):
+        pairs = likely_pairs(*order, CandidateScorer(-2.0, weights), languages)
+        best = pairs.only(pairs.mutual & (pairs.margins > 0.5))
+        words = [(order[0].terms[a], order[1].terms[b]) for a, b in zip(best.sources, best.targets, strict=True)]
+        expected = {("Haus", "houses"), ("Hund", "dog")}
+        assert {pair if languages[0] == "de" else pair[::-1] for pair in words} == expected
+        assert best.margins == pytest.approx(1 / (1 + np.exp(-2.0)))  # 4 - 2
+        assert best.scores == pytest.approx(1.0)

@@ -8,8 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import match_fakes as fakes
+import numpy as np
 import pytest
 
+from phrasemate.encode.scoring import FEATURES, CandidateScorer
 from phrasemate.errors import InputError
 from phrasemate.examples import ExampleIndex
 from phrasemate.match import Match, Matching, MatchSettings, MatchSide, match_terms, term_pairs
@@ -199,3 +201,29 @@ def test_for_json() -> None:
         "margin": "csls",
         "threshold": 0.1,
     }
+
+
+def test_the_margin_follows_the_model_and_the_languages() -> None:
+    def margin(languages: tuple[str, str], scorer: Any = "a scorer", settings: str = "auto") -> str:
+        model: Any = SimpleNamespace(scorer=scorer, name="tiny")
+        return MatchSettings(margin=settings).resolved(model, languages).margin
+
+    assert margin(("de", "en")) == margin(("en", "ja")) == "probability"
+    assert margin(("", "")) == margin(("de", "fr")) == margin(("en", "en")) == margin(("xx", "en")) == "csls"
+    assert margin(("de", "en"), scorer=None) == "csls"
+    assert margin(("de", "en"), settings="ratio") == "ratio"
+    with pytest.raises(InputError, match="tiny has no scorer"):
+        margin(("de", "en"), None, "probability")
+
+
+def test_with_languages_the_scorer_matches() -> None:
+    model = a_model()
+    model.scorer = CandidateScorer(-2.0, tuple(4.0 if name == "listed" else 0.0 for name in FEATURES))
+    model.encode = lambda phrases: np.ones((len(phrases), 1), np.float32)
+    with finder(fakes.GERMAN) as german, finder(fakes.ENGLISH) as english:
+        source = Side(terms("Hund", "Löffel", "Haus", language="de"), german)
+        target = Side(terms("house", "cloud", "dog", language="en"), english)
+        found = match_terms(source, target, model, MatchSettings())
+    assert wordings(found.matches) == [("Hund", "dog"), ("Haus", "house")]
+    assert [match.margin for match in found.matches] == pytest.approx([1 / (1 + math.exp(-2))] * 2)
+    assert found.as_dict()["margin"] == "probability"

@@ -175,8 +175,10 @@ of a sentence's term are characters:
 class Margin(StrEnum):
     """Ways to set a cosine against those of the neighbours."""
 
+    AUTO = "auto"
     CSLS = "csls"
     RATIO = "ratio"
+    PROBABILITY = "probability"
 
 
 def _text(side: str) -> Any:
@@ -220,7 +222,8 @@ def match(
         Path | None, option("--unmatched", "FILE", "Terms without a match, as a table with tabs: side, term, id.")
     ] = None,
     threshold: Annotated[
-        float | None, option("--min-margin", "X", "Minimum margin of a match (default: csls 0.2, ratio 1.15).")
+        float | None,
+        option("--min-margin", "X", "Minimum margin of a match (default: csls 0.2, ratio 1.15, probability 0.3)."),
     ] = None,
     least_score: Annotated[
         float, option("--min-score", "X", "Minimum similarity (cosine) of a match.", min=-1, max=1)
@@ -233,9 +236,12 @@ def match(
     margin: Annotated[
         Margin,
         option(
-            "--margin", "csls|ratio", "Subtract the mean similarity of the neighbours (csls), or divide by it (ratio)."
+            "--margin",
+            "auto|csls|ratio|probability",
+            "Subtract the mean similarity of the neighbours (csls), divide by it (ratio), or ask the scorer of "
+            "searches and the lexicon (probability; auto: where the languages are given and in the lexicon).",
         ),
-    ] = Margin.CSLS,
+    ] = Margin.AUTO,
     neighbours: Annotated[int, option("--neighbours", "N", "Nearest terms that a margin is taken from.", min=1)] = 10,
     examples: Annotated[
         int, option("--examples", "N", "Maximum number of sentences that a term is compared by.", min=0)

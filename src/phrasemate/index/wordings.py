@@ -9,7 +9,7 @@ it. A wording is folded text (`phrasemate.text.folded`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -195,6 +195,11 @@ def build_segment(sentences: Iterable[SentenceRow], low: int, high: int, languag
                 language_of[wording] = languages.get(row.document, "") or "en"
             else:
                 phrases.append(phrase)
+    return segment_of(ids_of, language_of, low, high)
+
+
+def segment_of(ids_of: Mapping[str, Sequence[int]], language_of: Mapping[str, str], low: int, high: int) -> Segment:
+    """Return the segment of phrase ids ``low`` to below ``high`` with these wordings, folded, and their languages."""
     entries = sorted((row_codec.encode_text(wording), wording) for wording in ids_of)
     lengths = np.array([len(blob) for blob, _ in entries], np.int64)
     counts = np.array([len(ids_of[wording]) for _, wording in entries], np.int64)
@@ -217,7 +222,7 @@ def build_segment(sentences: Iterable[SentenceRow], low: int, high: int, languag
     )
 
 
-def _stem_hashes(wordings: Sequence[str], language_of: dict[str, str]) -> NDArray[np.uint64]:
+def _stem_hashes(wordings: Sequence[str], language_of: Mapping[str, str]) -> NDArray[np.uint64]:
     hashes = np.zeros(len(wordings), np.uint64)
     numbers: dict[str, list[int]] = {}
     for number, wording in enumerate(wordings):
