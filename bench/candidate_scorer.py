@@ -12,6 +12,8 @@ The ambiguous phrases of senses.jsonl teach it to choose by meaning. Of their ca
 right; wrong are those of another sense and those that no dictionary lists. The others are left out. One in `FORGOTTEN`
 is asked once more with a lexicon that lacks the right sense: the bundled one was counted in text like that of the
 yardstick, so it knows more there than elsewhere. From these the scorer learns when to distrust what is listed.
+
+Where the set tells which right wordings are usual, the share `USUAL` of the fit asks for one of these.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ CALIBRATED = 5  # candidates of a query that probabilities are fitted on
 RIDGE = 1e-3
 WITHOUT = 2
 FORGOTTEN = 4
+USUAL = 0.5
 
 
 class ForgetfulLexicon:
@@ -90,11 +93,12 @@ def described_without_right(
 
 @dataclass
 class Lookups:
-    """Queries, the features of their candidates, which of these are right, and which of the right sense."""
+    """Queries, the features of their candidates, which of these are right, of the right sense, and usual."""
 
     features: list[np.ndarray] = field(default_factory=list)  # (candidates, len(FEATURES)) of each query
     right: list[np.ndarray] = field(default_factory=list)  # (candidates,) bool
     sense: list[np.ndarray] = field(default_factory=list)  # the same; ``right`` where a phrase is not ambiguous
+    usual: list[np.ndarray] = field(default_factory=list)  # the same; ``right`` where the set does not tell
     ambiguous: list[bool] = field(default_factory=list)
     lexicon: list[bool] = field(default_factory=list)  # whether the lexicon was asked
     numbers: list[int] = field(default_factory=list)  # of the queries in their set
@@ -108,6 +112,8 @@ class Lookups:
             self.right.append(np.array([wording in query.right for wording in compared], bool))
             sense = query.right if query.sense is None else query.sense
             self.sense.append(np.array([wording in sense for wording in compared], bool))
+            usual = query.right if query.usual is None else query.usual
+            self.usual.append(np.array([wording in usual for wording in compared], bool))
             self.ambiguous.append(query.sense is not None)
             self.lexicon.append(lexicon)
 
@@ -124,6 +130,7 @@ class Lookups:
             self.features.append(row.features[labelled].astype(float))
             self.right.append(right[labelled])
             self.sense.append(right[labelled])
+            self.usual.append(right[labelled])
             self.ambiguous.append(True)
             self.lexicon.append(True)
 
@@ -136,16 +143,16 @@ class Lookups:
         return Lookups(*(list(one) + list(two) for one, two in zip(self._columns(), other._columns(), strict=True)))
 
     def _columns(self) -> tuple[list[Any], ...]:
-        return self.features, self.right, self.sense, self.ambiguous, self.lexicon, self.numbers
+        return self.features, self.right, self.sense, self.usual, self.ambiguous, self.lexicon, self.numbers
 
-    def first(self, scorer: CandidateScorer) -> tuple[np.ndarray, np.ndarray]:
-        """Whether the likeliest candidate of each query is right, and of the right sense."""
+    def first(self, scorer: CandidateScorer) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Whether the likeliest candidate of each query is right, of the right sense, and usual."""
         best = [int(scorer.probabilities(labelled).argmax()) if len(labelled) else -1 for labelled in self.features]
-        right, sense = (
+        right, sense, usual = (
             np.array([place >= 0 and bool(labelled[place]) for place, labelled in zip(best, column, strict=True)])
-            for column in (self.right, self.sense)
+            for column in (self.right, self.sense, self.usual)
         )
-        return right, sense
+        return right, sense, usual
 
 
 def fitted(lookups: Lookups) -> CandidateScorer:
@@ -158,25 +165,29 @@ def fitted(lookups: Lookups) -> CandidateScorer:
 def fitted_on(lookups: Lookups) -> CandidateScorer:
     """Weights for some queries that rank, then a scale and a bias that make probabilities of their scores.
 
-    Ranking: the mean over the queries with a right candidate of -log of the softmax's share of the right ones.
-    Probabilities: logistic regression over each query's first `CALIBRATED` candidates, queries without a right one too.
+    Ranking: the mean over the queries of -log of the softmax's share of the right ones, and of the usual ones; a query
+    counts for those that it has. Probabilities: logistic regression over each query's first `CALIBRATED` candidates,
+    queries without a right one too.
     """
     features, hit = np.concatenate(lookups.features), np.concatenate(lookups.right)
     count = len(lookups.features)
     mean, scale = features.mean(0), features.std(0) + 1e-9
     owner = np.repeat(np.arange(count), [len(labelled) for labelled in lookups.right])
-    answered = np.bincount(owner, hit, count) > 0
-    used = answered[owner]
-    x, who, good = (features[used] - mean) / scale, owner[used], hit[used]
+    x = (features - mean) / scale
+    goals = [(1 - USUAL, hit), (USUAL, np.concatenate(lookups.usual))]
 
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
         scores = x @ weights
         highest = np.full(count, -np.inf)
-        np.maximum.at(highest, who, scores)
-        raised = np.exp(np.maximum(scores - highest[who], -500))
-        total, right = np.bincount(who, raised, count), np.bincount(who, raised * good, count)
-        value = np.log(total[answered] / right[answered]).sum() / answered.sum()
-        slope = x.T @ (raised / total[who] - raised * good / np.where(answered, right, 1.0)[who]) / answered.sum()
+        np.maximum.at(highest, owner, scores)
+        raised = np.exp(np.maximum(scores - highest[owner], -500))
+        total, value, slope = np.bincount(owner, raised, count), 0.0, np.zeros_like(weights)
+        for share, good in goals:
+            met = np.bincount(owner, raised * good, count)
+            answered = met > 0
+            value += share * np.log(total[answered] / met[answered]).mean()
+            pull = raised / np.maximum(total, 1e-300)[owner] - raised * good / np.where(answered, met, 1.0)[owner]
+            slope += share * x.T @ (pull * answered[owner]) / answered.sum()
         return float(value + RIDGE * weights @ weights / 2), slope + RIDGE * weights
 
     slopes = minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B").x / scale
@@ -218,9 +229,9 @@ def main() -> None:
     count = len(lookups.right)
     answered = np.array([candidates.any() for candidates in lookups.right])
     meant = np.array(lookups.ambiguous) & np.array([candidates.any() for candidates in lookups.sense])
-    right, sense = np.zeros(count, bool), np.zeros(count, bool)
+    right, sense, usual = (np.zeros(count, bool) for _ in range(3))
     numbers = np.arange(len(queries))
-    halves = np.concatenate([numbers, numbers[sparse]] * len(args.index)) % 2 == 0  # a query is in one half alone
+    halves = np.concatenate([numbers, numbers[sparse]] * len(args.index)) // 2 % 2 == 0  # a query is in one half alone
     parted = np.array(meanings.numbers) % 2 == 0
     meant_first = np.zeros(len(parted), bool)
     lacking = np.array(forgotten.numbers)
@@ -229,14 +240,15 @@ def main() -> None:
     for half, part, number in ((halves, parted, 0), (~halves, ~parted, 1)):
         examples = lookups.chosen(np.flatnonzero(half)).joined(meanings.chosen(np.flatnonzero(part)))
         scorer = fitted(examples.joined(forgotten.chosen(np.flatnonzero(some_lacking & (lacking % 2 == number)))))
-        right[~half], sense[~half] = lookups.chosen(np.flatnonzero(~half)).first(scorer)
-        _, meant_first[~part] = meanings.chosen(np.flatnonzero(~part)).first(scorer)
+        right[~half], sense[~half], usual[~half] = lookups.chosen(np.flatnonzero(~half)).first(scorer)
+        meant_first[~part] = meanings.chosen(np.flatnonzero(~part)).first(scorer)[1]
         others = np.flatnonzero(lacking % 2 != number)
-        _, unlisted_first[others] = forgotten.chosen(others).first(scorer)
+        unlisted_first[others] = forgotten.chosen(others).first(scorer)[1]
     for name, rows in (("with", np.array(lookups.lexicon)), ("without", ~np.array(lookups.lexicon))):
         print(
             f"{name} lexicon: {rows.sum()} look-ups, a right candidate for {answered[rows].mean():.3f}, "
-            f"of those right first {right[rows & answered].mean():.3f}; "
+            f"of those right first {right[rows & answered].mean():.3f}, "
+            f"usual first {usual[rows & answered].mean():.3f}; "
             f"of {(rows & meant).sum()} ambiguous ones the right sense first {sense[rows & meant].mean():.3f}"
         )
     ambiguous = np.array(meanings.ambiguous)
