@@ -48,6 +48,7 @@ NEIGHBOURS = {
     ("lookup", "phrasemate.concordance"),
     ("terms", "phrasemate.search"),
     ("mine", "phrasemate.rank"),
+    ("match", "phrasemate.candidates"),
     ("match", "phrasemate.examples"),
     ("match", "phrasemate.rank"),
     ("training", "phrasemate.baselines"),

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from phrasemate.encode.scoring import FEATURES, LEAST_LOG
 from phrasemate.index.wordings import Wordings, WordingSearch
 from phrasemate.lexicon import Equivalent, InducedLexicon, Lexicon, bundled_collocates, stemmed, without_function_words
-from phrasemate.lexicon.induced import ENGLISH_FUNCTION_WORDS
-from phrasemate.lexicon.inflection import stem
+from phrasemate.lexicon.induced import ENGLISH_FUNCTION_WORDS, grammatical_words
+from phrasemate.lexicon.inflection import locutions, same_words, stem
 from phrasemate.text import folded, words
 from phrasemate.types import Phrase
 
@@ -34,6 +34,17 @@ UNKNOWN = 0.5  # probability that a word without equivalents stands for itself
 PRECEDED = 8  # translations of the rest of a query that begins with a function word
 ARTICLES = frozenset({"a", "an", "the"})
 SURROUNDINGS = 32  # words around a phrase whose equivalents tell its sense
+SHORTEST = 4  # characters of a part of a compound
+LINKING = {  # letters that may stand between the parts of a compound, in languages that write these as one word
+    "da": ("s", "e"),
+    "de": ("s", "es", "n", "en", "er", "e"),
+    "et": (),
+    "fi": ("n",),
+    "hu": (),
+    "nl": ("s", "en", "e"),
+    "no": ("s", "e"),
+    "sv": ("s",),
+}
 AT_ONCE = 16  # queries whose occurrences are in memory together
 
 Floats = NDArray[np.float32]
@@ -45,8 +56,9 @@ class Candidate:
     """A wording of the index.
 
     ``probability``: what the dictionaries give it, 0 if none lists it. ``source``: the dictionary. ``ids``: phrases
-    with this wording, a sample where they are many. ``count``: how many there are in all. ``leading``: of so many
-    function words at its beginning, which the phrases of the index lack; they stand before each of them.
+    with this wording, a sample where they are many. ``count``: how many there are in all. ``leading`` and ``trailing``:
+    of so many function words at its beginning and end, which the phrases of the index lack; they stand before and after
+    each of them. ``core``: the word of a fixed expression that is compared with the query's; "" for the whole wording.
     """
 
     wording: str
@@ -55,6 +67,8 @@ class Candidate:
     ids: Ids
     count: int
     leading: int = 0
+    trailing: int = 0
+    core: str = ""
 
 
 class Part(NamedTuple):
@@ -95,10 +109,10 @@ class Described(NamedTuple):
     cosines: Floats
     bounds: Ids
 
-    def nearest(self, number: int) -> tuple[Ids, Floats]:
-        """The phrases of a candidate and their cosines with the query, the nearest first."""
-        part = slice(*self.bounds[number : number + 2].tolist())
-        return self.ids[part], self.cosines[part]
+    def nearest(self, numbers: Sequence[int]) -> tuple[Ids, Floats]:
+        """The phrases of candidates, one's after the other's, and their cosines with the query, nearest first."""
+        slices = [slice(*self.bounds[number : number + 2].tolist()) for number in numbers]
+        return _joined([self.ids[part] for part in slices]), np.concatenate([self.cosines[part] for part in slices])
 
 
 class Dictionaries:
@@ -118,6 +132,10 @@ class Dictionaries:
             self._looked_up[key] = self._in(wording, language) or (self._in(wording, "") if language else [])
         return self._looked_up[key]
 
+    def knows(self, form: str, language: str) -> bool:
+        """Whether an induced lexicon lists this very form."""
+        return any(lexicon.knows(form, language) for lexicon in self.lexicons if isinstance(lexicon, InducedLexicon))
+
     def _in(self, wording: str, language: str) -> list[Equivalent]:
         return [
             equivalent
@@ -131,20 +149,44 @@ def parts(phrase: str, dictionaries: Dictionaries, language: str = "") -> list[P
     """The words of a phrase with the equivalents that dictionaries give for each.
 
     ``language``: of the phrase, "" if unknown. A word whose likeliest equivalent is an English function word is
-    optional. A word that no dictionary knows, such as a name, stands for itself.
+    optional. A compound that no dictionary knows counts as its parts. Another such word, such as a name, stands for
+    itself.
     """
     translations = []
-    for start, end in words(phrase):
+    for word in [piece for start, end in words(phrase) for piece in _pieces(phrase[start:end], dictionaries, language)]:
         stems: dict[str, float] = {}
         likeliest = ("", 0.0)
-        for equivalent in dictionaries.equivalents(phrase[start:end], language):
+        for equivalent in dictionaries.equivalents(word, language):
             if equivalent.weight > likeliest[1]:
                 likeliest = equivalent.text, equivalent.weight
             for form in stemmed(equivalent.text, equivalent.language or "en").split():
                 stems[form] = max(stems.get(form, 0.0), equivalent.weight)
-        word = phrase[start:end]
         translations.append(Part(stems or {stemmed(word, "en"): UNKNOWN}, likeliest[0] in ENGLISH_FUNCTION_WORDS))
     return translations
+
+
+def _pieces(word: str, dictionaries: Dictionaries, language: str) -> list[str]:
+    """The parts of a compound that dictionaries do not know as a whole, or the word."""
+    if language not in LINKING or len(word) < 2 * SHORTEST or dictionaries.equivalents(word, language):
+        return [word]
+    return compound(folded(word), lambda form: dictionaries.knows(form, language), LINKING[language]) or [word]
+
+
+def compound(word: str, knows: Callable[[str], bool], linking: Sequence[str]) -> list[str]:
+    """The parts of a compound that are known: "haus", "tür", "schlüssel"; none if it cannot be cut so.
+
+    The last part is the longest one that is known. ``linking``: what may stand between two parts.
+    """
+    for at in range(SHORTEST, len(word) - SHORTEST + 1):
+        if not knows(word[at:]):
+            continue
+        for link in ("", *linking):
+            first = word[: at - len(link)]
+            if len(first) >= SHORTEST and word[:at].endswith(link):
+                parts_before = [first] if knows(first) else compound(first, knows, linking)
+                if parts_before:
+                    return [*parts_before, word[at:]]
+    return []
 
 
 def surroundings(phrase: Phrase, lexicon: InducedLexicon, language: str) -> dict[str, float]:
@@ -234,7 +276,7 @@ def gather(
     candidates = []
     for wording in dict.fromkeys([*near_ids, *listed, *composed, folded(phrase)]):
         every = table.occurrences(wording)
-        if not len(every):
+        if not len(every) or not is_whole(wording):
             continue
         ids = every
         if len(every) > OCCURRENCES:
@@ -242,6 +284,11 @@ def gather(
             ids = np.unique(np.concatenate([sample, np.array(near_ids.get(wording, []), np.int64)]))
         candidates.append(Candidate(wording, *listed.get(wording, (0.0, "")), ids, len(every)))
     return candidates
+
+
+def is_whole(wording: str) -> bool:
+    """Whether every bracket of a wording has its partner there: "language(s" is a piece of something."""
+    return all(wording.count(opening) == wording.count(closing) for opening, closing in ("()", "[]"))
 
 
 def extended(
@@ -302,6 +349,75 @@ def _translations(table: Wordings, query: Sequence[Part]) -> list[str]:
         return compositions(table, query)
     likeliest = sorted(query[0].stems.items(), key=lambda item: -item[1])[:CHOICES]
     return [wording for stem, _ in likeliest for wording in table.of_stem(stem)]
+
+
+def in_expressions(
+    candidates: Iterable[Candidate], language: str, phrases_of: Callable[[Ids], Sequence[Phrase]]
+) -> list[Candidate]:
+    """The candidates, and for a word that mostly stands in a fixed expression that expression: "in spite of".
+
+    The word stays with its other phrases, if it has some. ``language``: of the index. ``phrases_of`` as in `extended`.
+    """
+    known_expressions = _expressions(language)
+    chosen: dict[str, Candidate] = {}
+    for candidate in candidates:
+        for one in _parted(candidate, known_expressions.get(candidate.wording, ()), phrases_of):
+            chosen.setdefault(one.wording, one)
+    return list(chosen.values())
+
+
+def _parted(
+    word: Candidate, expressions: Sequence[tuple[str, int, int]], phrases_of: Callable[[Ids], Sequence[Phrase]]
+) -> list[Candidate]:
+    """A word as it is, or the expression that it mostly stands in and the word elsewhere."""
+    phrases = phrases_of(word.ids) if expressions else []
+    for wording, *around in expressions:
+        leading, trailing = around
+        whole = np.array(
+            [folded(p.context[begins_at(p, leading) : ends_at(p, trailing)]) == wording for p in phrases], bool
+        )
+        if 2 * whole.sum() >= len(phrases):
+            both = (wording, whole, leading, trailing, word.wording), (word.wording, ~whole, 0, 0, "")
+            return [
+                replace(
+                    word,
+                    wording=name,
+                    ids=word.ids[mask],
+                    count=max(1, round(word.count * float(mask.mean()))),
+                    leading=before,
+                    trailing=after,
+                    core=core,
+                )
+                for name, mask, before, after, core in both
+                if mask.any()
+            ]
+    return [word]
+
+
+@lru_cache(8)
+def _expressions(language: str) -> dict[str, list[tuple[str, int, int]]]:
+    """Words of a language that are content -> fixed expressions of such a word and function words.
+
+    Each has its wording and how many function words stand before and after the word.
+    """
+    expressions: dict[str, list[tuple[str, int, int]]] = {}
+    grammatical = grammatical_words(language)
+    for wording in sorted(locutions(language), key=lambda wording: -len(wording)):
+        parts_of_wording = wording.split()
+        content = [place for place, word in enumerate(parts_of_wording) if word not in grammatical]
+        if len(content) == 1:
+            (place,) = content
+            around = place, len(parts_of_wording) - 1 - place
+            expressions.setdefault(parts_of_wording[place], []).append((wording, *around))
+    return expressions
+
+
+def ends_at(phrase: Phrase, trailing: int) -> int:
+    """Where a phrase ends in its sentence with so many words more after it."""
+    at = phrase.end
+    for word in phrase.context[phrase.end :].split()[:trailing]:
+        at = phrase.context.index(word, at) + len(word)
+    return at
 
 
 def begins_at(phrase: Phrase, leading: int) -> int:
@@ -394,12 +510,12 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
             column[f"listed {name}"][is_listed] = column[name][is_listed] - column[name][is_listed].max()
         shift = column["type"] - column["alone"]
         column["listed shift"][is_listed] = shift[is_listed] - shift[is_listed].max()
-    wording, length = folded(query.phrase), len(words(query.phrase))
+    wording, length = folded(query.phrase), len(query.wording.parts)  # a compound is as long as its parts
     every = {stem for part in query.wording.parts for stem in part.stems}
     required_stems = [part.stems.keys() for part in query.wording.parts if not part.optional]
     optional = [part.stems.keys() for part in query.wording.parts if part.optional] if required_stems else []
     required_stems = required_stems or [part.stems.keys() for part in query.wording.parts]
-    forms = [_form(candidate.wording, query.language) for candidate in candidates]
+    forms = [_form(candidate.core or candidate.wording, query.language) for candidate in candidates]
     lengths_of_forms = np.array([count for _, count, _ in forms])
     column["covered"][:] = [sum(map(every.__contains__, stems)) / max(len(stems), 1) for stems, _, _ in forms]
     column["covers"][:] = [_share_met(required_stems, stems) for stems, _, _ in forms]
@@ -409,6 +525,23 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
     column["fewer words"][:] = np.maximum(length - lengths_of_forms, 0)
     column["function word"][:] = [function_word for _, _, function_word in forms]
     return Described(list(candidates), table, ids[order], cosines, bounds)
+
+
+def by_words(candidates: Sequence[Candidate], order: Iterable[int], language: str, most: int) -> list[list[int]]:
+    """The first ``most`` candidates of an order, each with the later ones that are inflected forms of its words."""
+    groups: list[list[int]] = []
+    by_stems: dict[tuple[str, ...], list[list[int]]] = {}
+    for number in order:
+        wording = candidates[number].wording
+        same_stems = by_stems.setdefault(_form(wording, language)[0], [])
+        for group in same_stems:
+            if same_words(candidates[group[0]].wording, wording, language):
+                group.append(number)
+                break
+        else:
+            same_stems.append([number])
+            groups += same_stems[-1:] if len(groups) < most else []
+    return groups
 
 
 def _share_met(parts: Sequence[KeysView[str]], stems: Collection[str]) -> float:

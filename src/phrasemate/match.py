@@ -90,7 +90,7 @@ class MatchSettings:
         return THRESHOLDS.get(self.margin, 0.0) if self.threshold is None else self.threshold
 
     def resolved(self, model: Model, languages: tuple[str, str]) -> MatchSettings:
-        """These settings with a margin in place of "auto".
+        """Return these settings with "auto" resolved.
 
         It is "probability" where the model has a scorer and the bundled lexicon has the two languages, of which one is
         English; else "csls". Raises InputError for "probability" without a scorer.
@@ -101,8 +101,8 @@ class MatchSettings:
         if self.margin != AUTO:
             return self
         lexicon = bundled_lexicon()
-        known = lexicon is not None and "en" in languages and {*languages} - {"en"} <= {*lexicon.languages}
-        return replace(self, margin="probability" if has_scorer and known and len({*languages}) > 1 else "csls")
+        has_lexicon = lexicon is not None and "en" in languages and {*languages} - {"en"} <= {*lexicon.languages}
+        return replace(self, margin="probability" if has_scorer and has_lexicon and len({*languages}) > 1 else "csls")
 
 
 class MatchSide(NamedTuple):
@@ -469,8 +469,10 @@ def likely_pairs(
     language_of = dict.fromkeys(ids_of, languages[1] or "en")
     segment = segment_of(ids_of, language_of, 0, len(target.vectors))
     table = Wordings([segment], Runs(np.zeros((0, 2), np.int64)))
-    asked, held = (np.concatenate([side.types, side.alone], 1) / np.float32(2**0.5) for side in (source, target))
-    near = nearest(asked.astype(np.float32), held.astype(np.float32), min(DEPTH, len(target.terms)))[0]
+    source_keys, target_keys = (
+        np.concatenate([side.types, side.alone], 1) / np.float32(2**0.5) for side in (source, target)
+    )
+    near = nearest(source_keys.astype(np.float32), target_keys.astype(np.float32), min(DEPTH, len(target.terms)))[0]
     firsts = np.cumsum(target.counts) - target.counts
     lexicon = bundled_lexicon()
     dictionaries = Dictionaries([lexicon] if lexicon is not None else [], [languages[1]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,8 +39,8 @@ Floats = NDArray[np.float32]
 class Group:
     """Hits of one wording (case-folded, white space trimmed and folded): one candidate translation.
 
-    ``text`` is the best hit's wording and ``score`` its cosine. ``count`` is how many of the hits that were looked at
-    have the wording. ``hits`` are the best of them, no two of the same sentence.
+    ``text`` is the best hit's wording, as most hits spell it, and ``score`` its cosine. ``count`` is how many of the
+    hits that were looked at have the wording. ``hits`` are the best of them, no two of the same sentence.
 
     With views (`phrasemate.encode.scoring`) ``score`` is the highest cosine of q' and v', and ``support`` the soft
     maximum of all, which several hits raise. Hits keep the cosine in their sentences, which tells senses apart, and are
@@ -48,8 +49,8 @@ class Group:
     Where candidates are proposed and chosen (`phrasemate.candidates`), ``probability`` says how likely the wording is
     an equivalent, and ``evidence`` holds the features that it was computed from. ``reasons`` tells what they add to
     its log-odds, beside the other candidates (`phrasemate.encode.scoring.CandidateScorer.reasons`). ``score`` is the
-    best hit's cosine then, and ``count`` how often the wording occurs in the whole index. ``source`` names the
-    dictionary that gives it.
+    best hit's cosine then, and ``count`` how often the wording and its inflected forms occur in the whole index.
+    ``source`` names the dictionary that gives it.
 
     >>> group = Group("bench", score=0.81, count=2, hits=(), probability=0.97)
     >>> group.weight
@@ -377,7 +378,12 @@ class Searcher:
         assert scorer is not None
         with self.index.snapshot():
             description = self.candidates(phrases, vectors, bare, *request.filters, without, 4 * request.k)
-            return [self._ranked(query, scorer, request) for query in description]
+            language = next(iter(self._target_languages(request.languages)), "") or "en"
+            return [self._ranked(query, scorer, request, language) for query in description]
+
+    def _target_languages(self, languages: Sequence[str] | None) -> list[str]:
+        """The languages that are searched, the most frequent one first."""
+        return self.index.languages() if languages is None else list(languages)
 
     def candidates(
         self,
@@ -401,11 +407,12 @@ class Searcher:
             near: Occurrences near the vectors to propose from, if more than usual.
         """
         with self.index.wordings() as search:
-            target_languages = self.index.languages() if languages is None else list(languages)
+            target_languages = self._target_languages(languages)
             dictionaries = proposals.Dictionaries(self.lexicons, target_languages)
             run = self.index.search(vectors, max(proposals.NEAR, near), documents, languages)
             lexicon = bundled_lexicon() if self.lexicons else None
             candidate_lists, wordings = [], []
+            language = target_languages[0] if target_languages else ""
             for number, (phrase, source) in enumerate(zip(phrases, self._languages_of(phrases), strict=True)):
                 parts = proposals.parts(phrase.text, dictionaries, source)
                 around = proposals.surroundings(phrase, lexicon, source) if source and lexicon else {}
@@ -416,13 +423,13 @@ class Searcher:
                 proposal = proposals.gather(search.table, phrase.text, nearest, dictionary_entries, compositions)
                 proposal += proposals.extended(search.table, dictionary_entries, self._phrases_of)
                 proposal += proposals.preceded(search.table, parts, self._phrases_of)
+                proposal = proposals.in_expressions(proposal, language, self._phrases_of)
                 if documents is not None or languages is not None:
                     in_documents = partial(self.index.in_documents, documents=documents, languages=languages)
                     proposal = proposals.restrict(proposal, in_documents)
                 if without and without[number].strip():
                     proposal = proposals.restrict(proposal, partial(self._outside, is_same=is_of(without[number])))
                 candidate_lists.append(proposal)
-            language = target_languages[0] if target_languages else ""
             texts = [phrase.text for phrase in phrases]
             return proposals.describe(search, texts, candidate_lists, vectors, bare, language, wordings)
 
@@ -444,24 +451,32 @@ class Searcher:
         hits = {hit.phrase_id: hit for hit in self.index.hits(ids, np.zeros(len(ids)))}
         return np.array([not is_same(hits[phrase].context) for phrase in ids.tolist()], np.bool_)
 
-    def _ranked(self, described: proposals.Described, scorer: CandidateScorer, request: SearchRequest) -> Answer:
-        """The k likeliest candidates as groups, and the probability of the first."""
+    def _ranked(
+        self, described: proposals.Described, scorer: CandidateScorer, request: SearchRequest, language: str
+    ) -> Answer:
+        """The k likeliest candidates as groups, and the probability of the first.
+
+        Inflected forms of its words count for a candidate.
+        """
         if not described.candidates:
             return (), 0.0
         probabilities = scorer.probabilities(described.features)
-        best_rows = np.argsort(-probabilities, kind="stable")[: request.k].tolist()
+        order = np.argsort(-probabilities, kind="stable").tolist()
+        forms_of = proposals.by_words(described.candidates, order, language, request.k)
+        best_rows = [forms[0] for forms in forms_of]
         groups = []
         reasons = scorer.reasons(described.features, best_rows)
-        nearest = [described.nearest(number) for number in best_rows]
+        nearest = [described.nearest(forms) for forms in forms_of]
         different = self._different(nearest, max(request.contexts, 1))
-        for number, hits, why in zip(best_rows, different, reasons, strict=True):
+        for forms, hits, why in zip(forms_of, different, reasons, strict=True):
+            number = forms[0]
             candidate = described.candidates[number]
-            hits = [_with_leading(hit, candidate.leading) for hit in hits]
+            hits = [_widened(hit, candidate) for hit in hits]
             groups.append(
                 Group(
-                    hits[0].text,
+                    _spelling(hits),
                     hits[0].score,
-                    candidate.count,
+                    sum(described.candidates[form].count for form in forms),
                     tuple(hits[: request.contexts]),
                     probability=float(probabilities[number]),
                     source=candidate.source,
@@ -587,12 +602,19 @@ class Searcher:
         return float(calibration.of([features([wording.votes for wording in wordings])])[0])
 
 
-def _with_leading(hit: Hit, count: int) -> Hit:
-    """The hit with so many words before it."""
-    if not count:
+def _spelling(hits: Sequence[Hit]) -> str:
+    """How most of the hits write the wording of the first one."""
+    wording = folded(hits[0].text)
+    return Counter(hit.text for hit in hits if folded(hit.text) == wording).most_common(1)[0][0]
+
+
+def _widened(hit: Hit, candidate: proposals.Candidate) -> Hit:
+    """The hit with the function words before and after it that belong to the candidate."""
+    if not (candidate.leading or candidate.trailing):
         return hit
     phrase = hit.phrase
-    return replace(hit, phrase=Phrase(phrase.context, proposals.begins_at(phrase, count), phrase.end))
+    start, end = proposals.begins_at(phrase, candidate.leading), proposals.ends_at(phrase, candidate.trailing)
+    return replace(hit, phrase=Phrase(phrase.context, start, end))
 
 
 def is_of(text: str) -> Callable[[str], bool]:

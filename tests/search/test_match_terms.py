@@ -221,9 +221,9 @@ def test_with_languages_the_scorer_matches() -> None:
     model.scorer = CandidateScorer(-2.0, tuple(4.0 if name == "listed" else 0.0 for name in FEATURES))
     model.encode = lambda phrases: np.ones((len(phrases), 1), np.float32)
     with finder(fakes.GERMAN) as german, finder(fakes.ENGLISH) as english:
-        source = Side(terms("Hund", "Löffel", "Haus", language="de"), german)
-        target = Side(terms("house", "cloud", "dog", language="en"), english)
-        found = match_terms(source, target, model, MatchSettings())
-    assert wordings(found.matches) == [("Hund", "dog"), ("Haus", "house")]
-    assert [match.margin for match in found.matches] == pytest.approx([1 / (1 + math.exp(-2))] * 2)
-    assert found.as_dict()["margin"] == "probability"
+        source = MatchSide(terms("Hund", "Löffel", "Haus", language="de"), german)
+        target = MatchSide(terms("house", "cloud", "dog", language="en"), english)
+        result = match_terms(source, target, model, MatchSettings())
+    assert wordings(result.matches) == [("Hund", "dog"), ("Haus", "house")]
+    assert [match.margin for match in result.matches] == pytest.approx([1 / (1 + math.exp(-2))] * 2)
+    assert result.as_dict()["margin"] == "probability"

@@ -19,9 +19,13 @@ from phrasemate.candidates import (
     Wording,
     begins_at,
     compositions,
+    compound,
     describe,
+    ends_at,
     equivalents,
     gather,
+    in_expressions,
+    is_whole,
     parts,
     preceded,
     restrict,
@@ -181,16 +185,31 @@ def test_restricting_drops_candidates_without_phrases() -> None:
 
 def test_a_search_gives_the_likeliest_candidate_with_its_evidence(index: Index) -> None:
     mine = Dictionary(Bank={"bench": 0.5})
-    result = searcher(index, mine, context=1.0, listed=2.0).search("Er sitzt auf der [[Bank]].", k=3)
-    first, second, third = result.groups
-    assert [group.text for group in result.groups] == ["benches", "bench", "money"]
+    result = searcher(index, mine, context=1.0, listed=2.0).search("Er sitzt auf der [[Bank]].", k=2)
+    first, second = result.groups
+    assert [group.text for group in result.groups] == ["benches", "money"]
     assert first.probability == pytest.approx(1 / (1 + np.exp(-(1.0 + 2))), abs=0.01)
-    assert second.probability == pytest.approx(1 / (1 + np.exp(-(0.8 + 2))), abs=0.01)
-    assert third.probability == pytest.approx(1 / (1 + np.exp(-0.96)), abs=0.01)
+    assert second.probability == pytest.approx(1 / (1 + np.exp(-0.96)), abs=0.01)
     assert result.confidence == first.probability
-    assert (second.source, second.count, third.source) == ("mine", 2, "")
-    assert second.evidence["listed"] == 1
-    assert [hit.context for hit in second.hits] == ["a bench here", "our bench"]
+    assert (first.source, first.count, second.source) == ("mine", 1 + 2, "")  # with "bench", its singular
+    assert first.evidence["listed"] == 1
+    assert [hit.context for hit in first.hits] == ["two benches there", "a bench here", "our bench"]
+
+
+def test_inflected_forms_are_one_answer() -> None:
+    wordings = ["understand", "understands", "adviser", "understandable", "advise", "advisers", "human rights"]
+    wordings += ["human right", "advising"]
+    some = [candidates.Candidate(wording, 0.0, "", np.arange(1), 1) for wording in wordings]
+    groups = candidates.by_words(some, range(len(some)), "en", 9)
+    assert [[wordings[number] for number in group] for group in groups] == [
+        ["understand", "understands"],
+        ["adviser", "advisers"],
+        ["understandable"],
+        ["advise"],
+        ["human rights", "human right"],
+        ["advising"],
+    ]
+    assert candidates.by_words(some, range(len(some)), "en", 1) == [[0, 1]]
 
 
 def test_filters_and_left_out_texts_hold_for_every_kind_of_candidate(index: Index) -> None:
@@ -235,6 +254,60 @@ def test_a_phrase_begins_so_many_words_earlier() -> None:
         "came  in due course",
         "he came  in due course",
     ]
+
+
+def test_a_phrase_ends_so_many_words_later() -> None:
+    phrase = Phrase("in spite  of it.", 3, 8)
+    assert [phrase.context[: ends_at(phrase, count)] for count in (0, 1, 2, 9)] == [
+        "in spite",
+        "in spite  of",
+        "in spite  of it.",
+        "in spite  of it.",
+    ]
+
+
+def test_a_word_that_mostly_stands_in_an_expression_is_parted_from_it() -> None:
+    texts = ["In  spite of rain", "we came in spite of it", "out of spite", "he bears spite"]
+    phrases = [Phrase(text, at := text.index("spite"), at + 5) for text in texts]
+
+    def phrases_of(ids: np.ndarray) -> list[Phrase]:
+        return [phrases[number] for number in ids]
+
+    half = candidates.Candidate("spite", 0.5, "mine", np.arange(4), 40)
+    one, word = in_expressions([half], "en", phrases_of)
+    assert (one.wording, one.core, one.ids.tolist(), one.count) == ("in spite of", "spite", [0, 1], 40 * 2 // 4)
+    assert (one.leading, one.trailing, one.probability) == (1, 1, 0.5)
+    assert (word.wording, word.core, word.ids.tolist(), word.leading) == ("spite", "", [2, 3], 0)
+    always = candidates.Candidate("spite", 0.5, "mine", np.arange(2), 2)
+    assert [candidate.wording for candidate in in_expressions([always], "en", phrases_of)] == ["in spite of"]
+    fewer = candidates.Candidate("spite", 0.5, "mine", np.arange(1, 4), 3)
+    assert in_expressions([fewer], "en", phrases_of) == [fewer]
+    assert in_expressions([half], "xx", phrases_of) == [half]  # a language without a list
+    whole = candidates.Candidate("in spite of", 0.7, "mine", np.array([9]), 1)
+    assert in_expressions([whole, always], "en", phrases_of) == [whole]  # it was proposed as such
+
+
+def test_a_compound_is_cut_into_known_parts() -> None:
+    is_listed = {"haus", "tür", "schlüssel", "arbeit", "amt", "schlüsselbund"}.__contains__
+    assert compound("hausarbeitsschlüssel", is_listed, ("s",)) == ["haus", "arbeit", "schlüssel"]
+    assert compound("arbeitsschlüssel", is_listed, ("s",)) == ["arbeit", "schlüssel"]
+    assert compound("arbeitsschlüsselbund", is_listed, ("s",)) == ["arbeit", "schlüsselbund"]  # the longest last part
+    assert compound("arbeitsschlüssel", is_listed, ()) == []
+    assert compound("hausamt", is_listed, ()) == []  # three letters are no part
+    assert compound("schlüssel", is_listed, ()) == []
+
+
+def test_a_compound_that_is_not_listed_counts_as_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = Dictionary(arbeit={"work": 0.5}, schlüssel={"key": 0.5}, Arbeitszimmer={"study": 0.5})
+    dictionaries = Dictionaries([mine], ["en"])
+    monkeypatch.setattr(dictionaries, "knows", lambda form, language: form in ("arbeit", "schlüssel", "zimmer"))
+    assert [part.stems for part in parts("Arbeitsschlüssel", dictionaries, "de")] == [{"work": 0.5}, {"key": 0.5}]
+    assert [part.stems for part in parts("Arbeitszimmer", dictionaries, "de")] == [{"studi": 0.5}]
+    assert len(parts("Arbeitsschlüssel", dictionaries, "fr")) == 1
+
+
+def test_brackets_without_partner_are_told() -> None:
+    assert [is_whole(text) for text in ("language(s)", "language(s", "a) only", "[x]", "x")] == [1, 0, 0, 1, 1]
 
 
 def test_a_leading_function_word_is_looked_for_before_the_translation_of_the_rest() -> None:

@@ -97,6 +97,7 @@ _FUNCTION_WORDS = {
 _WORDS = {lang: frozenset(text.split()) for lang, text in _FUNCTION_WORDS.items()}
 _ELIDED = {"fr": ("l'", "d'", "s'"), "it": ("l'", "un'", "dell'", "nell'", "all'", "dall'", "sull'", "s'")}
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
+_PLURALS = (("ies", "y"), ("ies", "ie"), ("es", ""), ("s", ""), ("'s", ""), ("s'", ""))  # and what they stand for
 _LOCAL = threading.local()  # a stemmer serves one thread at a time
 
 
@@ -127,6 +128,24 @@ def stemmed_all(wordings: Iterable[str], lang: str) -> list[str]:
         words = _content(wording, lang)
         forms.append(" ".join(stemmer.stemWords(words) if stemmer else words))
     return forms
+
+
+@lru_cache(1 << 16)
+def _english_bases(word: str) -> frozenset[str]:
+    """What an English word may be the plural, genitive or third person of; itself is one of these."""
+    bases = {word[: -len(ending)] + instead for ending, instead in _PLURALS if word.endswith(ending)}
+    return frozenset({word, *bases})
+
+
+def same_words(one: str, other: str, lang: str) -> bool:
+    """Whether two folded wordings with the same stems are forms of the same words.
+
+    In English only the ending -s counts: "bench" and "benches" are, "exciting" and "excited" are not.
+    """
+    if primary(lang) != "en":
+        return True
+    pairs = zip(one.split(), other.split(), strict=False)
+    return not any(_english_bases(a).isdisjoint(_english_bases(b)) for a, b in pairs)
 
 
 def without_function_words(wording: str, lang: str) -> str:
@@ -187,7 +206,13 @@ on behalf of|on demand|on account of|on the basis of|at one's own risk|at their 
 at the request of|by virtue of|by means of|by way of|for the time being|for the purposes of|for example|of course
 subject to|pursuant to|as well as|as soon as possible|with respect to|with regard to|with immediate effect
 with effect from|without prejudice to|under the terms of|take part in|took part in
-take into account|taken into account""",
+take into account|taken into account|as usual|at all costs|at first|at first sight|at hand|at last|at least|at length
+at most|at once|at random|at risk|at stake|at the expense of|at will|by accident|by chance|by contrast|by hand|by heart
+by mistake|for instance|for lack of|for sale|for the sake of|for want of|in accord with|in advance of|in common
+in comparison with|in conjunction with|in connection with|in contrast|in contrast to|in detail|in fact|in front of
+in general|in need of|in order|in order to|in part|in person|in practice|in private|in public|in search of|in short
+in time|in total|in turn|in vain|on average|on board|on fire|on foot|on purpose|on the contrary|on the verge of
+on time|out of date|to some extent|under way|with the exception of""",
     "fr": """en vigueur|en cas de|en vertu de|en raison de|en outre|en effet|en matière de|en fonction de|en cours
 en général|en particulier|en question|en œuvre|mise en œuvre|mettre en œuvre|tenir compte|tenir compte de|tout à coup
 tout de suite|tout à fait|au cours de|au moins|au nom de|au sein de|au titre de|à titre gratuit|à ses risques et périls
