@@ -14,10 +14,12 @@ PAGES = {
     "empty": "/",
     "text": "/?q=Am+Montag+hielten+die+Abgeordneten+eine+Schweigeminute+ab.",
     "answer": SILENCE,
+    "verb": "/?q=Er+nahm+gestern+an+der+Sitzung+teil.&at=3-7.31-35",
     "several": SILENCE + "&in=news&in=world",
     "itself": "/?q=minute+of+silence",
     "refused": "/?q=x&at=9-12",
     "lookup": "/text?q=silence",
+    "pattern": "/text?q=((a)&how=regex",
     "document": "/document",
     "tools": "/tools",
     "glossary": "/glossary",
@@ -46,6 +48,12 @@ def test_axe_finds_nothing(page: Any, scheme: str) -> None:
                 expect(page.locator("#notice")).to_be_visible(timeout=60_000)
             if violations := findings(page):
                 problems[f"{name} at {width}"] = violations
+    page.goto("/")
+    page.keyboard.press("Escape")
+    page.locator("#keys-open").click()
+    if violations := findings(page):
+        problems["keys"] = violations
+    page.goto("/glossary")
     page.locator(".entry button[value=remove]").first.click()
     assert not problems
 

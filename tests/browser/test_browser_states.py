@@ -60,7 +60,7 @@ def test_the_server_is_gone_and_comes_back(chromium: Any, folders: dict[str, Pat
         expect(query_phrase(page)).to_have_text("Schweigeminute")  # what was there is still there
         server.start()
         notice.get_by_role("button", name="Try again").click()
-        expect(query_phrase(page)).to_have_text("Bank")
+        expect(query_phrase(page)).to_have_text("Bank", timeout=30_000)  # a fresh server reads its word lists first
         expect(notice).to_be_hidden()
     finally:
         page.close()
@@ -82,7 +82,7 @@ def test_what_the_server_refuses_is_said_and_can_be_tried_again(page: Any, kind:
     expect(query_phrase(page)).to_have_text("Schweigeminute")
     page.unroute("**/?q=*")
     page.locator("#notice").get_by_role("button", name="Try again").click()
-    expect(query_phrase(page)).to_have_text("Bank")
+    expect(query_phrase(page)).to_have_text("Bank", timeout=30_000)  # a fresh server reads its word lists first
 
 
 def test_without_scripts(chromium: Any, served: Served) -> None:
