@@ -220,7 +220,7 @@ def test_refusals(tmp_path: Path, place: Path, model: FakeModel) -> None:
         Index.open(place, FakeModel(name="other"))
     with pytest.raises(ModelMismatch, match="not with other"):
         build(str(place), [], "127.0.0.1:1", model=FakeModel(name="other"))
-    with pytest.raises(InputError, match="was started with the settings of its model"):
+    with pytest.raises(InputError, match="was made with the settings of its model"):
         build(str(place), [], "127.0.0.1:1", segment={"max_words": 2})
     with pytest.raises(IndexMissing, match="no index at"):
         ClusterIndex.open(tmp_path / "nowhere")
