@@ -74,7 +74,16 @@ class Site(NamedTuple):
 
     def logged(self) -> list[dict[str, Any]]:
         """The lines of the server's log."""
-        return [json.loads(line) for line in self.log.read_text("utf-8").splitlines()]
+        return [json.loads(line) for line in self.log.read_text("utf-8").splitlines() if line.endswith("}")]
+
+    def logged_as(self, number: str) -> dict[str, Any]:
+        """The line of a request in the server's log, which is written after the answer. Raises Wrong."""
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            if lines := [line for line in self.logged() if line["id"] == number]:
+                return lines[0]
+            time.sleep(0.02)
+        raise Wrong(f"no line of the log has the number of the request: {number}")
 
 
 class Wrong(Exception):
@@ -98,7 +107,7 @@ def answers(site: Site) -> None:
     status, body, headers = site.ask("/api/v1/search", QUERY)
     check(status == 200 and json.loads(body).get("results"), "search over TLS, status", status)
     number = next(value for name, value in headers.items() if name.lower() == "x-request-id")
-    line = next(line for line in reversed(site.logged()) if line["id"] == number)
+    line = site.logged_as(number)
     check(line["route"] == "/api/v1/search" and line["status"] == 200, "its number in the log", number)
     check(b"Bank" not in site.log.read_bytes(), "the text of the query in the log", False)
     connection = http.client.HTTPConnection("127.0.0.1", site.plain, timeout=20)

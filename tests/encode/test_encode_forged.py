@@ -174,7 +174,7 @@ def test_weights_in_another_file(folder: Path, onnx: Any) -> None:
         tensor.external_data.add(key="location", value="other.bin")
 
     rewritten(folder, onnx, outside)
-    assert "takes weights from other files" in refused(folder)
+    assert "refers to weights in other files" in refused(folder)
     with pytest.raises(ModelDamaged, match="not a readable graph"):
         unpack_model(folder, folder / "out")
 

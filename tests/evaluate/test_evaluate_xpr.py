@@ -318,7 +318,7 @@ def test_pairs_that_a_model_was_trained_on_are_not_asked(tmp_path: Path) -> None
     trained_on("w4", "w5")
     assert run(settings_without).tables[0].rows[0][1] == 1.0
     trained_on(*mates)
-    with pytest.raises(InputError, match="all 6 phrase pairs are among"):
+    with pytest.raises(InputError, match="all 6 phrase pairs are excluded"):
         run(settings_without)
     for content in ("w0\tw0\n", '{"source": "w0"}\n', "[]\n", '{"source": 1, "target": "x"}\n'):
         examples_file.write_text(content)

@@ -49,16 +49,18 @@ def test_the_lock_without_a_readable_note(index: Index) -> None:
 
 
 def test_a_reader_sees_each_commit_and_keeps_a_snapshot(index: Index, model: FakeModel) -> None:
-    records = []
+    records, stages = [], []
     with Index.open(index.path, model, readonly=True, settings=SMALL, threads=1) as reader:
         index.add(
             [Document.from_texts("a", sentences(64))],
             lang="en",
-            progress=lambda event: records.append(
-                (event.phrases, int((reader.search([[1.0] + [0.0] * 15], 5000).ids >= 0).sum()))
+            progress=lambda event: (
+                stages.append(event.stage),
+                records.append((event.phrases, int((reader.search([[1.0] + [0.0] * 15], 5000).ids >= 0).sum()))),
             ),
         )
-        assert len(records) == 4  # 32 sentences, 32 more, that the document is complete, and its search file
+        assert stages.count("") == 3  # 32 sentences, 32 more, and that the document is complete
+        assert list(dict.fromkeys(stages)) == ["", "building the search file", "listing the wordings"]
         assert all(stored == result for stored, result in records)
         with reader.snapshot():
             before = reader.stats().sentences

@@ -18,7 +18,7 @@ NUL = ["hello\0 world of light", "another world"]
 
 
 def test_text_that_the_text_index_would_cut_short_is_refused(index: Index) -> None:
-    with pytest.raises(InputError, match=r"document 'b', sentence 2 \(line 7\): holds the character U\+0000.*take it"):
+    with pytest.raises(InputError, match=r"document 'b', sentence 2 \(line 7\): holds the character U\+0000.*remove"):
         index.add([Document.from_texts("a", ["one two"]), Document("b", "d", with_nul)])
     assert (index.documents(), index.stats().generation) == ([], 0)
 

@@ -44,6 +44,9 @@ class FakeModel(Indexing):
         self.entered = threading.Event()
         self.runtime = SimpleNamespace(threads=1, blocks=self._blocks)
 
+    def warm_up(self) -> FakeModel:
+        return self
+
     def _pass(self, texts: Sequence[str]) -> None:
         self.passes.append(len(texts))
         self.entered.set()
