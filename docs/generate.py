@@ -288,10 +288,10 @@ def _fields(node: ast.ClassDef, source: str) -> list[str]:
     bases, lines = ", ".join(ast.unparse(base) for base in node.bases), source.splitlines()
     fields = [child for child in node.body if isinstance(child, ast.AnnAssign)]
     public = [field for field in fields if not ast.unparse(field.target).startswith("_")]
-    shown = [line for field in public for line in lines[field.lineno - 1 : field.end_lineno]]
-    made = [child for child in node.body if isinstance(child, ast.FunctionDef) and child.name == "__init__"]
-    shown += [indent(_wide(_signature(function).removesuffix(" -> None")), " " * 4) for function in made]
-    return [f"class {node.name}({bases})" if bases else f"class {node.name}", *shown]
+    listing = [line for field in public for line in lines[field.lineno - 1 : field.end_lineno]]
+    constructors = [child for child in node.body if isinstance(child, ast.FunctionDef) and child.name == "__init__"]
+    listing += [indent(_wide(_signature(function).removesuffix(" -> None")), " " * 4) for function in constructors]
+    return [f"class {node.name}({bases})" if bases else f"class {node.name}", *listing]
 
 
 def _method(node: ast.FunctionDef) -> str:
