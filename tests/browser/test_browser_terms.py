@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_browser_axe import findings
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright is installed: pip install playwright")
 expect = sync_api.expect
@@ -79,6 +80,16 @@ def test_terms_are_reviewed_by_keys(review: Any) -> None:
     expect(review.locator("tbody tr:visible")).to_have_count(2)
     review.get_by_label("with").fill("typed")
     expect(review.locator("tbody tr:visible")).to_have_count(1)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_axe_finds_nothing_in_a_list_of_terms(review: Any, scheme: str, width: int) -> None:
+    review.set_default_timeout(60_000)
+    review.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    review.set_viewport_size({"width": width, "height": 800})
+    row(review, "Schweigeminute").get_by_text("Accept").click()
+    row(review, "Meinungsfreiheit").get_by_text("Reject").click()
+    assert findings(review) == []
 
 
 def test_a_term_leads_to_its_concordance(review: Any) -> None:
