@@ -82,8 +82,8 @@ def test_a_child_that_works_or_sleeps_for_ever(monkeypatch: pytest.MonkeyPatch) 
             say(1)
 
     child = Child(work)
-    assert child.kill_after(0.01)
-    assert 0.01 <= child.seconds < 10
+    assert child.kill_after(0.3)  # a fork of a large process needs some time before it says anything
+    assert 0.25 <= child.seconds < 10
     assert (child.said, child.problem) == (1, "")
     child = Child(work)
     child.wait(0.01)
