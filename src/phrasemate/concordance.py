@@ -26,8 +26,7 @@ import numpy as np
 from phrasemate.encode.segmenter import JOINT, disjoint
 from phrasemate.errors import InputError, QueryError
 from phrasemate.lexicon import InducedLexicon, bundled_lexicon, without_function_words
-from phrasemate.lexicon.inflection import OF, general_words, locutions
-from phrasemate.lexicon.separable import SeparableVerb, joined, separable_verbs
+from phrasemate.lexicon.inflection import OF, SeparableVerb, general_words, joined, locutions, separable_verbs
 from phrasemate.query import parse_query
 from phrasemate.search import Result
 from phrasemate.text import folded, split_sentences, words
@@ -247,7 +246,7 @@ def phrases_of(text: str, model: Any) -> list[Phrase]:
 
 
 def of_verb(text: str, verb: SeparableVerb) -> Phrase:
-    """The infinitive of a separable verb, in its sentence (`phrasemate.lexicon.separable.joined`)."""
+    """The infinitive of a separable verb, in its sentence (`phrasemate.lexicon.inflection.joined`)."""
     sentence = in_sentence(text, *verb.verb)
     return joined(sentence.context, verb.moved(sentence.start - verb.verb[0]))
 

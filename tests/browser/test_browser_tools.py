@@ -10,7 +10,7 @@ from typing import Any
 from browser_server import QUIET, Served, executable
 from test_browser_asking import expect
 
-from phrasemate.server.page.tools import packed
+from phrasemate.server.page import packed
 
 ELSEWHERE = "data:text/html,<p>Sie hielten eine <b id=word>Schweigeminute</b> ab.</p>"
 SELECT = "getSelection().selectAllChildren(document.getElementById('word'))"

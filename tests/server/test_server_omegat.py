@@ -16,7 +16,7 @@ import pytest
 from server_fakes import FakeModel, make_index, running
 
 from phrasemate.glossary import Entry, Glossary, write_glossary
-from phrasemate.server.page.tools import DEFAULT
+from phrasemate.server.page import DEFAULT
 from phrasemate.server.settings import Settings
 
 SCRIPT = Path(__file__).parents[2] / "src" / "phrasemate" / "server" / "page" / "programs" / "phrasemate.groovy"

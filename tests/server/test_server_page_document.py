@@ -16,7 +16,7 @@ from phrasemate import Document, Index, load_model
 from phrasemate.errors import InputError
 from phrasemate.server.app import create_app
 from phrasemate.server.indexes import Library
-from phrasemate.server.page.term_review import Row, file_of, rows_of
+from phrasemate.server.page.terms import Row, file_of, rows_of
 from phrasemate.server.settings import Settings
 from phrasemate.text import read_terms
 from phrasemate.text.formats.bilingual import read_units

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from fastapi.testclient import TestClient
 from page_client import Browser
 
-from phrasemate.server.page.tools import DEFAULT, address_of, packed
+from phrasemate.server.page import DEFAULT, address_of, packed
 
 
 def test_all_helps_name_the_server_that_was_asked(client: TestClient) -> None:

@@ -27,7 +27,7 @@ from phrasemate.concordance import ORDERS, Column, Reading, arranged, clip, colu
 from phrasemate.errors import MissingExtra, PhrasemateError, QueryError
 from phrasemate.index import BaseIndex
 from phrasemate.lexicon import Equivalent, Lexicon, bundled_lexicon
-from phrasemate.lexicon.separable import SeparableVerb
+from phrasemate.lexicon.inflection import SeparableVerb
 from phrasemate.lookup import Lookup, lookup
 from phrasemate.query import marked, parse_query
 from phrasemate.search import DOUBT, Searcher
