@@ -34,6 +34,7 @@ from phrasemate.encode.model_folder import bundled_folder
 from phrasemate.encode.scoring import FEATURES, LISTED, CandidateScorer, alone
 from phrasemate.evaluate.lookup import LookupQuery, SenseQuery, lemmas, read_lookups, read_senses
 from phrasemate.lexicon import Equivalent, bundled_lexicon
+from phrasemate.search import SearchRequest
 
 AT_ONCE = 64
 CALIBRATED = 5  # candidates of a query that probabilities are fitted on
@@ -73,7 +74,7 @@ def described(
         mates = [query.mate if isinstance(query, SenseQuery) else "" for query in queries[part]]
         phrases = [query.phrase for query in queries[part]]
         with searcher.index.snapshot():
-            rows += searcher.candidates(phrases, vectors[part], bare[part], without=mates)
+            rows += searcher.candidates(phrases, vectors[part], bare[part], SearchRequest(), mates)
     return rows
 
 

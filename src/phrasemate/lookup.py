@@ -19,6 +19,7 @@ from phrasemate.concordance import Candidate, Column, Line, arranged
 from phrasemate.errors import InputError
 from phrasemate.index import BaseIndex
 from phrasemate.index.store import SentenceRow
+from phrasemate.index.types import Filters
 from phrasemate.lexicon import bundled_lexicon, stemmed
 from phrasemate.lexicon.inflection import general_words
 from phrasemate.text import folded, words
@@ -130,9 +131,8 @@ def lookup(
     end = time.monotonic() + seconds
     with index.store.reading():
         infos = {info.id: info for info in index.documents()}
-        document_ids = (
-            set(infos) if documents is None and languages is None else set(index.documents_in(documents, languages))
-        )
+        filters = Filters(documents, languages)
+        document_ids = set(infos) if filters.pass_all else set(index.documents_in(filters))
         text_language = next((infos[number].language for number in sorted(document_ids)), "")
         if side == "translation":
             text_language = _language_of_translations(index)

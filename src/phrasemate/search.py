@@ -18,6 +18,7 @@ from phrasemate.encode.pooling import unit
 from phrasemate.encode.scoring import FEATURES, HITS, VOTES, CandidateScorer, Confidence, Views, alone, features
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index import BaseIndex
+from phrasemate.index.types import Filters
 from phrasemate.lexicon import Lexicon, bundled_lexicon
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.text import folded, split_sentences
@@ -136,7 +137,7 @@ class SearchRequest:
     Raises InputError for a k below 1 and for contexts below 0.
 
     >>> SearchRequest(k=3, languages=["en"]).filters
-    (None, ['en'])
+    Filters(documents=None, languages=['en'])
     """
 
     k: int = 10
@@ -151,9 +152,9 @@ class SearchRequest:
             )
 
     @property
-    def filters(self) -> tuple[Sequence[str] | None, Sequence[str] | None]:
-        """Documents and languages, as the methods of an index take them."""
-        return self.documents, self.languages
+    def filters(self) -> Filters:
+        """Documents and languages, as an index takes them."""
+        return Filters(self.documents, self.languages)
 
 
 class Searcher:
@@ -325,10 +326,7 @@ class Searcher:
     def search_vectors(
         self,
         vectors: Floats,
-        k: int = 10,
-        contexts: int = 5,
-        documents: Sequence[str] | None = None,
-        languages: Sequence[str] | None = None,
+        request: SearchRequest,
         alone: Floats | None = None,
         phrases: Sequence[Phrase] | None = None,
     ) -> list[Answer]:
@@ -336,17 +334,13 @@ class Searcher:
 
         Args:
             vectors: Queries, (n, dim) of unit length.
-            k: Groups of an answer at most.
-            contexts: Hits of each group at most.
-            documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
-            languages: Languages of the documents to search; None for all.
+            request: What is asked for each of them.
             alone: Vectors (n, dim) of the same phrases without their sentences.
             phrases: The n phrases; their sentences tell their languages.
 
         Without the last two no candidates are proposed by dictionaries, and hits are compared in their sentences.
-        Errors as in `search`.
+        Raises InputError for an unknown document or language.
         """
-        request = SearchRequest(k, contexts, documents, languages)
         if self.scorer is not None and alone is not None and phrases is not None:
             return self._choose(phrases, vectors, alone, request)
         views, mixture = self.views, vectors
@@ -377,7 +371,7 @@ class Searcher:
         scorer = self.scorer
         assert scorer is not None
         with self.index.snapshot():
-            description = self.candidates(phrases, vectors, bare, *request.filters, without, 4 * request.k)
+            description = self.candidates(phrases, vectors, bare, request, without)
             language = next(iter(self._target_languages(request.languages)), "") or "en"
             return [self._ranked(query, scorer, request, language) for query in description]
 
@@ -390,10 +384,8 @@ class Searcher:
         phrases: Sequence[Phrase],
         vectors: Floats,
         bare: Floats,
-        documents: Sequence[str] | None = None,
-        languages: Sequence[str] | None = None,
+        request: SearchRequest,
         without: Sequence[str] = (),
-        near: int = 0,
     ) -> list[proposals.Described]:
         """The candidates of each phrase and their features, in no order.
 
@@ -401,15 +393,13 @@ class Searcher:
             phrases: Phrases to propose candidates for.
             vectors: Vectors of the phrases in their sentences, (phrases, dim) of unit length.
             bare: Vectors of the phrases alone, (phrases, dim) of unit length.
-            documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
-            languages: Languages of the documents to search; None for all.
+            request: Filters; and k, from which the number of occurrences near the vectors follows.
             without: Texts to leave out, as in `search_all`.
-            near: Occurrences near the vectors to propose from, if more than usual.
         """
         with self.index.wordings() as search:
-            target_languages = self._target_languages(languages)
+            target_languages = self._target_languages(request.languages)
             dictionaries = proposals.Dictionaries(self.lexicons, target_languages)
-            run = self.index.search(vectors, max(proposals.NEAR, near), documents, languages)
+            run = self.index.nearest(vectors, max(proposals.NEAR, 4 * request.k), request.filters)
             lexicon = bundled_lexicon() if self.lexicons else None
             candidate_lists, wordings = [], []
             language = target_languages[0] if target_languages else ""
@@ -424,8 +414,8 @@ class Searcher:
                 proposal += proposals.extended(search.table, dictionary_entries, self._phrases_of)
                 proposal += proposals.preceded(search.table, parts, self._phrases_of)
                 proposal = proposals.in_expressions(proposal, language, self._phrases_of)
-                if documents is not None or languages is not None:
-                    in_documents = partial(self.index.in_documents, documents=documents, languages=languages)
+                if not request.filters.pass_all:
+                    in_documents = partial(self.index.in_documents, filters=request.filters)
                     proposal = proposals.restrict(proposal, in_documents)
                 if without and without[number].strip():
                     proposal = proposals.restrict(proposal, partial(self._outside, is_same=is_of(without[number])))
@@ -561,7 +551,7 @@ class Searcher:
         more = np.zeros(len(vectors), np.bool_)
         pending, wide = np.arange(len(vectors)), fetch
         while len(pending) and wide <= 4 * max(FETCH_MOST, fetch):
-            run = self.index.search(vectors[pending], wide, *request.filters)
+            run = self.index.nearest(vectors[pending], wide, request.filters)
             full = run.ids >= 0
             remaining = iter(self.index.hits(run.ids[full], run.scores[full]))
             more[pending] = full.all(1)

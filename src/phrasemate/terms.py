@@ -33,7 +33,7 @@ from phrasemate.errors import InputError
 from phrasemate.lexicon import bundled_lexicon
 from phrasemate.lexicon.induced import grammatical_words
 from phrasemate.lexicon.inflection import stemmed
-from phrasemate.search import Group, Searcher
+from phrasemate.search import Group, Searcher, SearchRequest
 from phrasemate.termhood import (
     Occurrence,
     PhraseStatistics,
@@ -375,6 +375,7 @@ def translate_terms(
     Raises InputError for an unknown document or language.
     """
     settings = settings or TermSettings()
+    request = SearchRequest(settings.k, settings.contexts, documents, languages)
     model: Model = searcher.model
     examples = [representative(term, settings.examples) for term in terms]
     vectors, _ = by_examples(
@@ -396,7 +397,7 @@ def translate_terms(
                 terms[at : at + QUERIES_AT_ONCE], examples[at : at + QUERIES_AT_ONCE], strict=True
             )
         ]
-        answers = searcher.search_vectors(batch, settings.k, settings.contexts, documents, languages, alone, phrases)
+        answers = searcher.search_vectors(batch, request, alone, phrases)
         for term, (groups, confidence) in zip(terms[at : at + QUERIES_AT_ONCE], answers, strict=True):
             results.append(replace(term, groups=groups, confidence=confidence))
         progress("searching", at + len(batch), len(terms))

@@ -9,6 +9,7 @@ from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.examples import ExampleIndex
 from phrasemate.index import Index, fulltext, row_codec
 from phrasemate.index.fulltext import TextSearch
+from phrasemate.index.types import IdRange
 from phrasemate.types import Document
 
 ORDER = [*TEXTS["en"], *TEXTS["ja"], *(text for text in SENTENCES if text not in TEXTS["en"] + TEXTS["ja"])]  # by id
@@ -108,9 +109,9 @@ def test_candidates_in_pieces_are_the_candidates(folder: Path) -> None:
         search = TextSearch(index.store)
         for phrase in ("e", "er", "art", "水", "设"):
             all_of_them = search.candidates(phrase)
-            pieces = [i for low in range(0, 40, 5) for i in search.candidates(phrase, low, low + 5)]
+            pieces = [i for low in range(0, 40, 5) for i in search.candidates(phrase, IdRange(low, low + 5))]
             assert pieces == all_of_them
-            assert search.candidates(phrase, limit=2) == all_of_them[:2]
+            assert search.candidates(phrase, IdRange(limit=2)) == all_of_them[:2]
             assert {ORDER[i] for i in all_of_them} >= plainly(phrase)
         with pytest.raises(InputError, match="cannot look for ''"):
             search.candidates("")

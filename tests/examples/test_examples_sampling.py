@@ -9,6 +9,7 @@ import pytest
 
 from phrasemate.examples import sampling
 from phrasemate.examples.sampling import Row, sample
+from phrasemate.index.types import IdRange
 
 NAMES = ["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "jay", "kite", "lynx", "mole", "newt", "owl", "pig"]
 
@@ -27,8 +28,8 @@ class Listed:
 
     count = size
 
-    def candidates(self, phrase: str, first: int, before: int, limit: int) -> list[int]:
-        return list(range(first, before))[:limit]
+    def candidates(self, phrase: str, ids: IdRange) -> list[int]:
+        return list(range(ids.first, ids.before))[: ids.limit]
 
     likely = candidates
 

@@ -48,6 +48,7 @@ from phrasemate.dataset.dump import language_links, pages, paragraphs  # noqa: E
 from phrasemate.encode.model_folder import write_manifest  # noqa: E402
 from phrasemate.examples.sources import TextStore  # noqa: E402
 from phrasemate.index import IndexSettings, manifest  # noqa: E402
+from phrasemate.index.types import IdRange  # noqa: E402
 from phrasemate.mine.work_folder import Blocks, WorkFolder, checked, seal  # noqa: E402
 from phrasemate.text.term_lists import read_terms  # noqa: E402
 from phrasemate.utils.storage import ResumableSum  # noqa: E402
@@ -270,7 +271,7 @@ def _examples(folder: Path) -> Path:
 def _ask_examples(path: Path) -> Any:
     store = TextStore.open(path)
     with store.snapshot():
-        candidates = store.candidates("w1 w2", 0, 1 << 30, 20)
+        candidates = store.candidates("w1 w2", IdRange(0, 1 << 30, 20))
         return store.count(), candidates, store.rows(range(store.count())), store.parts
 
 

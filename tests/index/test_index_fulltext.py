@@ -12,6 +12,7 @@ from index_fakes import FakeModel, sentences
 
 from phrasemate.errors import IndexDamaged, InputError, ModelError
 from phrasemate.index import Index, ingest, schema
+from phrasemate.index.types import IdRange
 from phrasemate.types import Document, Sentence
 
 NUL = ["hello\0 world of light", "another world"]
@@ -104,7 +105,7 @@ def test_ids_and_counts_may_be_those_of_numpy(index: Index) -> None:
     assert ([s.text for s in before], [s.text for s in after]) == (["one two"], ["five six"])
     assert index.store.sentence_of(run.ids[0, 0]).text == "three four"  # type: ignore[union-attr]
     assert index.containing("three", limit=np.int64(1)) == [1]
-    assert index.texts.candidates("three", *np.array([0, 3, 2])) == [1]
+    assert index.texts.candidates("three", IdRange(*np.array([0, 3, 2]))) == [1]
     assert index.hits(run.ids, run.scores)[0].text == "three"
     assert len(index.vectors(run.ids)) == 1
 

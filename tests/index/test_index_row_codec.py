@@ -11,6 +11,7 @@ from index_fakes import sentences
 
 from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.index import Index, row_codec
+from phrasemate.index.types import Filters
 from phrasemate.types import Document
 
 
@@ -92,11 +93,11 @@ def test_a_filter_takes_names_their_beginnings_and_patterns(
 ) -> None:
     documents = ["law/a.txt", "law/b.md", "lawyer.txt", "news", "news2"]
     index.add([Document.from_texts(name, sentences(3, n)) for n, name in enumerate(documents)], lang="en")
-    chosen = index._chosen(names, None)
+    chosen = index.documents_in(Filters(names))
     assert [document.name for document in index.documents() if document.id in chosen] == expected
     for unknown in ("x", "*.pdf", ""):
         with pytest.raises(InputError, match="has no document"):
-            index._chosen([unknown], None)
+            index.documents_in(Filters([unknown]))
     with pytest.raises(InputError, match="has no document 'law/'"):
         index.delete("law/")
 

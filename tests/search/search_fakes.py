@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from phrasemate.index.types import Filters
 from phrasemate.types import Hit, Phrase, Run, Span
 
 
@@ -45,11 +46,11 @@ class FakeIndex:
         yield
         self.inside = False
 
-    def search(self, vectors: np.ndarray, k: int, documents: Any = None, languages: Any = None) -> Run:
+    def nearest(self, vectors: np.ndarray, k: int, filters: Filters) -> Run:
         assert self.inside  # or a hit may be deleted before it is looked up
         queries = [int(vector[0]) for vector in vectors]
         self.searches.append((queries, k))
-        self.filters.append((documents, languages))
+        self.filters.append(filters)
         ids = np.full((len(queries), k), -1, np.int64)
         scores = np.zeros((len(queries), k), np.float32)
         for row, number in enumerate(queries):

@@ -39,9 +39,9 @@ class TwoWays:
 class Stored(FakeIndex):
     """Every phrase is stored as (1, 0); the queries are not told apart by their vectors."""
 
-    def search(self, vectors: np.ndarray, *rest: Any) -> Any:
+    def nearest(self, vectors: np.ndarray, *rest: Any) -> Any:
         self.requests = vectors
-        return super().search(np.zeros((len(vectors), 2)), *rest)
+        return super().nearest(np.zeros((len(vectors), 2)), *rest)
 
     def vectors(self, ids: np.ndarray) -> np.ndarray:
         assert self.inside  # or a phrase may be deleted before its vector is read

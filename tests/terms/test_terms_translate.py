@@ -11,7 +11,7 @@ from phrasemate.encode import Model
 from phrasemate.encode.scoring import Views
 from phrasemate.errors import InputError
 from phrasemate.index import Index
-from phrasemate.search import Searcher
+from phrasemate.search import Searcher, SearchRequest
 from phrasemate.terms import DocumentTerm, Occurrence, TermSettings, document_terms, representative, translate_terms
 from phrasemate.types import Document, Phrase
 
@@ -130,7 +130,7 @@ def test_as_json(index: Index) -> None:
 
 def test_senseless_numbers(index: Index, model: Model) -> None:
     with pytest.raises(InputError, match="k 0 and contexts 1"):
-        Searcher(index).search_vectors(np.ones((1, model.dim), np.float32), k=0, contexts=1)
+        Searcher(index).search_vectors(np.ones((1, model.dim), np.float32), SearchRequest(k=0, contexts=1))
 
 
 def test_what_progress_raises_stops_the_work(index: Index) -> None:

@@ -10,6 +10,7 @@ from random import Random
 from typing import NamedTuple, Protocol
 
 from phrasemate.examples.matching import Matcher, tokens
+from phrasemate.index.types import IdRange
 from phrasemate.text import folded
 
 WHOLE = 2_048  # candidates up to which all are listed; of more, some from everywhere come first
@@ -52,11 +53,11 @@ class Source(Protocol):
         """Number of sentences."""
         ...
 
-    def candidates(self, phrase: str, first: int, before: int, limit: int) -> list[int]:
-        """The first ids from ``first`` up to ``before`` whose sentence may hold the phrase, ascending."""
+    def candidates(self, phrase: str, ids: IdRange) -> list[int]:
+        """Those ids whose sentence may hold the phrase, ascending."""
         ...
 
-    def likely(self, phrase: str, first: int, before: int, limit: int) -> list[int]:
+    def likely(self, phrase: str, ids: IdRange) -> list[int]:
         """High-precision candidates, tried first where there are many."""
         ...
 
@@ -140,7 +141,7 @@ def _rows(source: Source, phrase: str, seed: int, has_some: Callable[[], bool]) 
 def _chunks(source: Source, phrase: str, draw: Random) -> Iterator[list[int]]:
     """Ids of all candidates in the order in which they are looked at."""
     size = source.size()
-    row_ids = source.candidates(phrase, 0, size, WHOLE + 1)
+    row_ids = source.candidates(phrase, IdRange(0, size, WHOLE + 1))
     if len(row_ids) <= WHOLE:
         yield from _batched(_scattered(row_ids, draw))
         return
@@ -150,7 +151,7 @@ def _chunks(source: Source, phrase: str, draw: Random) -> Iterator[list[int]]:
     yield from _batched(identity for identity in _scattered(row_ids, draw) if identity not in visits)
     visits.update(row_ids)
     first = max(row_ids) + 1
-    while ids := source.candidates(phrase, first, size, CHUNK):
+    while ids := source.candidates(phrase, IdRange(first, size, CHUNK)):
         first = ids[-1] + 1
         yield [identity for identity in ids if identity not in visits]
 
@@ -172,9 +173,9 @@ def _spread(source: Source, phrase: str, size: int, draw: Random) -> list[int]:
         low, high = size * at // STRATA, size * (at + 1) // STRATA
         if low < high:
             start = draw.randrange(low, high)
-            ids = source.likely(phrase, start, high, EACH)
+            ids = source.likely(phrase, IdRange(start, high, EACH))
             if len(ids) < EACH:
-                ids += source.likely(phrase, low, start, EACH - len(ids))
+                ids += source.likely(phrase, IdRange(low, start, EACH - len(ids)))
             parts.append(ids)
     draw.shuffle(parts)
     return [part[rank] for rank in range(EACH) for part in parts if rank < len(part)]

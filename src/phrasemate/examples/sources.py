@@ -27,6 +27,7 @@ from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, IndexUnsu
 from phrasemate.examples.matching import characters, lookup, tokens
 from phrasemate.examples.sampling import Row
 from phrasemate.index import BaseIndex, DocumentInfo, ProgressEvent, row_codec, schema
+from phrasemate.index.types import IdRange
 from phrasemate.types import Document, Sentence
 from phrasemate.utils.storage import acquire_lock, install, release_lock
 
@@ -142,8 +143,8 @@ class TextStore:
     def count(self) -> int:
         return self._size
 
-    def candidates(self, phrase: str, first: int, before: int, limit: int) -> list[int]:
-        """The first ids from ``first`` up to ``before`` of sentences with the tokens of the phrase in sequence.
+    def candidates(self, phrase: str, ids: IdRange) -> list[int]:
+        """Those ids of sentences with the tokens of the phrase in sequence, ascending.
 
         None for a phrase without letter or digit.
         """
@@ -152,12 +153,12 @@ class TextStore:
             return []
         statement = "SELECT rowid FROM words WHERE words MATCH CAST(? AS TEXT) AND rowid >= ? AND rowid < ? "
         with self.snapshot():
-            values = (row_codec.encode_text(query), first, before, limit)
+            values = (row_codec.encode_text(query), *ids)
             return [row[0] for row in self._connection.execute(statement + "ORDER BY rowid LIMIT ?", values)]
 
-    def likely(self, phrase: str, first: int, before: int, limit: int) -> list[int]:
+    def likely(self, phrase: str, ids: IdRange) -> list[int]:
         """The candidates: they hold the phrase's very words."""
-        return self.candidates(phrase, first, before, limit)
+        return self.candidates(phrase, ids)
 
     def rows(self, ids: Sequence[int]) -> list[Row]:
         """The sentences of these ids, in their order. Raises IndexDamaged."""
@@ -371,20 +372,20 @@ class IndexSource:
         with self._store.reading() as state:
             return state.sentences
 
-    def candidates(self, phrase: str, first: int, before: int, limit: int) -> list[int]:
+    def candidates(self, phrase: str, ids: IdRange) -> list[int]:
         """Look up candidates in the text index, with single spaces and as written; none for a phrase without letter or
         digit.
         """
         if not any(map(str.isalnum, phrase)):
             return []
         wordings = dict.fromkeys((" ".join(phrase.split()), phrase.strip()))
-        candidates = [self._search.candidates(form, first, before, limit) for form in wordings]
-        return candidates[0] if len(candidates) == 1 else sorted({*candidates[0], *candidates[1]})[:limit]
+        candidates = [self._search.candidates(form, ids) for form in wordings]
+        return candidates[0] if len(candidates) == 1 else sorted({*candidates[0], *candidates[1]})[: ids.limit]
 
-    def likely(self, phrase: str, first: int, before: int, limit: int) -> list[int]:
+    def likely(self, phrase: str, ids: IdRange) -> list[int]:
         """Candidates with the phrase between spaces, if its script has them: not all that contain "art" are of art."""
         space = "" if characters(phrase) else " "
-        return self._search.candidates(space + " ".join(phrase.split()) + space, first, before, limit)
+        return self._search.candidates(space + " ".join(phrase.split()) + space, ids)
 
     def rows(self, ids: Sequence[int]) -> list[Row]:
         """The sentences of these ids that are in one of the languages asked for, in their order."""

@@ -18,7 +18,18 @@ from phrasemate.errors import IndexDamaged, InputError, PhraseIndexError
 from phrasemate.index import row_codec
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.store import SentenceRow, State, check_model
-from phrasemate.index.types import AddReport, DocumentInfo, IndexModel, IndexStats, Progress, TuneReport, VerifyReport
+from phrasemate.index.types import (
+    AddReport,
+    DocumentInfo,
+    Filters,
+    IdRange,
+    IndexModel,
+    IndexStats,
+    Progress,
+    Scope,
+    TuneReport,
+    VerifyReport,
+)
 from phrasemate.index.wordings import WordingSearch
 from phrasemate.types import Document, Hit, Phrase, Run, Sentence
 from phrasemate.utils.machine import single_blas
@@ -52,12 +63,7 @@ class VectorSearch(Protocol):
 
     def reset(self) -> None: ...
     def search(
-        self,
-        state: State,
-        vectors: NDArray[np.float32],
-        k: int,
-        documents: NDArray[np.int64] | None,
-        passing: int,
+        self, state: State, vectors: NDArray[np.float32], k: int, scope: Scope
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
 
 
@@ -65,7 +71,7 @@ class SubstringSearch(Protocol):
     """Sentences that contain a text."""
 
     def containing(self, phrase: str, limit: int) -> list[int]: ...
-    def candidates(self, phrase: str, first: int = 0, before: int = ..., limit: int = ...) -> list[int]: ...
+    def candidates(self, phrase: str, ids: IdRange = ...) -> list[int]: ...
 
 
 class BaseIndex(ABC):
@@ -166,7 +172,6 @@ class BaseIndex(ABC):
         with self.store.snapshot():
             yield
 
-    @single_blas
     def search(
         self,
         vectors: ArrayLike,
@@ -184,13 +189,22 @@ class BaseIndex(ABC):
 
         Raises InputError (wrong shape, unknown document or language), IndexDamaged, ModelMismatch (rebuilt).
         """
+        return self.nearest(vectors, k, Filters(documents, languages))
+
+    @single_blas
+    def nearest(self, vectors: ArrayLike, k: int, filters: Filters) -> Run:
+        """The nearest phrases of each vector, best first; `search` with its filters in one object.
+
+        Args:
+            vectors: Queries, (queries, dim) of unit length.
+            k: Phrases of each query.
+            filters: Documents to search.
+
+        Errors as in `search`.
+        """
         queries = _queries(vectors, self.manifest.dim, k)
         with self.store.reading() as state:
-            document_ids, passing = None, state.phrases
-            if documents is not None or languages is not None:
-                document_ids = np.array(self._chosen(documents, languages), np.int64)
-                passing = sum(self._documents()[int(i)].phrases for i in document_ids)
-            return Run(*self._view.search(state, queries, k, document_ids, passing))
+            return Run(*self._view.search(state, queries, k, self._scope(state, filters)))
 
     @property
     def has_wordings(self) -> bool:
@@ -206,24 +220,17 @@ class BaseIndex(ABC):
         """Look phrases up by their wording, within one snapshot of the index. Raises InputError without a table."""
         raise InputError(f"{self.path}: has no table of wordings")
 
-    def in_documents(
-        self, ids: ArrayLike, documents: Sequence[str] | None = None, languages: Sequence[str] | None = None
-    ) -> NDArray[np.bool_]:
-        """(ids,) whether each phrase is live and passes the filters.
-
-        Args:
-            ids: Ids of phrases, (ids,).
-            documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
-            languages: Languages of the documents to search; None for all.
+    def in_documents(self, ids: ArrayLike, filters: Filters) -> NDArray[np.bool_]:
+        """(ids,) whether each phrase is live and passes the filters; all are taken for live if all documents pass.
 
         Raises InputError for an unknown document or language.
         """
         phrases = np.asarray(ids, np.int64)
-        if documents is None and languages is None:
+        if filters.pass_all:
             return np.ones(len(phrases), np.bool_)
         distinct, places = np.unique(phrases, return_inverse=True)
         with self.store.reading():
-            document_ids = set(self._chosen(documents, languages))
+            document_ids = set(self.documents_in(filters))
             rows = self.store.sentences_of(distinct.tolist())
         return np.array([row is not None and row.document in document_ids for row in rows], np.bool_)[places]
 
@@ -290,26 +297,25 @@ class BaseIndex(ABC):
         with self.store.reading():
             return list(self._documents().values())
 
-    def documents_in(self, names: Sequence[str] | None, languages: Sequence[str] | None) -> list[int]:
-        """Ids of the documents with these names (or folders, or patterns with ``*``) and languages.
-
-        Raises InputError for an unknown name or language.
-        """
-        with self.store.reading():
-            return self._chosen(names, languages)
-
     def _documents(self) -> dict[int, DocumentInfo]:
         generation = self.store.state().generation
         if self._documents_of[0] != generation:
             self._documents_of = (generation, {document.id: document for document in self.store.documents()})
         return self._documents_of[1]
 
-    def _chosen(self, names: Sequence[str] | None, languages: Sequence[str] | None, exact: bool = False) -> list[int]:
-        """Ids of the documents that a filter lets through. Raises InputError for a name or language that is unknown.
+    def _scope(self, state: State, filters: Filters) -> Scope:
+        if filters.pass_all:
+            return Scope(None, state.phrases)
+        document_ids = self.documents_in(filters)
+        return Scope(np.array(document_ids, np.int64), sum(self._documents()[i].phrases for i in document_ids))
+
+    def documents_in(self, filters: Filters, exact: bool = False) -> list[int]:
+        """Ids of the documents that pass the filters. Raises InputError for a name or language that is unknown.
 
         Unless ``exact``, a name that no document has stands for those that begin with it, such as a folder, and ``*``
         in it for anything.
         """
+        names, languages = filters.documents, filters.languages
         with self.store.reading():
             documents = self._documents().values()
         language_names = {document.language for document in documents}

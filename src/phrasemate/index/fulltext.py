@@ -13,6 +13,7 @@ from itertools import chain, islice, product
 from phrasemate.errors import InputError
 from phrasemate.index import row_codec
 from phrasemate.index.store import State, Store
+from phrasemate.index.types import ALL_IDS, IdRange
 from phrasemate.text.normalize import (
     APOSTROPHES,
     HYPHENS,
@@ -31,7 +32,6 @@ _LOOKED_UP = 64  # characters of a phrase that are looked up
 _FREQUENT = 20_000  # occurrences of a phrase below three characters from which its sentences are not listed
 _TRIGRAMS = 32  # of such a frequent phrase: its most frequent continuations stand for all
 _BEGINS = 3  # words of a phrase that are looked for with İ and with i, each
-_ID_LIMIT = 2**63 - 1
 _CAPITALS = {ord("i"): "İ", ord("ı"): "I"}
 _NONE = re.compile("[\ud800-\udfff\ufffe\uffff]")
 # Of pairs that came with Unicode 7 or later: the text index does not know which are alike.
@@ -83,20 +83,20 @@ class TextSearch:
                         break
             return ids
 
-    def candidates(self, phrase: str, first: int = 0, before: int = _ID_LIMIT, limit: int = _ID_LIMIT) -> list[int]:
-        """Ids from ``first`` up to ``before`` of sentences that may hold ``phrase``: ascending, the first ``limit``.
+    def candidates(self, phrase: str, ids: IdRange = ALL_IDS) -> list[int]:
+        """Ids of sentences that may hold ``phrase``, ascending.
 
         Each sentence that contains it in any case is among them (for straße those with STRASSE too); the caller
         compares the texts. Of a phrase below three characters with more than 20,000 occurrences, those followed by
         its 32 most frequent continuations. Raises InputError for an empty phrase, IndexDamaged.
         """
-        check(phrase, limit)
-        first, before, limit = map(operator.index, (first, before, limit))  # SQLite takes NumPy's integers for bytes
+        check(phrase, ids.limit)
+        ids = IdRange(*map(operator.index, ids))  # SQLite takes NumPy's integers for bytes
         with self._store.reading() as state:
             plan = self._plan(phrase, state)
             if isinstance(plan, str):
-                return list(self._matching(plan, first, before, limit))
-            return list(plan[bisect_left(plan, first) : bisect_left(plan, before)][:limit])
+                return list(self._matching(plan, ids))
+            return list(plan[bisect_left(plan, ids.first) : bisect_left(plan, ids.before)][: ids.limit])
 
     def _plan(self, phrase: str, state: State) -> _Plan:
         """Plan the search for a phrase; the last plan is cached, since it is asked for piece by piece."""
@@ -132,14 +132,12 @@ class TextSearch:
             self._checked = (generation, fresh)
         return self._checked[1]
 
-    def _matching(self, query: str, first: int = 0, before: int = _ID_LIMIT, limit: int = _ID_LIMIT) -> Iterator[int]:
+    def _matching(self, query: str, ids: IdRange = ALL_IDS) -> Iterator[int]:
         statement = (
             "SELECT rowid FROM words WHERE words MATCH CAST(? AS TEXT) AND rowid >= ? AND rowid < ? "
             "ORDER BY rowid LIMIT ?"
         )
-        for (identity,) in self._store.connection.execute(
-            statement, (row_codec.encode_text(query), first, before, limit)
-        ):
+        for (identity,) in self._store.connection.execute(statement, (row_codec.encode_text(query), *ids)):
             yield identity
 
     def _texts(self, ids: Iterable[int]) -> Iterator[tuple[int, str]]:

@@ -28,6 +28,7 @@ from phrasemate.index.store import (
 )
 from phrasemate.index.types import (
     AddReport,
+    Filters,
     IndexModel,
     IndexSettings,
     IndexStats,
@@ -210,7 +211,7 @@ class Index(BaseIndex):
         from phrasemate.index import transactions
 
         with self._writing():
-            documents = self._chosen(names, None, exact=True)
+            documents = self.documents_in(Filters(names), exact=True)
             if not documents:
                 return
             transactions.mend_words(self.store)

@@ -15,7 +15,7 @@ from phrasemate.index.faiss_search import Faiss
 from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
 from phrasemate.index.schema import write_lock
 from phrasemate.index.store import State, Store, VectorRow, current_manifest, vectors_generation
-from phrasemate.index.types import IndexSettings
+from phrasemate.index.types import IndexSettings, Scope
 from phrasemate.index.wordings import Segment, Wordings, WordingsManifest, build_segment, load_segment
 from phrasemate.utils.machine import cores
 
@@ -135,24 +135,25 @@ class View:
             codes[order] = self._store.vectors_of(ids[order].tolist())
         return row_codec.dequantise(codes)
 
-    def search(self, state: State, vectors: Floats, k: int, documents: Ids | None, passing: int) -> tuple[Ids, Floats]:
-        """The k best live phrases, of ``documents`` (ids) only if given; they hold ``passing`` phrases together."""
+    def search(self, state: State, vectors: Floats, k: int, scope: Scope) -> tuple[Ids, Floats]:
+        """The k best live phrases of the documents that are searched."""
         self.refresh(state)
+        documents = scope.documents
         if self._scanning:
-            return self._scan(vectors, k, documents, passing)
+            return self._scan(vectors, k, scope)
         if self.faiss is None or not len(vectors):
             return self.exact.search(vectors, k, documents)
         if documents is None:
             share = 1 - self._dead_in_faiss() / max(1, self.faiss.manifest.rows)
             more = self.faiss.search_where(vectors, k, lambda ids: ~self.dead.contains(ids), share)
-        elif passing <= self._settings.exact_filtered:
-            return self._scan(vectors, k, documents, passing)
+        elif scope.phrases <= self._settings.exact_filtered:
+            return self._scan(vectors, k, scope)
         else:
-            share = passing / max(1, state.phrases)
+            share = scope.phrases / max(1, state.phrases)
             most = max(_CANDIDATES, self.faiss.manifest.rows // 4)
             more = self.faiss.search_where(vectors, k, lambda ids: self._in_documents(ids, documents), share, most)
         if more is None:  # hardly any of what is near passes: reading all that passes is cheaper
-            return self._scan(vectors, k, documents, passing)
+            return self._scan(vectors, k, scope)
         if not len(self.exact):
             return more
         nearest = self.exact.search(vectors, k, documents)
@@ -238,17 +239,17 @@ class View:
         except PhraseIndexError as error:
             log.warning("%s; it cannot be rebuilt (%s), searching exactly in memory", reason, error)
 
-    def _scan(self, vectors: Floats, k: int, documents: Ids | None, passing: int) -> tuple[Ids, Floats]:
+    def _scan(self, vectors: Floats, k: int, scope: Scope) -> tuple[Ids, Floats]:
         """Exact search over the rows of the store, each read once: of all documents, or of some."""
         count = 0
         parts = [vectors[at : at + _ASKED] for at in range(0, max(len(vectors), 1), _ASKED)]
         results = [best(np.zeros((len(part), 0), np.int64), np.zeros((len(part), 0), np.float32), k) for part in parts]
-        for block in self._blocks(documents):
+        for block in self._blocks(scope.documents):
             codes, ids, _ = unpack(block, self._store.dim)
             wide, count = row_codec.dequantise(codes), count + len(ids)
             results = [merged(part, k, before, wide, ids) for part, before in zip(parts, results, strict=True)]
-        if count != passing:
-            raise self._store.damaged(f"{count} phrases found in the rows searched, expected {passing}")
+        if count != scope.phrases:
+            raise self._store.damaged(f"{count} phrases found in the rows searched, expected {scope.phrases}")
         return np.concatenate([ids for ids, _ in results]), np.concatenate([scores for _, scores in results])
 
     def _blocks(self, documents: Ids | None) -> Iterator[list[VectorRow]]:

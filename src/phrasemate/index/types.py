@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,45 @@ class IndexModel(Protocol):
     def extract(
         self, texts: Sequence[str], frequent: Collection[str] = frozenset(), **options: Unpack[SegmentOptions]
     ) -> Sequence[PhraseSet]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which documents of an index are searched; None, the default, stands for all.
+
+    Args:
+        documents: Names of documents, or folders, or patterns with ``*``.
+        languages: Languages of documents.
+
+    >>> Filters(languages=["en"]).pass_all
+    False
+    """
+
+    documents: Sequence[str] | None = None
+    languages: Sequence[str] | None = None
+
+    @property
+    def pass_all(self) -> bool:
+        """Whether every document is searched."""
+        return self.documents is None and self.languages is None
+
+
+class Scope(NamedTuple):
+    """Filters in one state of an index: the ids of the documents searched, None for all, and their live phrases."""
+
+    documents: NDArray[np.int64] | None
+    phrases: int
+
+
+class IdRange(NamedTuple):
+    """Ids from ``first`` on, below ``before``, at most ``limit`` of them."""
+
+    first: int = 0
+    before: int = 1 << 62
+    limit: int = 1 << 62
+
+
+ALL_IDS = IdRange()
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,16 @@ from phrasemate.index.lance.tables import (
 )
 from phrasemate.index.ray import connected, cpus
 from phrasemate.index.store import State, check_model
-from phrasemate.index.types import AddReport, IndexModel, IndexSettings, IndexStats, Progress, VerifyReport
+from phrasemate.index.types import (
+    AddReport,
+    Filters,
+    IndexModel,
+    IndexSettings,
+    IndexStats,
+    Progress,
+    Scope,
+    VerifyReport,
+)
 from phrasemate.index.verify import check_parts, check_sentences
 from phrasemate.types import Document
 
@@ -276,7 +285,7 @@ def _search(store: LanceStore, state: State, report: VerifyReport, view: Any, se
             yield row_codec.dequantise(codes_of(batch["vector"], store.dim)), store.layout.ids(batch["key"].to_numpy())
 
     exact = scan(queries, _DEPTH, blocks())
-    results = view.search(state, queries, _DEPTH, None, state.phrases)
+    results = view.search(state, queries, _DEPTH, Scope(None, state.phrases))
     # a place counts as found if what stands there scores as well: equal sentences have equal vectors
     recall = [float((results[1][:, at] >= exact[1][:, at] - 0.01).mean()) for at in (0, _DEPTH - 1)]
     if recall[0] < _LEAST_RECALL:
@@ -348,7 +357,7 @@ class ClusterIndex(BaseIndex):
     def delete(self, *names: str) -> None:
         """Remove documents, all or none. Raises InputError for a name that it lacks, IndexLocked, PhraseIndexError."""
         self._check_writable()
-        document_names = self._chosen(names, None, exact=True)
+        document_names = self.documents_in(Filters(names), exact=True)
         if not document_names:
             return
         writer = Writer(self._tables)

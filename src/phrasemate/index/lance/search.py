@@ -24,7 +24,7 @@ from phrasemate.index.lance.records import WORDS_KEY, Head, Stamp
 from phrasemate.index.lance.store import LanceStore, codes_of
 from phrasemate.index.lance.tables import PHRASES, SENTENCES, WORDS, Tables, compact, schema, translate_errors
 from phrasemate.index.store import State
-from phrasemate.index.types import IndexSettings
+from phrasemate.index.types import ALL_IDS, IdRange, IndexSettings, Scope
 from phrasemate.utils.machine import cores
 
 _CANDIDATES = 256  # re-scored at least (results/log/scale.md)
@@ -49,12 +49,13 @@ class LanceView:
         """Forget all; the next search reads it again."""
         self._held: tuple[int, Exact] | None = None  # generation, all vectors while they are few
 
-    def search(self, state: State, vectors: Floats, k: int, documents: Ids | None, passing: int) -> tuple[Ids, Floats]:
-        """The k best live phrases, of ``documents`` (ids) only if given; they hold ``passing`` phrases together."""
+    def search(self, state: State, vectors: Floats, k: int, scope: Scope) -> tuple[Ids, Floats]:
+        """The k best live phrases of the documents that are searched."""
+        documents = scope.documents
         if state.phrases <= self._settings.exact_below:
             return self._exact(state).search(vectors, k, documents)
         self._held = None
-        if documents is not None and passing <= self._settings.exact_filtered:
+        if documents is not None and scope.phrases <= self._settings.exact_filtered:
             return scan(vectors, k, self._chosen(documents))
         where = None if documents is None else f"document IN ({', '.join(map(str, documents.tolist()))})"
         no_rows = np.zeros((0, k), np.int64), np.zeros((0, k), np.float32)  # there may be no query
@@ -196,15 +197,15 @@ class LanceTexts:
         with self._store.reading():
             return list(islice(self._holding([lowered(phrase)]), limit))
 
-    def candidates(self, phrase: str, first: int = 0, before: int = 1 << 62, limit: int = 1 << 62) -> list[int]:
-        """Ids from ``first`` up to ``before`` of sentences that hold ``phrase``, in any case; the first ``limit``."""
-        check(phrase, limit)
+    def candidates(self, phrase: str, ids: IdRange = ALL_IDS) -> list[int]:
+        """Ids of sentences that hold ``phrase``, in any case, ascending."""
+        check(phrase, ids.limit)
         with self._store.reading() as state:
             key = (state.generation, phrase)
             if self._held[0] != key:  # the last phrase is kept, since it is asked for piece by piece
                 small = list(dict.fromkeys(lowered(form) for form in forms(phrase)))
                 self._held = key, list(self._holding(small))
-            return [identity for identity in self._held[1] if first <= identity < before][:limit]
+            return [identity for identity in self._held[1] if ids.first <= identity < ids.before][: ids.limit]
 
     def _holding(self, small: Sequence[str]) -> Iterator[int]:
         """The sentences whose text, in lower case, holds one of these."""
