@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import hf_families
 import numpy as np
-import openvino
 import pytest
 from encoders import cosines
 from safetensors.numpy import load_file
@@ -19,7 +19,7 @@ from phrasemate.encode import Model, load_model
 from phrasemate.encode.export import traced_graph
 from phrasemate.encode.export.export import export_model
 from phrasemate.encode.model_folder import CONFIG, EMBEDDINGS, TRACED, TRACED_WEIGHTS, write_manifest
-from phrasemate.encode.runtime import quantise
+from phrasemate.encode.runtime import import_openvino, quantise
 from phrasemate.errors import InputError, ModelUnsupported
 from phrasemate.types import Phrase
 from phrasemate.utils.storage import save_arrays
@@ -44,6 +44,12 @@ def test_token_states_are_those_of_torch(pair: tuple[Path, Model]) -> None:
     for layer, expected in enumerate(map(np.concatenate, hf_families.torch_states(folder, hf_families.TEXTS)), 1):
         (states,) = model.token_states(hf_families.TEXTS, layer)
         assert cosines(states.values, expected).min() >= 0.999
+
+
+def test_nobody_is_told_of_an_export(pair: tuple[Path, Model]) -> None:
+    """OpenVINO's converter would report each of its steps to its makers, over the network."""
+    assert sys.modules["openvino.tools.ovc.convert_impl"].tm.__name__ == "openvino.tools.ovc.telemetry_stub"
+    assert "openvino_telemetry" not in sys.modules
 
 
 def test_pooled_vectors_are_those_of_torch(pair: tuple[Path, Model]) -> None:
@@ -76,6 +82,7 @@ def test_int8_stays_near(pair: tuple[Path, Model], tmp_path: Path) -> None:
     """The graph in float32, its matrices rounded and its token table in 8 bit as the export in int8 does it."""
     _, model = pair
     shutil.copytree(model.folder, tmp_path / "int8")
+    openvino = import_openvino()
     graph = openvino.Core().read_model(model.folder / TRACED)
     assert (
         traced_graph.round_matrices(graph) >= 2 * 4

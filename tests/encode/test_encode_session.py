@@ -14,7 +14,6 @@ from typing import Any
 
 import hf_families
 import numpy as np
-import openvino
 import pytest
 from encoders import cosines
 
@@ -30,7 +29,7 @@ class Session:
 
     def __init__(self, path: str, options: Any, providers: Any) -> None:
         assert providers == [("CPUExecutionProvider", {"device_id": "0"}), "CPUExecutionProvider"]
-        self.compiled = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        self.compiled = runtime.import_openvino().Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         self.shapes: list[tuple[int, ...]] = []
 
     def get_outputs(self) -> list[Any]:

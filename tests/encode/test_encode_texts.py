@@ -6,14 +6,12 @@ from typing import Any
 
 import encoders
 import numpy as np
-import openvino
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from openvino import opset13 as operations
 
 from phrasemate.encode import Model, load_model
-from phrasemate.encode.runtime import ROW_TOKENS, _keep_texts_apart, _packed, _Window
+from phrasemate.encode.runtime import ROW_TOKENS, _keep_texts_apart, _packed, _Window, import_openvino
 from phrasemate.errors import InputError
 from phrasemate.text.normalize import visible
 from phrasemate.types import Phrase
@@ -127,6 +125,8 @@ def test_texts_that_share_a_row_do_not_see_each_other(model: Model, monkeypatch:
 
 
 def test_a_graph_that_reads_its_mask_otherwise_stays_as_it_is() -> None:
+    openvino = import_openvino()
+    operations = openvino.opset13
     shape = openvino.PartialShape([-1, -1])
     mask = operations.parameter(shape, np.float32, name="mask")
     mask.output(0).set_names({"mask"})

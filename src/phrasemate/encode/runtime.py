@@ -32,6 +32,7 @@ from phrasemate.errors import InputError, MissingExtra, ModelDamaged, ModelUnsup
 from phrasemate.text.normalize import visible, visible_places
 from phrasemate.utils.machine import check_memory, cores
 
+CONVERTER = "openvino.tools.ovc"
 BLOCK = 32  # values that share one scale; 4.5 bits a value with a float16 scale
 _DTYPES = {"U8": np.uint8, "I8": np.int8, "F16": np.float16, "F32": np.float32}
 
@@ -481,7 +482,7 @@ def _compiler(
 
     Raises InputError for an absent device.
     """
-    openvino = _import_openvino()
+    openvino = import_openvino()
     core = openvino.Core()
     if device.split(".")[0] not in core.available_devices:
         raise InputError(f"device {device}: OpenVINO has {', '.join(core.available_devices)} on this machine")
@@ -505,20 +506,38 @@ def _compiler(
     return compiled
 
 
-def _import_openvino() -> Any:
-    """OpenVINO; its converter of models, half of what it imports, comes when it is used."""
+def import_openvino() -> Any:
+    """OpenVINO without its converter of models, half of what it imports, and without what reports its use.
+
+    The converter comes when it is used. It would tell its makers of every import and conversion, over the network.
+    """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", KERNELS)  # read once, when OpenVINO comes in
-    if (converter := "openvino.tools.ovc") in sys.modules or "openvino" in sys.modules:
+    if "openvino" in sys.modules:
         import openvino
 
         return openvino
-    sys.modules[converter] = None  # type: ignore[assignment]  # OpenVINO does without what cannot be imported
-    try:
+    with _without(CONVERTER):
         import openvino
-    finally:
-        del sys.modules[converter]
-    openvino.convert_model = lambda *args, **options: import_module(converter).convert_model(*args, **options)
+    openvino.convert_model = _convert_model
     return openvino
+
+
+def _convert_model(*args: Any, **options: Any) -> Any:
+    with _without("openvino_telemetry"):
+        return import_module(CONVERTER).convert_model(*args, **options)
+
+
+@contextmanager
+def _without(name: str) -> Iterator[None]:
+    """No import of a module: OpenVINO does without what cannot be imported. A loaded module stays loaded."""
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[name]
 
 
 def _keep_texts_apart(graph: Any) -> bool:

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode.model_folder import output_name
+from phrasemate.encode.runtime import import_openvino
 from phrasemate.errors import MissingExtra, ModelUnsupported
 
 OPSET = 20  # the first with Gelu
@@ -239,10 +240,8 @@ def smoothing_of(graph: bytes, depth: int, texts: Iterable[NDArray[np.float32]])
 
     ``graph`` is the plain one of `build_graph`; ``texts`` are what goes into it: (tokens, dim) for each text.
     """
-    import openvino
-
     norms = norms_of(depth)
-    core = openvino.Core()
+    core = import_openvino().Core()
     model = core.read_model(graph)
     model.add_outputs([states_of(norm) for norm in norms])
     program = core.compile_model(

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from phrasemate.encode.export.hf_folder import family_of
 from phrasemate.encode.export.onnx_graph import TEXTS
 from phrasemate.encode.model_folder import TRACED, TRACED_WEIGHTS, output_name
+from phrasemate.encode.runtime import import_openvino
 from phrasemate.errors import MissingExtra, ModelError, ModelUnsupported
 
 SHIFTED = {
@@ -200,9 +201,9 @@ def trace_encoder(encoder: Any, layers: Sequence[int], table: Floats, precision:
     for each output value), "bf16" (matrices alone), "fp16" or "fp32". Raises ModelUnsupported where the converter fails
     or its graph computes something else than torch.
     """
-    import openvino
     import torch
 
+    openvino = import_openvino()
     encoder.eval()
     if not encoder.config._attn_implementation.startswith("sdpa"):
         encoder.set_attn_implementation("eager")
@@ -273,10 +274,9 @@ def _states_module(encoder: Any, layers: Sequence[int]) -> Any:
 
 def _compare(graph: Any, module: Any, layers: Sequence[int], table: Floats) -> None:
     """Raises ModelUnsupported where the graph's states are not those of torch, at other lengths than it was made at."""
-    import openvino
     import torch
 
-    core = openvino.Core()
+    core = import_openvino().Core()
     compiled_model = core.compile_model(graph, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
     draw = np.random.default_rng(0)
     for batch, tokens in ((1, 3), (CHECKED, len(TEXTS) + 5)):
@@ -310,9 +310,8 @@ def round_matrices(graph: Any, precision: str = "int8") -> int:
 
     In "int8" with one scale for each output value, or in "bf16".
     """
-    import openvino
-    from openvino import opset13 as ops
-
+    openvino = import_openvino()
+    ops = openvino.opset13
     count = 0
     for node in graph.get_ordered_ops():
         if node.get_type_name() != "MatMul":
