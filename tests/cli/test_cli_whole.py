@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -12,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from phrasemate import Document, Index, load_model
+from phrasemate.cli import app
 from phrasemate.encode import bundled_folder
 
 Invoke = Callable[..., Any]
@@ -24,15 +27,25 @@ She opened the window because it was hot.
 """
 
 
-@pytest.fixture
-def index(invoke: Invoke, tmp_path: Path) -> str:
-    (tmp_path / "a.txt").write_text(TEXT, "utf-8")
-    folder = str(tmp_path / "idx")
-    assert invoke("index", str(tmp_path / "a.txt"), "-o", folder, "--lang", "en").exit_code == 0
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a text and its index, made by the command; not to be changed."""
+    folder = tmp_path_factory.mktemp("built")
+    (folder / "a.txt").write_text(TEXT, "utf-8")
+    with contextlib.chdir(folder):
+        assert CliRunner().invoke(app, ["index", "a.txt", "-o", "idx", "--lang", "en"]).exit_code == 0
     return folder
 
 
-def test_ask_and_look_after(invoke: Invoke, index: str, tmp_path: Path) -> None:
+@pytest.fixture
+def index(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A copy of the index, and beside it the text; both are in the working directory."""
+    shutil.copytree(built, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return "idx"
+
+
+def test_ask_and_look_after(invoke: Invoke, index: str) -> None:
     query = "Er machte das [[Fenster]] zu."
     (answer,) = [json.loads(line) for line in invoke("search", index, "--json", "-k", "3", query).stdout.splitlines()]
     assert answer["query"] == query
@@ -41,12 +54,12 @@ def test_ask_and_look_after(invoke: Invoke, index: str, tmp_path: Path) -> None:
     assert len(result["groups"]) == 3
     hit = result["groups"][0]["hits"][0]
     assert hit["context"][hit["start"] : hit["end"]] == result["groups"][0]["text"] == "window"
-    assert (hit["document"], hit["line"], hit["language"]) == (str(tmp_path / "a.txt"), 4, "en")
+    assert (hit["document"], hit["line"], hit["language"]) == ("a.txt", 4, "en")
     assert invoke("index", "verify", index).exit_code == 0
     assert json.loads(invoke("index", "stats", index, "--json").stdout)["sentences"] == TEXT.count("\n")
-    again = invoke("index", str(tmp_path / "a.txt"), "-o", index, "--lang", "en", "--json")
+    again = invoke("index", "a.txt", "-o", index, "--lang", "en", "--json")
     assert json.loads(again.stdout)["unchanged"] == 1
-    assert invoke("index", "delete", index, str(tmp_path / "a.txt")).exit_code == 0
+    assert invoke("index", "delete", index, "a.txt").exit_code == 0
     assert json.loads(invoke("index", "stats", index, "--json").stdout)["phrases"] == 0
 
 
@@ -116,12 +129,9 @@ def test_too_little_memory_is_one_line(tmp_path: Path, megabytes: int) -> None:
 @pytest.mark.skipif(not bundled_folder().exists(), reason="there is no bundled model")
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the limit is not kept to")
 @pytest.mark.parametrize(("command", "megabytes"), [("optimize", 160), ("optimize", 280), ("concordance", 140)])
-def test_too_little_memory_without_a_model_is_one_line(tmp_path: Path, command: str, megabytes: int) -> None:
+def test_too_little_memory_without_a_model_is_one_line(index: str, command: str, megabytes: int) -> None:
     """Libraries would end the process, or not be found, where they get no room."""
-    folder = str(tmp_path / "idx")
-    with Index.create(folder, load_model()) as index:
-        index.add([Document.from_texts("a.txt", ["The old garden."])], lang="en")
-    arguments = ["index", "optimize", folder] if command == "optimize" else ["concordance", folder, "garden"]
+    arguments = ["index", "optimize", index] if command == "optimize" else ["concordance", index, "bench"]
     limit = megabytes * 1_000_000
     process = subprocess.run(
         [sys.executable, "-m", "phrasemate", *arguments],
@@ -133,10 +143,8 @@ def test_too_little_memory_without_a_model_is_one_line(tmp_path: Path, command: 
     assert process.stderr.startswith("error: there is not enough memory")
 
 
-def test_an_index_that_is_up_to_date_is_left_alone(invoke: Invoke, tmp_path: Path) -> None:
-    text, folder = tmp_path / "a.txt", tmp_path / "idx"
-    text.write_text("She sat on the bench.\n", "utf-8")
-    invoke("index", str(text), "-o", str(folder), "--lang", "en")
+def test_an_index_that_is_up_to_date_is_left_alone(invoke: Invoke, index: str) -> None:
+    folder = Path(index)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert invoke("index", "upgrade", str(folder)).stdout == f"{folder}: is up to date\n"
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

@@ -37,6 +37,7 @@ def test_the_unit_is_one() -> None:
     assert re.search(r"exposure level .* [01]\.\d OK", result.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not PROXIES, reason="no proxy here")
 def test_the_proxies_do_what_their_files_say() -> None:
     result = subprocess.run([sys.executable, DEPLOY / "exercise.py"], capture_output=True, text=True, timeout=600)
