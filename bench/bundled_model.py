@@ -8,15 +8,16 @@ The base model comes with its table in 4 bit, and training leaves the table alon
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
+
+from common import plain_parser
 
 from phrasemate.encode.export.export import export_model
 
 
 def main() -> None:
     """Write the model folder."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = plain_parser(__doc__)
     options.add_argument("trained", type=Path, help="the folder model/ of a training run")
     options.add_argument("out", type=Path)
     options.add_argument("--licence", type=Path, default=Path(__file__).parent / "LICENSE.e5-small.txt")

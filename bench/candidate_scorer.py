@@ -262,12 +262,8 @@ def main() -> None:
     assert scorer.unlisted is not None
     for name, weight, other in zip(FEATURES, scorer.weights, scorer.unlisted.weights, strict=True):
         print(f"  {name:18} {weight:8.3f} {other:8.3f}")
-    facts = {
-        "queries": count,
-        "indexes": [folder.name for folder in args.index],
-        "senses": len(senses),
-        "right first": right.mean(),
-    }
+    facts = {"queries": count, "indexes": [folder.name for folder in args.index], "senses": len(senses)}
+    facts["right first"] = right.mean()
     scorer.save(model.path or bundled_folder(), model.hash, facts)
 
 

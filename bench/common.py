@@ -12,13 +12,20 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from phrasemate.evaluate.report import signature_line, text_table
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "bench" / "out"
 DATA = ROOT.parent / "shared" / "data"
+LANGS = """
+    de fr ja es ru zh tr hu cs it pt nl pl ko fi ro sv da bg el ar fa uk id vi hi he
+""".split()  # noqa: SIM905 (the languages of the general corpora, those with the most text first)
+T = TypeVar("T")
 RAM_DISK = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gettempdir())
 
 
@@ -68,6 +75,13 @@ def table_rows(path: Path) -> Iterator[list[str]]:
             yield line.rstrip("\n").split("\t")
 
 
+def dictionary_rows(data: Path, lang: str) -> Iterator[tuple[str, str]]:
+    """Read the lists of terms and the dictionaries of a language: (English, other) wordings."""
+    for name in ("terms", "dictionaries"):
+        path = data / name / f"en-{lang}.tsv.gz"
+        yield from ((row[0], row[1]) for row in table_rows(path)) if path.exists() else ()
+
+
 def seconds(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
     """Time a call; ``clock`` may be ``time.process_time``, which a busy machine inflates least."""
     start = clock()
@@ -80,12 +94,20 @@ def milliseconds(call: Callable[[], Any], clock: Callable[[], float] = time.perf
     return 1000 * seconds(call, clock)
 
 
-def interleaved(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+def cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(rows,) cosines of the rows of two matrices (rows, width)."""
+    cosine: NDArray[np.float32] = (first * second).sum(1) / np.linalg.norm(first, axis=1)
+    return cosine / np.linalg.norm(second, axis=1)
+
+
+def interleaved(
+    calls: dict[T, Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[T, list[float]]:
     """Time calls in turns, so that a change of the machine's speed hits all of them: name -> seconds of each round."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
+    times: dict[T, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
-            times[name].append(seconds(call))
+            times[name].append(seconds(call, clock))
     return times
 
 

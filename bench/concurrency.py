@@ -435,7 +435,7 @@ def _together(args: argparse.Namespace, folder: Path, pool: Pool, seconds: float
         asker.join()
         for process in processes.values():
             process.join(120)
-    rows = []
+    rows, peak = [], lambda samples: f"{max(samples, default=0):.0f}"
     for name, process in processes.items():
         if process.is_alive():
             process.kill()
@@ -445,19 +445,15 @@ def _together(args: argparse.Namespace, folder: Path, pool: Pool, seconds: float
         problems += ["no answer"] if facts.get("answers") == 0 else []
         best = f"{facts['best'] / max(1, facts['answers']):.3f}" if "best" in facts else ""
         cells = [name, facts.get("answers", ""), facts.get("states", ""), best]
-        rows.append([*cells, *quarters(facts.get("memory") or memory[name]), _peak(memory[name]), problems])
+        rows.append([*cells, *quarters(facts.get("memory") or memory[name]), peak(memory[name]), problems])
     requests = f"{asker.pages} pages, {asker.answers} REST ({asker.hits} hits)"
     asker.problems += [] if asker.pages and asker.hits else ["no page or no hit"]
-    rows.append(["server", requests, "", "", *quarters(memory["server"]), _peak(memory["server"]), asker.problems])
+    rows.append(["server", requests, "", "", *quarters(memory["server"]), peak(memory["server"]), asker.problems])
     for row in rows:
         for problem in row[-1][:5]:
             print(f"{row[0]}: {problem}")
         row[-1] = len(row[-1])
     return rows
-
-
-def _peak(samples: list[float]) -> str:
-    return f"{max(samples, default=0):.0f}"
 
 
 def _arguments() -> argparse.Namespace:

@@ -22,12 +22,11 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 from pathlib import Path
 
-from common import parser, table_rows
+from common import LANGS, parser, table_rows
 from general_data import licences
-from languages import LANGS
 from lookup_set import OTHER, Counts, Meanings, usable
 from phrase_table import held_out, linked, rows
-from training_data import shares
+from training_data import sampled
 
 from phrasemate.align.pairs import Links, PhraseFinder, Worded
 from phrasemate.evaluate.lookup import lemmas
@@ -37,7 +36,6 @@ RATE = 0.06  # occurrences a sentence, above which a word may not begin or end a
 EXPLAINED = re.compile(r"[()\[\]{}<>/;:,.!?…~%=&]")
 SURE = (3, 0.15)  # links, and share of its wording's links, of a pair that counts as an entry
 USUAL = (8, 3, 0.08)  # links of a wording; of a translation of it, and their share, for it to be a usual one
-EFORMS = "eu_eforms_codes.16langs.tsv.gz"
 
 Pair = tuple[str, str, Links]  # other language, English, word links
 
@@ -48,9 +46,7 @@ def chosen(folder: Path, lang: str, most: int, seed: int) -> list[Pair]:
     for other, english, source, licence, links in rows(folder, lang):
         if licence == "free" and not held_out(english) and links:
             by_source[source].append((other, english, links))
-    draw = random.Random(seed)
-    sizes = shares({name: len(some) for name, some in by_source.items()}, most)
-    return [pair for name, size in sizes.items() for pair in draw.sample(by_source[name], size)]
+    return sampled(by_source, most, seed)
 
 
 def frequent(pairs: list[Pair], side: int) -> frozenset[str]:

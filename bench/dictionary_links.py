@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from common import parser, report, table_rows
+from common import dictionary_rows, parser, report, table_rows
 from phrase_table import held_out
 
 from phrasemate.align import NeuralAligner
@@ -45,11 +45,9 @@ def equivalents(data: Path, lang: str) -> tuple[Equivalents, Equivalents]:
     """Single words of the dictionaries, folded: of the language with the English ones, and the other way round."""
     forward: dict[str, set[str]] = defaultdict(set)
     back: dict[str, set[str]] = defaultdict(set)
-    for folder in ("dictionaries", "terms"):
-        path = data / folder / f"en-{lang}.tsv.gz"
-        for english, other, *_ in table_rows(path) if path.exists() else ():
-            forward[folded(other)].add(folded(english))
-            back[folded(english)].add(folded(other))
+    for english, other in dictionary_rows(data, lang):
+        forward[folded(other)].add(folded(english))
+        back[folded(english)].add(folded(other))
     return forward, back
 
 

@@ -16,6 +16,7 @@ import itertools
 import random
 from pathlib import Path
 
+import common
 import numpy as np
 import torch
 from common import interleaved, parallel, parser, report
@@ -66,8 +67,7 @@ class Peer:
 def cosines(model: Model, peer: Peer, texts: list[str]) -> np.ndarray:
     """(tokens,) cosine of each token's state to torch's."""
     ours = np.concatenate([block.values for block in model.token_states(texts)])
-    theirs = np.concatenate(peer.states())
-    return (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+    return common.cosines(ours, np.concatenate(peer.states()))
 
 
 def main() -> None:

@@ -12,16 +12,14 @@ skipped, so that a stopped run continues.
 from __future__ import annotations
 
 import csv
-import random
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from common import parser, table_rows
-from languages import LANGS
-from training_data import DISTRACTORS, FIRST, key, shares, tested
+from common import LANGS, parser, table_rows
+from training_data import DISTRACTORS, FIRST, key, sampled, tested
 
 from phrasemate.align import EflomalAligner, ParallelText, align_files
 from phrasemate.text import words
@@ -65,9 +63,7 @@ def technical(pairs: Iterator[Row], most: int, seed: int) -> list[Row]:
     by_source: dict[str, list[Row]] = defaultdict(list)
     for row in pairs:
         by_source[row[2]].append(row)
-    draw = random.Random(seed)
-    chosen = shares({name: len(some) for name, some in by_source.items()}, most)
-    return [row for name, count in chosen.items() for row in draw.sample(by_source[name], count)]
+    return sampled(by_source, most, seed)
 
 
 def main() -> None:

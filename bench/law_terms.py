@@ -48,8 +48,6 @@ IN_BLOCKS = {"HistoricalNote", "Repealed", "Footnote"}
 OTHER_TERM = {"en": "DefinedTermFr", "fr": "DefinedTermEn"}
 STEPS, RIDGE = 10, 1.0  # of Newton's method; the penalty of standardised weights
 
-Phrases = Mapping[str, PhraseStatistics]
-
 
 class Law(NamedTuple):
     """The described phrases of a law, and the terms that it defines."""

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from common import DATA, plain_parser, report, table_rows
+from common import DATA, plain_parser, report, seconds, table_rows
 from phrase_table import linked
 
 from phrasemate.lexicon.induced import (
@@ -144,10 +144,7 @@ def key(english: str) -> str:
 
 def microseconds(lexicon: InducedLexicon, wordings: Sequence[str], lang: str) -> float:
     """Time of a lookup."""
-    start = time.perf_counter()
-    for wording in wordings:
-        lexicon.equivalents(wording, lang)
-    return (time.perf_counter() - start) / len(wordings) * 1e6
+    return 1e6 * seconds(lambda: [lexicon.equivalents(wording, lang) for wording in wordings]) / len(wordings)
 
 
 def main() -> None:
@@ -155,13 +152,9 @@ def main() -> None:
     options = plain_parser(__doc__)
     options.add_argument("folder", type=Path)
     options.add_argument("--out", type=Path, required=True)
-    options.add_argument(
-        "--terms", type=Path, default=DATA / "terms", help="folder of dictionaries (default: %(default)s)"
-    )
+    options.add_argument("--terms", type=Path, default=DATA / "terms", help="dictionaries (default: %(default)s)")
     options.add_argument("--size", type=int, default=15_000_000, help="most bytes (default: %(default)s)")
-    options.add_argument(
-        "--small", type=int, default=25_000, help="wordings of a small language (default: %(default)s)"
-    )
+    options.add_argument("--small", type=int, default=25_000, help="wordings of a small language")
     options.add_argument("--links", type=int, default=20_000, help="links to measure on (default: %(default)s)")
     options.add_argument("--seed", type=int, default=0)
     args = options.parse_args()

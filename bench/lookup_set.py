@@ -32,8 +32,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from common import parser, table_rows
-from languages import LANGS
+from common import LANGS, dictionary_rows, parser
 from phrase_table import held_out, linked, rows, spans
 
 from phrasemate.align.pairs import Worded
@@ -90,10 +89,8 @@ def phrase_table(path: Path) -> Counts:
 def dictionary(data: Path, lang: str) -> dict[str, set[str]]:
     """Wording -> English wordings of the lists of terms and dictionaries."""
     entries: dict[str, set[str]] = defaultdict(set)
-    for name in ("terms", "dictionaries"):
-        path = data / name / f"en-{lang}.tsv.gz"
-        for english, other, *_ in table_rows(path) if path.exists() else ():
-            entries[folded(other)].add(folded(english))
+    for english, other in dictionary_rows(data, lang):
+        entries[folded(other)].add(folded(english))
     return entries
 
 
@@ -320,11 +317,7 @@ def ambiguous(
         sentences.add(query.text)
         same = {lemmas(english) for english in senses}
         yield {
-            "text": query.text,
-            "start": query.start,
-            "end": query.end,
-            "language": lang,
-            "half": half(query.text),
+            **place(query, lang),
             "right": sorted(same),
             "other": sorted({lemmas(english) for english in other_senses(query, lang, right, meanings)} - same),
             "mate": query.mate,
@@ -340,10 +333,11 @@ def english_side(folder: Path, lang: str) -> Iterator[str]:
             yield line.split("\t")[1]
 
 
-def half(sentence: str) -> str:
-    """Dev or test, by the sentence alone."""
-    digest = blake2b(sentence.encode("utf-8", "surrogatepass"), digest_size=4).digest()
-    return "dev" if digest[0] % 2 else "test"
+def place(query: Query, lang: str) -> dict[str, object]:
+    """Where a phrase stands, and its half: dev or test, by the sentence alone."""
+    digest = blake2b(query.text.encode("utf-8", "surrogatepass"), digest_size=4).digest()
+    half = "dev" if digest[0] % 2 else "test"
+    return {"text": query.text, "start": query.start, "end": query.end, "language": lang, "half": half}
 
 
 def collection(folder: Path, data: Path, mates: set[str], size: int, seed: int) -> list[str]:
@@ -397,13 +391,8 @@ def main() -> None:
             right |= {query.english}
             senses = sense(query, lang, tables[lang], right, meanings)
             record = {
-                "text": query.text,
-                "start": query.start,
-                "end": query.end,
-                "language": lang,
-                "source": query.source,
-                "domain": domains[query.source],
-                "half": half(query.text),
+                **place(query, lang),
+                **{"source": query.source, "domain": domains[query.source]},
                 "right": sorted({lemmas(english) for english in right}),
                 "sense": None if senses is None else sorted({lemmas(english) for english in senses}),
                 "usual": sorted(usual_wordings(query, right, tables[lang], entries, bound)),

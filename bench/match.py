@@ -39,8 +39,6 @@ LEAST = 2  # sentences a term
 _UNUSUAL = re.compile(r"[%$<>{}_\\()\[\]/\"=;|]")
 _LETTERS = re.compile(r"[^\W\d_]{3}")
 
-Floats = NDArray[np.float32]
-
 
 class Pair(NamedTuple):
     """A German term, its English equivalent, and sentences of both."""

@@ -24,11 +24,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import common
 import numpy as np
-from common import parser, report
+from common import Pair as Row
+from common import corpora, parallel, parser, report
 
 from phrasemate import Document, Model, load_model
 from phrasemate.evaluate.report import signature
@@ -57,18 +57,10 @@ def bare(text: str) -> str:
     return "".join(filter(str.isalpha, text.casefold()))
 
 
-class Row(NamedTuple):
-    """A line of a parallel text."""
-
-    other: str
-    english: str
-    origin: str
-
-
-def parallel(data: Path, lang: str, seed: int) -> list[Row]:
+def shuffled(data: Path, lang: str, seed: int) -> list[Row]:
     """The lines of a parallel text, shuffled, of reasonable lengths."""
-    rows = {Row(pair.other, pair.english, pair.source) for pair in common.parallel(data, lang)}
-    usable = sorted(row for row in rows if LEAST <= len(row.english) <= MOST and len(row.other) >= 4)
+    rows = {row for row in parallel(data, lang) if LEAST <= len(row.english) <= MOST and len(row.other) >= 4}
+    usable = sorted(rows, key=lambda row: (row.other, row.english, row.source))
     random.Random(seed).shuffle(usable)
     return usable
 
@@ -104,18 +96,17 @@ class Task:
         self.target = self._mixed([two for _, two in self.gold], english, rest, args.seed)
 
     def _rows(self, args: argparse.Namespace, lang: str) -> list[Row]:
-        return [row for row in parallel(args.data, lang, args.seed) if row.origin not in self.without]
+        return [row for row in shuffled(args.data, lang, args.seed) if row.source not in self.without]
 
     def _by_source(self, args: argparse.Namespace, rows: list[Row], rest: int) -> tuple[list[Row], list[str]]:
         """The largest sources of the language for its side, all others for English."""
-        counts = Counter(row.origin for row in rows).most_common()
+        counts = Counter(row.source for row in rows).most_common()
         enough = next((at for at in range(1, len(counts)) if sum(n for _, n in counts[:at]) >= rest), len(counts))
         origins = {origin for origin, _ in counts[:enough]}
-        languages = sorted(path.name[3:5] for path in (args.data / "parallel").glob("en-*.tsv.gz"))
-        others = {row.english: row for one in languages for row in self._rows(args, one)}
-        english = sorted(text for text, row in others.items() if row.origin not in origins)
+        others = {row.english: row for one in corpora(args.data) for row in self._rows(args, one)}
+        english = sorted(text for text, row in others.items() if row.source not in origins)
         random.Random(args.seed).shuffle(english)
-        return [row for row in rows if row.origin in origins][:rest], english
+        return [row for row in rows if row.source in origins][:rest], english
 
     def _mixed(self, gold: list[str], others: Sequence[str], rest: int, seed: int) -> list[str]:
         gold_texts = {bare(text) for text in gold}
@@ -197,9 +188,7 @@ def main() -> None:
     options.add_argument("--size", type=int, default=50_000, help="sentences a side (default: %(default)s)")
     options.add_argument("--pairs", type=int, default=1_000, help="hidden pairs (default: %(default)s)")
     options.add_argument("--without", default=WITHOUT, help="sources, with commas (default: %(default)s)")
-    options.add_argument(
-        "--systems", default=",".join(SYSTEMS), help="the first has its threshold told (default: %(default)s)"
-    )
+    options.add_argument("--systems", default=",".join(SYSTEMS), help="the first has its threshold told")
     options.add_argument("--work", type=Path, help="keep vectors here, continue there (default: a temporary folder)")
     args = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:

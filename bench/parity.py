@@ -62,17 +62,11 @@ def compared(name: str, folder: Path, base: Path, graphs: tuple[str, ...]) -> li
         export_model(folder, out, graph=graph, precision=precision, embedding_bits=bits)
         model = load_model(out, threads=1)
         (values,) = model.token_states(hf_families.TEXTS)
-        near = cosines(values.values, np.concatenate(states))
-        vectors = cosines(model.encode_sentences(hf_families.TEXTS), sentences)
+        near = common.cosines(values.values, np.concatenate(states))
+        vectors = common.cosines(model.encode_sentences(hf_families.TEXTS), sentences)
         rows.append([name, graph, precision, *(f"{x:.5f}" for x in (near.min(), near.mean(), vectors.min()))])
         print(*rows[-1], flush=True)
     return rows
-
-
-def cosines(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """(rows,) of two matrices (rows, width)."""
-    cosine: np.ndarray = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
-    return cosine
 
 
 if __name__ == "__main__":

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
-from common import parser
-from languages import LANGS
+from common import LANGS, parser
 
 from phrasemate.align.pairs import Worded, consistent_boxes, parse_links
 from phrasemate.text import folded

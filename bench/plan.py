@@ -18,6 +18,7 @@ The units are those of one core; results/log/scale.md says how they were measure
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from common import plain_parser
 
@@ -47,8 +48,7 @@ class Units:
     gigabyte_month: float = 0.023  # money; not measured
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """``core_hours`` of work on ``cores``, and the ``bytes`` that it leaves."""
 
     name: str
@@ -85,13 +85,11 @@ def table(phrases: float, units: Units, machines: int, cores: int) -> str:
     size = sum(step.bytes for step in plan) / 1e9
     rows.append(["all", total, machines * cores, hours, size, total * units.core_hour])
     header = ["step", "core-hours", "on cores", "hours", "GB", "cost"]
-    text = text_table(
-        header, [[cell if isinstance(cell, str | int) else f"{cell:,.1f}" for cell in row] for row in rows]
-    )
+    cells = [[cell if isinstance(cell, str | int) else f"{cell:,.1f}" for cell in row] for row in rows]
     lists, month = lists_for(int(phrases)), size * units.gigabyte_month
     query = units.query + units.code * phrases * min(1.0, PROBES / lists)
     notes = f"{lists:,} lists; a query {1e3 * query:,.0f} core-ms; keeping {size:,.0f} GB {month:,.0f} a month"
-    return f"{text}\n{notes}"
+    return f"{text_table(header, cells)}\n{notes}"
 
 
 def main() -> None:

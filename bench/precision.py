@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-from common import parser, report
+from common import cosines, interleaved, parser, report
 from encode import sentences
 
 from phrasemate import Model, load_model
@@ -60,19 +61,17 @@ def main() -> None:
     }
     models = {name: loaded(changes) for name, changes in FORMATS.items()}
     values = {(name, kind): states(model, some) for name, model in models.items() for kind, some in texts.items()}
-    seconds: dict[tuple[str, str], list[float]] = {pair: [] for pair in values}
-    for _ in range(args.rounds):
-        for name, kind in seconds:
-            start = time.process_time()
-            states(models[name], texts[kind])
-            seconds[name, kind].append(time.process_time() - start)
-    rates = {pair: len(values[pair]) / min(times) for pair, times in seconds.items()}
+    calls = {pair: partial(states, models[pair[0]], texts[pair[1]]) for pair in values}
+    rates = {
+        pair: len(values[pair]) / min(times)
+        for pair, times in interleaved(calls, args.rounds, time.process_time).items()
+    }
     rows = []
     for (name, kind), rate in rates.items():
         ours, exact = values[name, kind], values["float32", kind]
-        cosines = (ours * exact).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(exact, axis=1)
+        near = cosines(ours, exact)
         shares = [rate / rates["bfloat16", kind], rate / rates[name, "43 tokens"]]
-        rows.append([name, kind, len(ours), round(rate), *shares, float(cosines.mean()), float(cosines.min())])
+        rows.append([name, kind, len(ours), round(rate), *shares, float(near.mean()), float(near.min())])
     report("precision", HEADER, rows, signature(load_model(), rounds=args.rounds, seed=args.seed, threads=1))
 
 

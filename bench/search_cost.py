@@ -21,7 +21,7 @@ from statistics import mean, median
 from typing import Any
 
 import numpy as np
-from common import parser, report
+from common import milliseconds, parser, report
 from index import german
 
 from phrasemate import Index, Searcher, load_model
@@ -59,12 +59,6 @@ class Script:
         return str(self._store.execute(query, (phrase,)).fetchone()[0])
 
 
-def processor_ms(call: Callable[[], Any]) -> float:
-    start = time.process_time()
-    call()
-    return 1000 * (time.process_time() - start)
-
-
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--index", type=Path, required=True, help="an index that is large enough for a FAISS file")
@@ -86,8 +80,8 @@ def main() -> None:
             order = [*systems][turn % len(systems) :] + [*systems][: turn % len(systems)]
             for name in order:
                 search = systems[name]
-                single = mean(processor_ms(partial(search, [query])) for query in queries)
-                batch = processor_ms(partial(search, queries)) / len(queries)
+                single = mean(milliseconds(partial(search, [query]), time.process_time) for query in queries)
+                batch = milliseconds(partial(search, queries), time.process_time) / len(queries)
                 if turn:  # the first warms up
                     times[name].append((single, batch))
         facts = index.stats()

@@ -232,14 +232,8 @@ def main() -> None:
     random.seed(args.seed)
     sentences = german(args.data, args.seed)
     rows: list[list[Any]] = []
-    facts: dict[str, Any] = {"index": args.index.name, "users": args.users, "seconds": args.seconds}
-    facts |= {
-        "warm": args.warm,
-        "quick": args.quick,
-        "pause": args.pause,
-        "threads": args.threads or "all",
-        "seed": args.seed,
-    }
+    facts: dict[str, Any] = {"index": args.index.name, "threads": args.threads or "all"}
+    facts |= {name: getattr(args, name) for name in ("users", "seconds", "warm", "quick", "pause", "seed")}
     with Index.open(args.index, readonly=True) as index:
         model = {"": Named(index.manifest.model_name, index.manifest.model_hash)}
     with server(args.index, args.threads, args.quick) as at:

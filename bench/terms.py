@@ -1,4 +1,4 @@
-"""The terms of a document: average precision of rankings against a glossary, and candidate translations.
+"""The terms of a document: average precision of rankings against a glossary.
 
 Documents: the different sentences of one source of the parallel texts, shuffled, cut into documents of 13,000 words
 (30 pages); each is read in one language by itself. Glossary: the strings of LibreOffice's interface in that language,
@@ -10,12 +10,7 @@ of French and Czech. A p-value is of the paired randomisation test over document
 Rankings: those of `phrasemate.terms`, all over the same proposed phrases. "n-grams" ranks what the n-gram segmenter
 proposes by termhood (p from the learned one) and by frequency.
 
-Translations: the time for all, and terms of two German test documents that a dictionary or the glossary has: right is
-one of the first k wordings that stands there for it. The index is one that is given, or made of English sentences of
-other sources.
-
-    python bench/terms.py --part test
-    python bench/terms.py --part translations
+    python bench/terms.py
 """
 
 from __future__ import annotations
@@ -24,7 +19,6 @@ import argparse
 import math
 import random
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -34,17 +28,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import parser, report, table_rows
 
-from phrasemate import Document, Index, Model, Searcher, load_model
+from phrasemate import Document, Model, load_model
 from phrasemate.evaluate.metrics import randomisation_test
 from phrasemate.evaluate.report import signature
 from phrasemate.termhood import PhraseStatistics, describe, tokenizer_reference
 from phrasemate.terms import (
     SCORES,
     TermSettings,
-    document_terms,
-    extract_terms,
     find_phrases,
-    translate_terms,
     wording,
 )
 
@@ -159,8 +150,8 @@ def rankings(args: argparse.Namespace, model: Model) -> None:
         better = sum(one > other for one, other in zip(*pair, strict=True))
         p = randomisation_test(*pair)
         print(f"{name} against {base}: better in {better} of {len(pair[0])} documents, p = {p:.2g}")
-    facts = signature(model, part=args.part, documents=len(results), words=WORDS, test="paired randomisation")
-    report(f"terms_{args.part}", ["ranking", *groups, "all"], table, facts)
+    facts = signature(model, part="test", documents=len(results), words=WORDS, test="paired randomisation")
+    report("terms_test", ["ranking", *groups, "all"], table, facts)
 
 
 COMPARED = [
@@ -173,77 +164,9 @@ COMPARED = [
 ]
 
 
-def translations(args: argparse.Namespace, model: Model) -> None:
-    equivalents: defaultdict[str, set[str]] = defaultdict(set)
-    for english, german, _ in table_rows(args.data / "terms" / "en-de.tsv.gz"):
-        key = wording(english.replace("_", ""))
-        equivalents[wording(german.replace("_", ""))] |= {key, key.removeprefix("to ")}
-    texts = [
-        text
-        for text in documents(args.data, "de")
-        if text.number == 1 and text.source in ("gnome_help", "debian_guide")
-    ]
-    with tempfile.TemporaryDirectory() as scratch:
-        index = (args.index and Index.open(args.index, model, readonly=True)) or built(args, Path(scratch), model)
-        searcher = Searcher(index, views=not args.quick)
-        table = [row for text in texts for row in translated(text, searcher, equivalents)]
-        stats = searcher.index.stats()
-        facts = signature(model, quick=args.quick, index=f"{stats.sentences:,} sentences, {stats.phrases:,} phrases")
-    report(
-        "terms_translations",
-        ["document", "terms", "occurrences", "first", "first 5", "seconds", "CPU seconds"],
-        table,
-        facts,
-    )
-
-
-def built(args: argparse.Namespace, folder: Path, model: Model) -> Index:
-    """English sentences of other sources than the documents'."""
-    other = {
-        row[0] for row in table_rows(args.data / "parallel" / "en-de.tsv.gz") if row[2] in ("libreoffice_help", "ddtp")
-    }
-    sentences = sorted(other)
-    random.Random(1).shuffle(sentences)
-    index = Index.create(folder / "idx", model)
-    index.add([Document.from_texts("other", sentences[: args.size])], lang="en")
-    return index
-
-
-def translated(text: Text, searcher: Searcher, equivalents: Mapping[str, set[str]]) -> list[list[Any]]:
-    document = Document.from_texts(text.source, text.sentences)
-    clocks = Clocks()
-    whole = document_terms(document, searcher)
-    table: list[list[Any]] = [[text.source, len(whole), "as a user asks", "", "", *clocks.read()]]
-    terms = extract_terms([document], searcher.model, TermSettings(most=3000))
-    gold_terms = [term for term in terms if wording(term.text) in equivalents][:500]
-    for examples in (1, 2, 4, 8):
-        clocks = Clocks()
-        answers = translate_terms(gold_terms, searcher, TermSettings(examples=examples))
-        right = [[wording(group.text) in equivalents[wording(term.text)] for group in term.groups] for term in answers]
-        first, five = (float(np.mean([any(hits[:k]) for hits in right])) for k in (1, 5))
-        table.append([text.source, len(gold_terms), examples, first, five, *clocks.read()])
-    return table
-
-
-class Clocks:
-    """Seconds since it was made: that passed, and that this process computed."""
-
-    def __init__(self) -> None:
-        self.started = time.perf_counter(), time.process_time()
-
-    def read(self) -> tuple[float, float]:
-        return time.perf_counter() - self.started[0], time.process_time() - self.started[1]
-
-
 def main() -> None:
-    options = parser(__doc__)
-    options.add_argument("--part", choices=("test", "translations"), default="test")
-    options.add_argument("--index", type=Path, help="an index of English (default: one is made)")
-    options.add_argument("--size", type=int, default=20_000, help="sentences of the index that is made")
-    options.add_argument("--quick", action="store_true", help="translations without a second look at hits")
-    args = options.parse_args()
-    model = load_model(args.model, threads=args.threads)
-    (translations if args.part == "translations" else rankings)(args, model)
+    args = parser(__doc__).parse_args()
+    rankings(args, load_model(args.model, threads=args.threads))
 
 
 if __name__ == "__main__":

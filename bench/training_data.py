@@ -12,9 +12,10 @@ import json
 import random
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 from common import parallel, table_rows
 
@@ -25,6 +26,7 @@ DISTRACTORS = ("cs", "de", "es", "fr")  # their first lines are left to the benc
 FIRST = 15_000
 WORDS = (4, 60)
 RATIO = 2.2
+T = TypeVar("T")
 _EXPLAINED = re.compile(r"[()\[\]{}<>/;:,.!?…~%=&]")
 
 
@@ -69,6 +71,13 @@ def shares(sizes: dict[str, int], most: int) -> dict[str, int]:
     for place, (name, size) in enumerate(sorted(sizes.items(), key=lambda item: item[1])):
         counts[name] = min(size, (most - sum(counts.values())) // (len(sizes) - place))
     return counts
+
+
+def sampled(by_source: Mapping[str, list[T]], most: int, seed: int) -> list[T]:
+    """At most ``most`` rows at random, the sources in equal shares as far as they reach."""
+    draw = random.Random(seed)
+    sizes = shares({name: len(rows) for name, rows in by_source.items()}, most)
+    return [row for name, size in sizes.items() for row in draw.sample(by_source[name], size)]
 
 
 def chosen(by_source: dict[str, list[tuple[str, str]]], most: int, seed: int) -> Iterator[tuple[str, str]]:

@@ -102,9 +102,7 @@ def main() -> None:
     """Write the files of both domains and the general text."""
     options = parser(__doc__)
     options.add_argument("out", type=Path)
-    options.add_argument(
-        "--count", type=int, default=100, help="sentences of test, and of dev as far as there are any left"
-    )
+    options.add_argument("--count", type=int, default=100, help="sentences of test, and of dev as far as there are any")
     options.add_argument("--index", type=int, default=10_000, help="sentences of an index")
     options.add_argument("--lessons", type=int, default=5_000, help="general pairs")
     options.add_argument("--lang", default="fr", help="the language that is translated into English")
