@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice, product
+from itertools import chain, dropwhile, islice, product
 from typing import NamedTuple
 
 import numpy as np
@@ -233,11 +233,9 @@ def compositions(table: Wordings, query: Sequence[Part]) -> list[str]:
         (math.prod(probability for _, probability in choice), [stem for stem, _ in choice if stem])
         for choice in islice(product(*choices), LIMIT)
     ]
-    wordings: dict[str, None] = {}
-    for _, stems in sorted(combinations, key=lambda item: -item[0])[:COMPOSED]:
-        for order in (stems, stems[::-1]):
-            wordings.update(dict.fromkeys(table.of_stem(" ".join(order))))
-    return list(wordings)
+    likeliest_first = [stems for _, stems in sorted(combinations, key=lambda item: -item[0])[:COMPOSED]]
+    orders = [" ".join(order) for stems in likeliest_first for order in (stems, stems[::-1])]
+    return list(dict.fromkeys(chain(*table.of_stems(orders))))
 
 
 def equivalents(
@@ -249,9 +247,10 @@ def equivalents(
     likeliest one counts where several meet.
     """
     probabilities: dict[str, tuple[float, str]] = {}
-    for equivalent in dictionaries.equivalents(phrase, language):
-        wordings = [folded(equivalent.text), *table.inflected(equivalent.text, equivalent.language or "en")]
-        for wording in wordings:
+    listed = dictionaries.equivalents(phrase, language)
+    inflected = table.of_stems([stemmed(equivalent.text, equivalent.language or "en") for equivalent in listed])
+    for equivalent, forms in zip(listed, inflected, strict=True):
+        for wording in (folded(equivalent.text), *forms):
             if equivalent.weight > probabilities.get(wording, (0.0, ""))[0]:
                 probabilities[wording] = equivalent.weight, equivalent.source
     return probabilities
@@ -274,8 +273,8 @@ def gather(
         near_ids.setdefault(wording, []).append(phrase_id)
     near_ids.pop("", None)
     candidates = []
-    for wording in dict.fromkeys([*near_ids, *listed, *composed, folded(phrase)]):
-        every = table.occurrences(wording)
+    wordings = list(dict.fromkeys([*near_ids, *listed, *composed, folded(phrase)]))
+    for wording, every in zip(wordings, table.occurrences(wordings), strict=True):
         if not len(every) or not is_whole(wording):
             continue
         ids = every
@@ -298,15 +297,15 @@ def extended(
 
     ``phrases_of``: the phrases of ids in their sentences. Those count that stand behind these function words.
     """
+    rests: dict[str, tuple[int, str]] = {}  # of a wording: how many function words it begins with, and the others
+    for wording in listed:
+        content = list(dropwhile(ENGLISH_FUNCTION_WORDS.__contains__, query_words := wording.split()))
+        if content and len(content) < len(query_words):
+            rests[wording] = len(query_words) - len(content), " ".join(content)
+    lacking = [name for name, ids in zip(rests, table.occurrences(list(rests)), strict=True) if not len(ids)]
     candidates = []
-    for wording, (probability, source) in listed.items():
-        query_words = wording.split()
-        leading = 0
-        while leading < len(query_words) and query_words[leading] in ENGLISH_FUNCTION_WORDS:
-            leading += 1
-        if not 0 < leading < len(query_words) or len(table.occurrences(wording)):
-            continue
-        every = table.occurrences(" ".join(query_words[leading:]))
+    for wording, every in zip(lacking, table.occurrences([rests[name][1] for name in lacking]), strict=True):
+        (probability, source), leading = listed[wording], rests[wording][0]
         sample = every[:: max(1, len(every) // OCCURRENCES)]
         whole = [
             folded(phrase.context[begins_at(phrase, leading) : phrase.end]) == wording for phrase in phrases_of(sample)
@@ -327,8 +326,8 @@ def preceded(table: Wordings, query: Sequence[Part], phrases_of: Callable[[Ids],
     if len(query) < 2 or not query[0].optional:
         return []
     candidates = []
-    for rest in _translations(table, query[1:])[:PRECEDED]:
-        every = table.occurrences(rest)
+    translations = _translations(table, query[1:])[:PRECEDED]
+    for rest, every in zip(translations, table.occurrences(translations), strict=True):
         sample = every[:: max(1, len(every) // OCCURRENCES)]
         groups: dict[str, list[int]] = {}
         for number, phrase in enumerate(phrases_of(sample)):
@@ -348,7 +347,7 @@ def _translations(table: Wordings, query: Sequence[Part]) -> list[str]:
     if len(query) > 1:
         return compositions(table, query)
     likeliest = sorted(query[0].stems.items(), key=lambda item: -item[1])[:CHOICES]
-    return [wording for stem, _ in likeliest for wording in table.of_stem(stem)]
+    return list(chain(*table.of_stems([stem for stem, _ in likeliest])))
 
 
 def in_expressions(

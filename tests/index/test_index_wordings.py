@@ -12,6 +12,7 @@ from index_fakes import SMALL, FakeModel, sentences, vector_of
 from phrasemate.index import Index, wordings
 from phrasemate.index.row_codec import unpack_spans
 from phrasemate.index.wordings import WORDINGS_JSON, WordingsManifest
+from phrasemate.lexicon import stemmed
 from phrasemate.text import folded
 from phrasemate.types import Document
 
@@ -31,9 +32,9 @@ def assert_whole(index: Index) -> None:
     expected = counted(index)
     with index.wordings() as search:
         for wording, ids in expected.items():
-            assert search.table.occurrences(wording).tolist() == ids
+            assert search.table.occurrences([wording])[0].tolist() == ids
             assert search.table.of_phrases(ids) == [wording] * len(ids)
-        assert not len(search.table.occurrences("no such wording"))
+        assert not len(search.table.occurrences(["no such wording"])[0])
         if expected:
             some = np.array([ids[-1] for ids in expected.values()])
             names = [search.table.of_phrases([phrase])[0] for phrase in some.tolist()]
@@ -91,8 +92,8 @@ def test_a_long_text_becomes_segments_of_whole_sentences(index: Index, monkeypat
 def test_inflected_wordings_have_equal_stems(index: Index) -> None:
     index.add([Document.from_texts("park", ["The benches stood there.", "A bench, two benches."])], lang="en")
     with index.wordings() as search:
-        assert set(search.table.inflected("bench", "en")) == {"benches", "the benches", "bench", "a bench"}
-        assert search.table.inflected("nothing", "en") == []
+        assert set(search.table.of_stems([stemmed("bench", "en")])[0]) == {"benches", "the benches", "bench", "a bench"}
+        assert search.table.of_stems([stemmed("nothing", "en")]) == [[]]
 
 
 def test_an_index_without_the_table_has_it_in_memory_and_gets_it_with_its_next_change(index: Index) -> None:
@@ -130,7 +131,7 @@ def test_a_damaged_segment_is_noticed_and_made_again(index: Index) -> None:
         assert any("SHA-256" in problem for problem in opened.verify().problems)
         with opened.wordings() as search:  # from the sentences
             wording, ids = next(iter(counted(opened).items()))
-            assert search.table.occurrences(wording).tolist() == ids
+            assert search.table.occurrences([wording])[0].tolist() == ids
         opened.optimize()
         assert_whole(opened)
 
@@ -151,10 +152,10 @@ def test_a_snapshot_keeps_its_wordings(index: Index) -> None:
     index.add([Document.from_texts("one", ["green apples grow"])])
     with Index.open(index.path, FakeModel(), readonly=True, settings=SMALL) as reader, reader.snapshot():
         with reader.wordings() as search:
-            before = search.table.occurrences("apples").tolist()
+            before = search.table.occurrences(["apples"])[0].tolist()
         index.add([Document.from_texts("two", ["red apples fell"])])
         with reader.wordings() as search:
-            assert search.table.occurrences("apples").tolist() == before
+            assert search.table.occurrences(["apples"])[0].tolist() == before
     assert len(before) == 1
 
 

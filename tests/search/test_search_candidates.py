@@ -96,14 +96,14 @@ def test_a_dictionary_proposes_every_inflected_form_and_its_likeliest_probabilit
     mine = Dictionary(Bank={"bench": 0.25, "bank": 0.5, "no such word": 0.2, "Benches": 0.125})
     with index.wordings() as search:
         listed = equivalents(search.table, "Bank", Dictionaries([mine], ["en"]))
-        present = {wording: p for wording, (p, _) in listed.items() if len(search.table.occurrences(wording))}
+        present = {wording: p for wording, (p, _) in listed.items() if len(search.table.occurrences([wording])[0])}
         assert present == {"bench": 0.25, "benches": 0.25, "bank": 0.5}
         assert equivalents(search.table, "Bank", Dictionaries([mine], ["fr"])) == {}  # of the index's languages alone
 
 
 def test_candidates_come_from_vectors_dictionaries_and_the_wording_itself(index: Index) -> None:
     with index.wordings() as search:
-        money = search.table.occurrences("money").tolist()
+        money = search.table.occurrences(["money"])[0].tolist()
         gathered = gather(search.table, "Bank", money[:1], {"bench": (0.5, "mine"), "absent": (0.5, "mine")})
     assert {c.wording: (c.probability, c.source, c.count) for c in gathered} == {
         "money": (0.0, "", 2),
@@ -314,7 +314,8 @@ def test_a_leading_function_word_is_looked_for_before_the_translation_of_the_res
     sentences = ["We met in the autumn.", "In  autumn it rains.", "The autumn was warm.", "Autumn came."]
     phrases = [Phrase(text, at := text.lower().index("autumn"), at + 6) for text in sentences]
     table: Any = SimpleNamespace(
-        of_stem=lambda stem: ["autumn"] if stem == "autumn" else [], occurrences=lambda wording: np.arange(4)
+        of_stems=lambda stems: [["autumn"] if stem == "autumn" else [] for stem in stems],
+        occurrences=lambda wordings: [np.arange(4) for _ in wordings],
     )
     query = [Part({"in": 0.9, "the": 0.1}, True), Part({"autumn": 0.8, "fall": 0.2}, False)]
     both = preceded(table, query, lambda ids: [phrases[number] for number in ids])

@@ -128,6 +128,11 @@ class BaseIndex(ABC):
             self._model = loaded_model
         return self._model
 
+    def take(self, model: IndexModel) -> None:
+        """Encode with a model that is loaded already. Raises ModelMismatch if the index was built with another."""
+        check_model(self.path, self.manifest, model)
+        self._model = model
+
     # -- writing
 
     @abstractmethod

@@ -10,14 +10,18 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from phrasemate.errors import InputError
 from phrasemate.index import schema
 from phrasemate.index.base import BaseIndex
 from phrasemate.index.fulltext import TextSearch
-from phrasemate.index.manifest import Manifest, sweep
+from phrasemate.index.manifest import SHARDS_JSON, Manifest, sweep
 from phrasemate.index.schema import write_lock as writer
 from phrasemate.index.snapshot_search import View
 from phrasemate.index.store import (
+    State,
     Store,
     check_model,
     check_store,
@@ -34,6 +38,7 @@ from phrasemate.index.types import (
     IndexStats,
     Progress,
     ProgressEvent,
+    Scope,
     TuneReport,
     VerifyReport,
 )
@@ -115,7 +120,7 @@ class Index(BaseIndex):
         threads: int | None = None,
         settings: IndexSettings | None = None,
     ) -> BaseIndex:
-        """Open an index: a folder, or a folder or URI (``s3://…``) of Lance tables.
+        """Open an index: a folder, a folder or URI (``s3://…``) of Lance tables, or a folder that names parts.
 
         Args:
             path: Folder or URI of the index.
@@ -128,6 +133,10 @@ class Index(BaseIndex):
         """
         from phrasemate.index.lance.tables import is_tables
 
+        if Path(path, SHARDS_JSON).is_file():
+            from phrasemate.index.shards import ShardedIndex
+
+            return ShardedIndex.open(path, cls.open, model, threads=threads, settings=settings)
         if is_tables(path):
             from phrasemate.index.lance.index import ClusterIndex
 
@@ -292,6 +301,26 @@ class Index(BaseIndex):
         self.store.checkpoint()
 
     # -- reading
+
+    def nearest_in(
+        self, vectors: NDArray[np.float32], k: int, documents: NDArray[np.int64] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Ids and scores of the nearest phrases, both (queries, k), best first.
+
+        Args:
+            vectors: Queries, (queries, dim) of unit length.
+            k: Phrases of each query.
+            documents: Ids of the documents to search; None for all.
+        """
+        with self.store.reading() as state:
+            passing = state.phrases
+            if documents is not None:
+                passing = sum(self._documents()[i].phrases for i in documents.tolist())
+            return self._view.search(state, vectors, k, Scope(documents, passing))
+
+    def codes(self, state: State, phrases: NDArray[np.int64]) -> NDArray[np.int8]:
+        """(phrases, dim) int8: the stored vectors of live phrases of a snapshot, in their order."""
+        return self._view.codes(state, phrases)
 
     @property
     def has_wordings(self) -> bool:

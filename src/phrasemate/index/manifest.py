@@ -25,6 +25,7 @@ from phrasemate.utils.storage import atomic_file
 FORMAT = "phrasemate-index"
 VERSION = 1
 VECTORS_JSON = "vectors.json"
+SHARDS_JSON = "shards.json"  # names the parts of an index on several machines
 PARTIAL = ".partial"  # after the name of a JSON file that is being written
 PART = 1 << 26  # bytes of a file that are hashed by themselves
 READ = 1 << 20  # bytes read at once

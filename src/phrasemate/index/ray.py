@@ -115,10 +115,19 @@ def connected(address: str, workers: int | None = None) -> Iterator[None]:
     ``local`` starts one on this machine for as long as it is needed, with ``workers`` CPUs. A connection that is there
     already is used and left as it is. Raises ClusterError if there is none.
     """
+    is_ours = connect(address, workers)
+    try:
+        yield
+    finally:
+        if is_ours:
+            ray().shutdown()
+
+
+def connect(address: str, workers: int | None = None) -> bool:
+    """Connect this process as `connected` does, until it ends; whether there was no connection. Raises ClusterError."""
     package = ray()
     if package.is_initialized():
-        yield
-        return
+        return False
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     options: dict[str, Any] = {}
     if address == "local":
@@ -130,10 +139,7 @@ def connected(address: str, workers: int | None = None) -> Iterator[None]:
         package.init(address=address, **options, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise ClusterError(f"{address}: no Ray cluster ({_line(error)}); start one with: ray start --head") from error
-    try:
-        yield
-    finally:
-        package.shutdown()
+    return True
 
 
 def _knock(address: str) -> None:

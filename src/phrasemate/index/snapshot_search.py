@@ -117,6 +117,10 @@ class View:
 
     def vectors(self, state: State, ids: Ids) -> Floats:
         """(ids, dim) float32 of unit length: the vectors of live phrases, in their order."""
+        return row_codec.dequantise(self.codes(state, ids))
+
+    def codes(self, state: State, ids: Ids) -> NDArray[np.int8]:
+        """(ids, dim) int8: the stored vectors of live phrases, in their order."""
         self.refresh(state)
         codes = np.empty((len(ids), self._store.dim), np.int8)
         missing = np.ones(len(ids), np.bool_)
@@ -133,7 +137,7 @@ class View:
         if missing.any():
             order = np.flatnonzero(missing)[np.argsort(ids[missing])]
             codes[order] = self._store.vectors_of(ids[order].tolist())
-        return row_codec.dequantise(codes)
+        return codes
 
     def search(self, state: State, vectors: Floats, k: int, scope: Scope) -> tuple[Ids, Floats]:
         """The k best live phrases of the documents that are searched."""

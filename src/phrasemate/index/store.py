@@ -338,11 +338,20 @@ class Store(Session):
         cursor = self.connection.execute(f"SELECT {_SENTENCE} FROM sentences {where} ORDER BY {order}", parameters)
         yield from all_in_order(map(self._sentence, cursor), self, document)
 
-    def translated_sentences(self, fragment: str = "") -> Iterator[SentenceRow]:
-        """The sentences with a translation that may hold ``fragment``, by id; the caller compares the texts."""
-        query = f"SELECT {_SENTENCE} FROM sentences WHERE metadata LIKE ? ORDER BY id"
+    def sentences_after(self, sentence: int, count: int, document: int | None = None) -> list[SentenceRow]:
+        """The next ``count`` sentences after an id, or those of a document, by id."""
+        where, parameters = ("", ()) if document is None else ("AND document = ?", (document,))
+        query = f"SELECT {_SENTENCE} FROM sentences WHERE id > ? {where} ORDER BY id LIMIT ?"
+        return [self._sentence(raw) for raw in self.connection.execute(query, (sentence, *parameters, count))]
+
+    def translated_sentences(self, fragment: str = "", after: int = -1) -> Iterator[SentenceRow]:
+        """The sentences with a translation that may hold ``fragment``, by id; the caller compares the texts.
+
+        ``after``: only those with a higher id.
+        """
+        query = f"SELECT {_SENTENCE} FROM sentences WHERE id > ? AND metadata LIKE ? ORDER BY id"
         pattern = '%"translation":%' + _OTHER.sub("%", fragment) + "%"
-        rows = map(self._sentence, self.connection.execute(query, (pattern,)))
+        rows = map(self._sentence, self.connection.execute(query, (after, pattern)))
         return (row for row in rows if "translation" in row.metadata)
 
     def sentences_of_phrases(self, low: int, high: int) -> Iterator[SentenceRow]:

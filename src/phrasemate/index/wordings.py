@@ -160,20 +160,21 @@ class Wordings:
             texts[number, row] = "" if row == _ABSENT else self._segments[number].wording(row)
         return [texts[place] for place in zip(numbers.tolist(), rows.tolist(), strict=True)]
 
-    def occurrences(self, wording: str) -> Ids:
-        """The live phrases with a wording, ascending ids."""
-        parts = [s.phrases(row) for s in self._segments if (row := s.row_of(wording)) >= 0]
-        ids = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-        return ids[~self._dead.contains(ids)] if len(ids) and len(self._dead) else ids
+    def occurrences(self, wordings: Sequence[str]) -> list[Ids]:
+        """The live phrases with each of some wordings, ascending ids."""
+        ids_of = []
+        for wording in wordings:
+            parts = [s.phrases(row) for s in self._segments if (row := s.row_of(wording)) >= 0]
+            ids = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+            ids_of.append(ids[~self._dead.contains(ids)] if len(ids) and len(self._dead) else ids)
+        return ids_of
 
-    def inflected(self, wording: str, lang: str) -> list[str]:
-        """The wordings with the same stems as this one, itself among them if it is there."""
-        return self.of_stem(stemmed_all([wording], lang)[0])
-
-    def of_stem(self, stemmed: str) -> list[str]:
-        """The wordings whose stemmed form (`phrasemate.lexicon.stemmed`) is this one."""
-        stem = stem_hash(stemmed)
-        return list(dict.fromkeys(s.wording(row) for s in self._segments for row in s.rows_of_stem(stem)))
+    def of_stems(self, stemmed: Sequence[str]) -> list[list[str]]:
+        """The wordings of each of some stemmed forms (`phrasemate.lexicon.stemmed`)."""
+        return [
+            list(dict.fromkeys(s.wording(row) for s in self._segments for row in s.rows_of_stem(stem)))
+            for stem in map(stem_hash, stemmed)
+        ]
 
 
 def stem_hash(stem: str) -> int:

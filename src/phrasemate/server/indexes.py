@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 from phrasemate.errors import IndexMissing, InputError, ModelError, PhraseIndexError, PhrasemateError, ReadError
 from phrasemate.index import BaseIndex, Index
 from phrasemate.index.lance.tables import is_remote, is_tables, place_of
-from phrasemate.index.manifest import Manifest
+from phrasemate.index.manifest import SHARDS_JSON, Manifest
 from phrasemate.index.store import check_model
 from phrasemate.lexicon import Lexicon
 from phrasemate.search import Searcher
@@ -179,7 +180,7 @@ class _Models:
 class _Stamp(NamedTuple):
     """Identity of a folder among others in its place: the store's file, and index.json as it was last written.
 
-    Of Lance tables it is the folder of their head.
+    Of Lance tables it is the folder of their head, of an index in parts the file that names them.
     """
 
     store: tuple[int, int]
@@ -294,6 +295,8 @@ class _Shelf:
             self._opening.release()
 
     def _is_another(self, stamp: _Stamp) -> bool:
+        if (self._folder / SHARDS_JSON).is_file():
+            return True
         manifest = _manifest(self._folder)
         if stamp.store == self._open.stamp.store and manifest.model_hash == self._open.index.manifest.model_hash:
             self._open.stamp = stamp  # only grown: the open one sees that by itself
@@ -314,23 +317,20 @@ class _Shelf:
 
     def _opened(self) -> _Open:
         stamp = _stamp(self._folder)
-        manifest = _manifest(self._folder)
-        model = self._models.of(self._folder, manifest)
+        index = Index.open(self._folder, readonly=True, threads=self._threads)
+        manifest = index.manifest
         try:
-            index = self._whole(model)
-        except BaseException:
-            self._models.release(manifest.model_hash)
-            raise
-        return _Open(index, Searcher(index, model, self._views, self._dictionaries), stamp, manifest.model_hash)
-
-    def _whole(self, model: SharedModel) -> BaseIndex:
-        index = Index.open(self._folder, model.alone, readonly=True, threads=self._threads)
-        try:
-            index.search(np.zeros((1, index.manifest.dim), np.float32), 1)  # reads the vectors in
+            model = self._models.of(self._folder, manifest)
+            try:
+                index.take(model.alone)
+                index.search(np.zeros((1, manifest.dim), np.float32), 1)  # reads the vectors in
+            except BaseException:
+                self._models.release(manifest.model_hash)
+                raise
         except BaseException:
             index.close()
             raise
-        return index
+        return _Open(index, Searcher(index, model, self._views, self._dictionaries), stamp, manifest.model_hash)
 
     def _retire(self, old: _Open) -> None:
         old.retired = True
@@ -354,12 +354,17 @@ def _stamp(folder: Path) -> _Stamp:
         return _Stamp((0, 0), (0, 0))
     try:
         if is_tables(folder):
-            head = Path(place_of(folder), "state.lance").stat()
-            return _Stamp((head.st_dev, head.st_ino), (head.st_ino, head.st_mtime_ns))
+            return _stamp_of(Path(place_of(folder), "state.lance").stat())
+        if (folder / SHARDS_JSON).is_file():
+            return _stamp_of((folder / SHARDS_JSON).stat())
         store, manifest = (folder / "store.sqlite").stat(), (folder / "index.json").stat()
     except OSError as error:
         raise IndexMissing(f"no index at {folder}; make one with: phrasemate index TEXT -o DIR") from error
     return _Stamp((store.st_dev, store.st_ino), (manifest.st_ino, manifest.st_mtime_ns))
+
+
+def _stamp_of(file: os.stat_result) -> _Stamp:
+    return _Stamp((file.st_dev, file.st_ino), (file.st_ino, file.st_mtime_ns))
 
 
 def _named(folders: Sequence[Path]) -> dict[str, Path]:

@@ -1,0 +1,602 @@
+"""One index in several parts: ordinary indexes, each opened by an actor of a Ray cluster, searched as one.
+
+A folder with ``shards.json`` names the parts. The program that searches encodes the query, asks all parts at once, and
+merges what they say. Ids of documents, sentences and phrases are those of the part, with its number in front. So
+everything that reads an `Index` reads this one, and the same candidates get the same scores as in one index of all.
+
+A part is read as it was when its actor opened it. docs/how-to/many-machines.md explains it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemate import errors
+from phrasemate.errors import (
+    ClusterError,
+    IndexDamaged,
+    InputError,
+    ModelMismatch,
+    PhraseIndexError,
+    PhrasemateError,
+)
+from phrasemate.index import row_codec
+from phrasemate.index.base import BaseIndex
+from phrasemate.index.exact import Floats, Ids, Runs, best
+from phrasemate.index.manifest import SHARDS_JSON, Manifest
+from phrasemate.index.store import SentenceRow, State, Store, check_model
+from phrasemate.index.types import (
+    ALL_IDS,
+    AddReport,
+    DocumentInfo,
+    IdRange,
+    IndexModel,
+    IndexSettings,
+    IndexStats,
+    Progress,
+    Scope,
+    TuneReport,
+    VerifyReport,
+)
+from phrasemate.index.wordings import Wordings, WordingSearch
+from phrasemate.types import Document
+
+BITS = 40  # of an id that are the part's own; the others are its number
+MOST = 1 << 13  # parts: ids stay exact as floats, as JavaScript has them
+PATIENCE = 60.0  # seconds for an answer; a part that has to be opened again takes some
+_LOCAL = (1 << BITS) - 1
+_PAGE = 1024  # sentences that a part sends at once
+
+
+Opener = Callable[..., BaseIndex]  # `Index.open`
+
+
+class Place(NamedTuple):
+    """Where a part is: a folder, and the address of the machine that has it; "" where all have it."""
+
+    folder: str
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardsFile:
+    """``shards.json``: the address of the Ray cluster, and the places of the parts.
+
+    >>> import json, pathlib
+    >>> folder = pathlib.Path("corpus")
+    >>> folder.mkdir()
+    >>> _ = (folder / "shards.json").write_text(json.dumps({"cluster": "local", "shards": ["/srv/a", "/srv/b"]}))
+    >>> ShardsFile.read(folder).places[1].folder
+    '/srv/b'
+    """
+
+    cluster: str
+    places: tuple[Place, ...]
+
+    @classmethod
+    def read(cls, folder: Path) -> ShardsFile:
+        """Raises InputError, which says what is wrong with it."""
+        path = folder / SHARDS_JSON
+        example = '{"cluster": "HOST:PORT", "shards": ["FOLDER", {"folder": "FOLDER", "node": "ADDRESS"}]}'
+        try:
+            content = json.loads(path.read_text("utf-8"))
+            shards = [{"folder": shard} if isinstance(shard, str) else shard for shard in content["shards"]]
+            places = tuple(Place(**shard) for shard in shards)
+            cluster = content.get("cluster", "local")
+            if not places or not all(isinstance(text, str) for text in chain([cluster], *places)):
+                raise TypeError
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise InputError(f"{path}: expected {example}") from error
+        if len(places) > MOST:
+            raise InputError(f"{path}: {len(places):,} parts; expected {MOST:,} at most")
+        return cls(cluster, tuple(Place(str(folder.absolute() / place.folder), place.node) for place in places))
+
+
+class Facts(NamedTuple):
+    """What a part says of itself when it is opened."""
+
+    manifest: Manifest
+    state: State
+    documents: list[DocumentInfo]
+    has_wordings: bool
+
+
+class Failure(NamedTuple):
+    """An error of phrasemate: the name of its class, and what it says. Not all of them travel."""
+
+    kind: str
+    message: str
+
+
+class Shard:
+    """A part, as its actor has it: every question is answered from the state that was opened."""
+
+    def __init__(self, opener: Opener, folder: str, threads: int, settings: IndexSettings | None) -> None:
+        self._open, self._folder, self._threads, self._settings = opener, folder, threads, settings
+        self._opened: tuple[Any, State] | None = None
+        self._snapshot = ExitStack()  # which ends with the process
+
+    def answer(self, question: str, *arguments: Any) -> tuple[int, Any]:
+        """The generation of the part, and what the method of that name returns, or a `Failure`."""
+        try:
+            return self._index()[1].generation, getattr(self, question)(*arguments)
+        except PhrasemateError as error:
+            return -1, Failure(type(error).__name__, str(error))
+
+    def _index(self) -> tuple[Any, State]:
+        if self._opened is None:
+            index: Any = self._open(self._folder, readonly=True, threads=self._threads, settings=self._settings)
+            if not isinstance(index.store, Store):
+                raise InputError(f"{self._folder}: cannot be a part; expected an index of one machine")
+            self._opened = index, self._snapshot.enter_context(index.store.snapshot())
+        return self._opened
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def facts(self) -> Facts:
+        index, state = self._index()
+        return Facts(index.manifest, state, index.documents(), index.has_wordings)
+
+    def nearest(self, vectors: Floats, k: int, documents: Ids | None) -> Any:
+        return self._index()[0].nearest_in(vectors, k, documents)
+
+    def codes(self, phrases: Ids) -> Any:
+        index, _ = self._index()
+        return index.store.vectors_of(phrases.tolist())
+
+    def codes_of_live(self, phrases: Ids) -> Any:
+        index, state = self._index()
+        return index.codes(state, phrases)
+
+    def of_phrases(self, phrases: Ids) -> Any:
+        with self._index()[0].wordings() as search:
+            return search.table.of_phrases(phrases.tolist())
+
+    def occurrences(self, wordings: Sequence[str]) -> Any:
+        with self._index()[0].wordings() as search:
+            return search.table.occurrences(wordings)
+
+    def of_stems(self, stems: Sequence[str]) -> Any:
+        with self._index()[0].wordings() as search:
+            return search.table.of_stems(stems)
+
+    def sentences_of(self, phrases: Ids) -> Any:
+        return self._index()[0].store.sentences_of(phrases.tolist())
+
+    def sentences(self, ids: Ids) -> Any:
+        return list(self._index()[0].store.sentences(ids.tolist()))
+
+    def sentences_after(self, sentence: int, document: int | None) -> Any:
+        return self._index()[0].store.sentences_after(sentence, _PAGE, document)
+
+    def translated_after(self, sentence: int, fragment: str) -> Any:
+        return list(islice(self._index()[0].store.translated_sentences(fragment, sentence), _PAGE))
+
+    def near(self, sentence: SentenceRow, count: int) -> Any:
+        return list(self._index()[0].store.near(sentence, count))
+
+    def texts(self, phrase: str, ids: IdRange) -> Any:
+        return self._index()[0].texts.candidates(phrase, ids)
+
+    def containing(self, phrase: str, limit: int) -> Any:
+        return self._index()[0].containing(phrase, limit)
+
+    def stats(self) -> Any:
+        return self._index()[0].stats()
+
+    def verify(self) -> Any:
+        return self._index()[0].verify()
+
+
+class Caller(Protocol):
+    """Puts questions to parts, as `Actors` does."""
+
+    def ask(self, question: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, tuple[int, Any]]:
+        """Answers of the parts with these numbers, to a question with arguments for each; see `Shard.answer`."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Actors:
+    """An actor of Ray for each part. One that dies is started again, and asked again; questions wait meanwhile."""
+
+    def __init__(self, file: ShardsFile, opener: Opener, threads: int, settings: IndexSettings | None) -> None:
+        from phrasemate.index.ray import connect, ray
+
+        connect(file.cluster, len(file.places))
+        self._ray, self._places = ray(), file.places
+        # no CPU is reserved: those of the next opening start while these run
+        remote = self._ray.remote(max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD")(Shard)
+        self._actors = []
+        for place in file.places:
+            resources = {f"node:{place.node}": 0.001} if place.node else None
+            self._actors.append(remote.options(resources=resources).remote(opener, place.folder, threads, settings))
+
+    def ask(self, question: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, tuple[int, Any]]:
+        """Raises ClusterError for a part that does not answer within `PATIENCE` seconds."""
+        answers = {
+            number: self._actors[number].answer.remote(question, *values) for number, values in arguments.items()
+        }
+        try:
+            return dict(zip(answers, self._ray.get(list(answers.values()), timeout=PATIENCE), strict=True))
+        except (self._ray.exceptions.RayError, TimeoutError) as error:
+            pending = self._ray.wait(list(answers.values()), num_returns=len(answers), timeout=0)[1]
+            silent = [self._places[number].folder for number, answer in answers.items() if answer in pending]
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+            raise ClusterError(
+                f"{', '.join(silent) or 'a part'}: no answer from the Ray cluster within {PATIENCE:.0f} seconds "
+                f"({reason}); see whether its machines are there: ray status"
+            ) from error
+
+    def close(self) -> None:
+        for actor in self._actors:
+            with suppress(Exception):
+                self._ray.kill(actor)
+
+
+class Parts:
+    """All parts: questions to all of them, or to those that have some ids."""
+
+    def __init__(self, caller: Caller, places: Sequence[Place]) -> None:
+        self._caller, self._places = caller, places
+        self.facts: list[Facts] = []
+        self.facts = self.all("facts")
+
+    def some(self, question: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
+        """Answers of some parts, each to its own arguments. Raises what one of them raised.
+
+        A part that was changed and opened again meanwhile, since its actor had died, tells its facts once more.
+        """
+        answers = self._caller.ask(question, arguments) if arguments else {}
+        for number, (generation, answer) in answers.items():
+            if isinstance(answer, Failure):
+                fail(answer.kind, answer.message)
+            if self.facts and generation != self.facts[number].state.generation:
+                self.facts[number] = self._caller.ask("facts", {number: ()})[number][1]
+        return {number: answer for number, (_, answer) in answers.items()}
+
+    def all(self, question: str, *arguments: Any) -> list[Any]:
+        """Answers of all parts, in their order."""
+        answers = self.some(question, dict.fromkeys(range(len(self._places)), arguments))
+        return [answers[number] for number in range(len(self._places))]
+
+    def by_id(self, question: str, ids: Sequence[int] | Ids) -> list[tuple[int, Ids, Any]]:
+        """Ask each part for its own ones of some ids: its number, their places among all, and the answer."""
+        every = np.asarray(ids, np.int64)
+        owners = every >> BITS
+        if len(every) and (owners.min() < 0 or owners.max() >= len(self._places)):
+            raise InputError(f"no id {int(every.max())}: it is of none of the {len(self._places)} parts")
+        places = {number: np.flatnonzero(owners == number) for number in np.unique(owners).tolist()}
+        answers = self.some(question, {number: (every[at] & _LOCAL,) for number, at in places.items()})
+        return [(number, places[number], answer) for number, answer in answers.items()]
+
+
+def fail(kind: str, message: str) -> NoReturn:
+    """Raise the error of phrasemate with this name, or ClusterError where it takes more than a message."""
+    error = getattr(errors, kind, ClusterError)
+    simple = isinstance(error, type) and issubclass(error, PhrasemateError) and "__init__" not in vars(error)
+    raise (error if simple else ClusterError)(message)
+
+
+def _shifted(row: SentenceRow, shard: int) -> SentenceRow:
+    base = shard << BITS
+    return row._replace(id=base + row.id, document=base + row.document, first_phrase=base + row.first_phrase)
+
+
+class ShardedStore:
+    """Rows of all parts, by the methods of `phrasemate.index.base.Reader`. Any number of threads may ask."""
+
+    def __init__(self, path: str, parts: Parts) -> None:
+        self.path, self._parts = path, parts
+
+    def state(self) -> State:
+        counts = [sum(numbers) for numbers in zip(*(facts.state for facts in self._parts.facts), strict=True)]
+        return State(*counts[:4], *[len(self._parts.facts) << BITS] * 3)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[State]:
+        """Nothing has to be held: the parts are read as they were opened."""
+        yield self.state()
+
+    reading = snapshot
+
+    def damaged(self, what: str) -> IndexDamaged:
+        return IndexDamaged(f"{self.path}: {what}; run phrasemate index verify on its parts")
+
+    def documents(self) -> Iterator[DocumentInfo]:
+        for number, facts in enumerate(self._parts.facts):
+            for document in facts.documents:
+                yield replace(document, id=(number << BITS) + document.id)
+
+    def sentence_of(self, phrase: int) -> SentenceRow | None:
+        return self.sentences_of([phrase])[0]
+
+    def sentences_of(self, phrases: Sequence[int]) -> list[SentenceRow | None]:
+        """The sentence of each phrase id; None for those that were deleted."""
+        rows: list[SentenceRow | None] = [None] * len(phrases)
+        for shard, places, answer in self._parts.by_id("sentences_of", phrases):
+            for place, row in zip(places.tolist(), answer, strict=True):
+                rows[place] = None if row is None else _shifted(row, shard)
+        return rows
+
+    def sentences(self, ids: Iterable[int]) -> Iterator[SentenceRow]:
+        """Sentences by id, in the order of the ids."""
+        stream = iter(ids)
+        while page := list(islice(stream, _PAGE)):
+            rows: dict[int, SentenceRow] = {}
+            for shard, places, answer in self._parts.by_id("sentences", page):
+                rows.update((place, _shifted(row, shard)) for place, row in zip(places.tolist(), answer, strict=True))
+            yield from (rows[place] for place in range(len(page)))
+
+    def all_sentences(self, document: int | None = None) -> Iterator[SentenceRow]:
+        """The sentences, or those of a document, by id."""
+        if document is None:
+            for shard in range(len(self._parts.facts)):
+                yield from self._pages(shard, "sentences_after", None)
+        else:
+            yield from self._pages(document >> BITS, "sentences_after", document & _LOCAL)
+
+    def translated_sentences(self, fragment: str = "") -> Iterator[SentenceRow]:
+        """The sentences with a translation that may hold ``fragment``, by id."""
+        for shard in range(len(self._parts.facts)):
+            yield from self._pages(shard, "translated_after", fragment)
+
+    def _pages(self, shard: int, question: str, argument: Any) -> Iterator[SentenceRow]:
+        last, size = -1, _PAGE
+        while size == _PAGE:
+            rows = self._parts.some(question, {shard: (last, argument)})[shard]
+            size = len(rows)
+            for row in rows:
+                last = row.id
+                yield _shifted(row, shard)
+
+    def near(self, sentence: SentenceRow, count: int) -> Iterator[SentenceRow]:
+        """The sentences of the same document that stand at most ``count`` places from one."""
+        shard = sentence.id >> BITS
+        row = _shifted(sentence, -shard)
+        for other in self._parts.some("near", {shard: (row, count)})[shard]:
+            yield _shifted(other, shard)
+
+    def vectors_of(self, phrases: Sequence[int]) -> NDArray[np.int8]:
+        """(phrases, dim) int8 of phrase ids. Raises InputError for a deleted one."""
+        return self.codes("codes", np.asarray(phrases, np.int64))
+
+    def codes(self, question: str, phrases: Ids) -> NDArray[np.int8]:
+        """(phrases, dim) int8, as the parts answer the question."""
+        codes = np.empty((len(phrases), self._parts.facts[0].manifest.dim), np.int8)
+        for _, places, answer in self._parts.by_id(question, phrases):
+            codes[places] = answer
+        return codes
+
+
+class ShardedView:
+    """Vector search in all parts; the counterpart of `phrasemate.index.snapshot_search.View`."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def reset(self) -> None:
+        """Do nothing: nothing is held."""
+
+    def search(self, state: State, vectors: Floats, k: int, scope: Scope) -> tuple[Ids, Floats]:
+        """The k best phrases of the documents that are searched, of all parts."""
+        documents = scope.documents
+        questions: dict[int, tuple[Any, ...]] = {}
+        for shard in range(len(self._parts.facts)):
+            chosen = None if documents is None else documents[documents >> BITS == shard] & _LOCAL
+            if chosen is None or len(chosen):
+                questions[shard] = (vectors, k, chosen)
+        ids, scores = [np.zeros((len(vectors), 0), np.int64)], [np.zeros((len(vectors), 0), np.float32)]
+        for shard, (nearest, values) in sorted(self._parts.some("nearest", questions).items()):
+            ids.append(np.where(nearest < 0, -1, nearest + (shard << BITS)))
+            scores.append(values)
+        return best(np.concatenate(ids, 1), np.concatenate(scores, 1), k)
+
+
+class ShardedTexts:
+    """Search for substrings in all parts, one after the other."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def containing(self, phrase: str, limit: int) -> list[int]:
+        """Ids of up to ``limit`` sentences whose text contains ``phrase``, ascending."""
+        return self._chained(limit, lambda shard, rest: ("containing", (phrase, rest)))
+
+    def candidates(self, phrase: str, ids: IdRange = ALL_IDS) -> list[int]:
+        """Ids of sentences that may hold ``phrase``, ascending."""
+
+        def question(shard: int, rest: int) -> tuple[str, tuple[Any, ...]]:
+            low, high = (min(max(bound - (shard << BITS), 0), 1 << BITS) for bound in (ids.first, ids.before))
+            return "texts", (phrase, IdRange(low, high, rest))
+
+        return self._chained(ids.limit, question)
+
+    def _chained(self, limit: int, question: Callable[[int, int], tuple[str, tuple[Any, ...]]]) -> list[int]:
+        ids: list[int] = []
+        for shard in range(len(self._parts.facts)):
+            if len(ids) >= limit:
+                break
+            name, arguments = question(shard, limit - len(ids))
+            ids += [identity + (shard << BITS) for identity in self._parts.some(name, {shard: arguments})[shard]]
+        return ids
+
+
+class ShardedWordings(Wordings):
+    """The tables of wordings of all parts as one, by the methods of `phrasemate.index.wordings.Wordings`."""
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__([], Runs(np.zeros((0, 2), np.int64)))
+        self._parts = parts
+
+    def of_phrases(self, ids: Sequence[int]) -> list[str]:
+        """The wording of each phrase id."""
+        texts = [""] * len(ids)
+        for _, places, answer in self._parts.by_id("of_phrases", ids):
+            for place, text in zip(places.tolist(), answer, strict=True):
+                texts[place] = text
+        return texts
+
+    def occurrences(self, wordings: Sequence[str]) -> list[Ids]:
+        """The live phrases with each wording, ascending ids."""
+        shards = self._parts.all("occurrences", wordings) if wordings else []
+        return [
+            np.concatenate([ids[number] + (shard << BITS) for shard, ids in enumerate(shards)])
+            for number in range(len(wordings))
+        ]
+
+    def of_stems(self, stemmed: Sequence[str]) -> list[list[str]]:
+        """The wordings of each stemmed form."""
+        shards = self._parts.all("of_stems", stemmed) if stemmed else []
+        return [list(dict.fromkeys(chain(*lists))) for lists in zip(*shards, strict=True)]
+
+
+class ShardedIndex(BaseIndex):
+    """An index in parts, as ``Index.open`` opens it; it is read, and its parts are changed one by one.
+
+    >>> import phrasemate as pm
+    >>> with pm.Index.open("corpus") as index:  # doctest: +SKIP
+    ...     pm.Searcher(index).search("Er sitzt auf der [[Bank]].").groups[0].text
+    'bench'
+    """
+
+    def __init__(
+        self, path: str, caller: Caller, places: Sequence[Place], model: IndexModel | None, threads: int | None
+    ):
+        super().__init__(model, threads)
+        self._caller, self._parts = caller, Parts(caller, places)
+        self.path: str = path
+        self.manifest = self._parts.facts[0].manifest
+        for facts, place in zip(self._parts.facts, places, strict=True):
+            if (other := facts.manifest).model_hash != self.manifest.model_hash or other.dim != self.manifest.dim:
+                raise ModelMismatch(
+                    f"{place.folder}: was built with the model {other.model_name} ({other.model_hash[:12]}), the first "
+                    f"part with {self.manifest.model_name} ({self.manifest.model_hash[:12]}); parts need the same"
+                )
+        if model is not None:
+            check_model(path, self.manifest, model)
+        self.store: ShardedStore = ShardedStore(path, self._parts)
+        self.texts: ShardedTexts = ShardedTexts(self._parts)
+        self._view: ShardedView = ShardedView(self._parts)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        opener: Opener,
+        model: IndexModel | None = None,
+        *,
+        threads: int | None = None,
+        settings: IndexSettings | None = None,
+    ) -> ShardedIndex:
+        """Start an actor for each part that ``shards.json`` names.
+
+        Args:
+            path: Folder with ``shards.json``.
+            opener: Opens a part: ``Index.open``.
+            model: Model that the parts must have been built with; None loads it when it is first needed.
+            threads: Threads of each actor; default: 1.
+            settings: Numbers that steer the parts.
+
+        Raises InputError, MissingExtra, ClusterError, and what opening a part raises.
+        """
+        file = ShardsFile.read(Path(path))
+        caller = Actors(file, opener, threads or 1, settings)
+        try:
+            return cls(str(path), caller, file.places, model, threads)
+        except BaseException:
+            caller.close()
+            raise
+
+    @property
+    def readonly(self) -> bool:
+        return True
+
+    def pids(self) -> list[int]:
+        """The processes of the actors, in the order of the parts."""
+        return self._parts.all("pid")
+
+    def close(self) -> None:
+        """End the actors."""
+        self._caller.close()
+
+    # -- writing
+
+    def _elsewhere(self) -> PhraseIndexError:
+        return PhraseIndexError(f"{self.path}: is an index in parts; change one of these, and open it again")
+
+    def begin(self, model: IndexModel, segment: Mapping[str, Any] | None = None) -> None:
+        """Raise PhraseIndexError: the parts are changed one by one."""
+        raise self._elsewhere()
+
+    def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport:
+        """Raise PhraseIndexError: the parts are changed one by one."""
+        raise self._elsewhere()
+
+    def delete(self, *names: str) -> None:
+        """Raise PhraseIndexError: the parts are changed one by one."""
+        raise self._elsewhere()
+
+    def optimize(self, *, target_recall: float | None = None, at: int = 1, seed: int = 0) -> TuneReport | None:
+        """Raise PhraseIndexError: the parts are changed one by one."""
+        raise self._elsewhere()
+
+    # -- reading
+
+    @property
+    def has_wordings(self) -> bool:
+        """Whether phrases of all parts can be looked up by their wording."""
+        return all(facts.has_wordings for facts in self._parts.facts)
+
+    @contextmanager
+    def wordings(self) -> Iterator[WordingSearch]:
+        """Look phrases up by their wording."""
+        if not self.has_wordings:
+            raise InputError(f"{self.path}: a part has no table of wordings; run phrasemate index optimize on it")
+        table = ShardedWordings(self._parts)
+        yield WordingSearch(table, lambda ids: row_codec.dequantise(self.store.codes("codes_of_live", ids)))
+
+    def stats(self) -> IndexStats:
+        """The sizes of all parts together."""
+        stats: list[IndexStats] = self._parts.all("stats")
+        languages: Counter[str] = Counter()
+        files: Counter[str] = Counter()
+        for part in stats:
+            languages.update(part.languages)
+            files.update(part.files)
+        return replace(
+            stats[0],
+            path=self.path,
+            incomplete=tuple(chain(*(part.incomplete for part in stats))),
+            languages=dict(languages),
+            engine=f"{len(stats)} parts: " + ", ".join(dict.fromkeys(part.engine for part in stats)),
+            files=dict(files),
+            **{name: sum(getattr(part, name) for part in stats) for name in _SUMS},
+        )
+
+    def verify(self) -> VerifyReport:
+        """Check every part. Problems are listed, not raised."""
+        report = VerifyReport()
+        for part in self._parts.all("verify"):
+            report.problems.extend(part.problems)
+            for name, count in part.checked.items():
+                so_far = report.checked.get(name)
+                adds_up = isinstance(count, int) and isinstance(so_far, int | None)
+                report.checked[name] = count + (so_far or 0) if adds_up else count
+        return report
+
+
+_SUMS = ("generation", "documents", "sentences", "phrases", "deleted", "approximate", "exact", "dead")
