@@ -18,7 +18,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from decimal import ROUND_HALF_UP, Decimal
-from enum import Enum
 from pathlib import Path
 from textwrap import dedent, fill, indent
 from typing import Any
@@ -128,8 +127,6 @@ def _parameter(parameter: Any) -> str:
     if meaning := COMPLETION.get(names[0]):
         return f"| `{names[0]}` | {meaning} |  |"
     default = parameter.default
-    if isinstance(default, Enum):
-        default = default.value
     if parameter.required:
         value = "required"
     else:

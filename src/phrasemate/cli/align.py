@@ -8,10 +8,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -44,32 +43,9 @@ PAIRS_EXAMPLES = """Examples:
 To resume a stopped run, give the same command again."""
 
 
-class Method(StrEnum):
-    """Methods of linking words."""
-
-    INTERSECTION = "intersection"
-    ITERMAX = "itermax"
-    MWMF = "mwmf"
-    SOFTMAX = "softmax"
-    EFLOMAL = "eflomal"
-
-
-class Units(StrEnum):
-    """Units of the two sides that are compared."""
-
-    WORDS = "words"
-    SUBWORDS = "subwords"
-
-
-class Symmetrise(StrEnum):
-    """Ways to join two directions into one."""
-
-    INTERSECTION = "intersection"
-    UNION = "union"
-    GROW_DIAG = "grow-diag"
-    GROW_DIAG_FINAL_AND = "grow-diag-final-and"
-
-
+Method = Literal["intersection", "itermax", "mwmf", "softmax", "eflomal"]
+Units = Literal["words", "subwords"]
+Symmetrise = Literal["intersection", "union", "grow-diag", "grow-diag-final-and"]
 Columns = Annotated[str, option("--columns", "N,N", "Source and target column of a file with tabs, from 1.")]
 Langs = Annotated[str, option("--langs", "LANG,LANG", "Source and target language of a .tmx or .xliff file.")]
 Tokenised = Annotated[
@@ -90,7 +66,7 @@ def align(
     out: Annotated[Path, option("--out", "-o", "FILE", "The links, in the Pharaoh format; - for standard output.")],
     method: Annotated[
         Method, option("--method", "METHOD", "intersection, itermax, mwmf, softmax (by the model) or eflomal.")
-    ] = Method.INTERSECTION,
+    ] = "intersection",
     how: Annotated[
         Symmetrise | None,
         option(
@@ -102,14 +78,14 @@ def align(
     ] = None,
     units: Annotated[
         Units, option("--units", "words|subwords", "Compare words, or their most similar sub-words.")
-    ] = Units.WORDS,
+    ] = "words",
     ties: Annotated[
         float, option("--ties", "W", "How much alike letters count beside the model, 0 to 1.", min=0, max=1)
     ] = 0.0,
     columns: Columns = "1,2",
     langs: Langs = "",
     tokenised: Tokenised = False,
-    on_error: Skip = options.OnError.RAISE,
+    on_error: Skip = "raise",
     layer: options.Layer = None,
     model: options.Model = None,
     threads: options.Threads = None,
@@ -126,7 +102,7 @@ def align(
 
     text = _text(source, target, columns, langs, on_error)
     options.check_apart(out, *text.files)
-    aligner = _aligner(method, how, layer, model, threads, units.value, ties)
+    aligner = _aligner(method, how, layer, model, threads, units, ties)
     with _written(out) as (path, to_stdout), stages(lambda: _resume_advice(path)) as show:
         report = align_files(text, path, aligner, tokenised, force, show)
     _say(report, text.skipped, "link", as_json, to_stdout)
@@ -149,7 +125,7 @@ def pairs(
     columns: Columns = "1,2",
     langs: Langs = "",
     tokenised: Tokenised = False,
-    on_error: Skip = options.OnError.RAISE,
+    on_error: Skip = "raise",
     force: Force = False,
     as_json: options.JsonAtEnd = False,
 ) -> None:
@@ -194,7 +170,7 @@ def _text(source: Path, target: Path | None, columns: str, langs: str, on_error:
     if numbers != (1, 2) and (target is not None or format_of(source)):
         raise typer.BadParameter(f"--columns is for one file with tabs, not for {target or source}")
     language_pair = options.two(langs, "--langs", "two languages, such as de,en") if langs else ("", "")
-    return ParallelText(source, target, numbers, on_error is options.OnError.SKIP, language_pair)
+    return ParallelText(source, target, numbers, on_error == "skip", language_pair)
 
 
 def _aligner(
@@ -209,13 +185,12 @@ def _aligner(
     from phrasemate.align import EflomalAligner, NeuralAligner
     from phrasemate.encode import load_model
 
-    if method is not Method.EFLOMAL:
-        symmetrisation = how and how.value
+    if method != "eflomal":
         model_ = load_model(model, threads=threads)
-        return NeuralAligner(model_, layer, method.value, symmetrisation, units=units, ties=ties)
-    if model is not None or layer is not None or ties or units != Units.WORDS:
+        return NeuralAligner(model_, layer, method, how, units=units, ties=ties)
+    if model is not None or layer is not None or ties or units != "words":
         raise typer.BadParameter("--model, --layer, --units and --ties mean nothing to eflomal; leave them out")
-    return EflomalAligner(how.value) if how else EflomalAligner()
+    return EflomalAligner(how) if how else EflomalAligner()
 
 
 def _resume_advice(out: Path) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -46,11 +45,7 @@ Left out: copies, time expressions, phrases with too few sentences, and all but 
 """
 
 
-class Unit(StrEnum):
-    """Units that ROUGE-L counts."""
-
-    WORDS = "words"
-    CHARACTERS = "characters"
+Unit = Literal["words", "characters"]
 
 
 @app.callback()
@@ -79,11 +74,11 @@ def xpr(
         str | None, option("--target-column", "NAME|N", "Column of .tsv files of --target-text.")
     ] = None,
     text_field: options.TextField = "text",
-    lines: options.SplitLines = options.Lines.PARAGRAPH,
+    lines: options.SplitLines = "paragraph",
     encoding: Annotated[str | None, option("--encoding", "NAME", "Encoding of the texts (default: UTF-8).")] = None,
     on_error: Annotated[
         options.OnError, option("--on-error", "raise|skip", "Stop at what cannot be read, or list it.")
-    ] = options.OnError.RAISE,
+    ] = "raise",
     examples: Annotated[
         int, option("--examples", "N", "Maximum number of example sentences for each phrase.", min=1)
     ] = 32,
@@ -95,7 +90,7 @@ def xpr(
     copies: Annotated[
         float, option("--copies", "SHARE", "Leave out pairs with a higher ROUGE-L both ways; 1: none.")
     ] = 0.5,
-    unit: Annotated[Unit, option("--copies-by", "words|characters", "What ROUGE-L counts.")] = Unit.WORDS,
+    unit: Annotated[Unit, option("--copies-by", "words|characters", "What ROUGE-L counts.")] = "words",
     times: Annotated[bool, flag("--keep-times", "Keep years, dates, months and weekdays.")] = False,
     max_words: Annotated[
         int, option("--max-words", "N", "Maximum number of words of a phrase; 0: any number.", min=0)
@@ -111,9 +106,9 @@ def xpr(
         options.two(langs, "--langs", "two language codes, such as de,en"),
         options.two_columns(columns),
     )
-    settings = DatasetSettings(examples, extra, least, longest, copies, unit.value, times, max_words, most, seed)
+    settings = DatasetSettings(examples, extra, least, longest, copies, unit, times, max_words, most, seed)
     sides = [
-        Side(language, paths, Reading(column, text_field, lines.value, encoding, on_error.value))
+        Side(language, paths, Reading(column, text_field, lines, encoding, on_error))
         for language, paths, column in zip(
             languages, (source_text, target_text), (source_column, target_column), strict=True
         )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -35,13 +34,7 @@ CCPR_EXAMPLES = """Examples:
 app = typer.Typer(help="Measure models on the protocols of the papers.", no_args_is_help=True, rich_markup_mode=None)
 
 
-class CcprPart(StrEnum):
-    """The parts of the evaluation."""
-
-    PHRASES = "phrases"
-    ALIGNMENT = "alignment"
-    SEGMENTER = "segmenter"
-    POLYSEMY = "polysemy"
+CCPR_PARTS = ("phrases", "alignment", "segmenter", "polysemy")
 
 
 @app.callback(epilog="Examples:\n\n\b\n  phrasemate evaluate ccpr --data corpora")
@@ -90,8 +83,8 @@ def ccpr(
     """
     from phrasemate.evaluate.ccpr import Settings, run
 
-    parts = parts_of(CcprPart, only)
-    if CcprPart.PHRASES.value not in parts and (muse or against is not None):
+    parts = parts_of(CCPR_PARTS, only)
+    if "phrases" not in parts and (muse or against is not None):
         raise typer.BadParameter("--muse and --against are of the part phrases; leave them out")
     settings = Settings(
         data=data,
@@ -112,13 +105,13 @@ def ccpr(
     print_result(result, as_json)
 
 
-def parts_of(parts: type[StrEnum], only: str) -> tuple[str, ...]:
+def parts_of(parts: Sequence[str], only: str) -> tuple[str, ...]:
     """The parts that ``--only`` names, in the order in which they are done; all, if it names none."""
     names = several(only)
-    unknown = [name for name in names if name not in list(parts)]
+    unknown = [name for name in names if name not in parts]
     if unknown:
         raise typer.BadParameter(f"--only {only}: no part {', '.join(unknown)}; there are {', '.join(parts)}")
-    return tuple(part.value for part in parts if not names or part.value in names)
+    return tuple(part for part in parts if not names or part in names)
 
 
 def print_result(result: Any, as_json: bool) -> None:
@@ -285,12 +278,7 @@ BICLA_EXAMPLES = """Examples:
   phrasemate evaluate bicla --data corpora --vectors vectors/ --first 100 --json"""
 
 
-class BiclaPart(StrEnum):
-    """The parts of the evaluation."""
-
-    RANKERS = "rankers"
-    ENSEMBLES = "ensembles"
-    TRANSFER = "transfer"
+BICLA_PARTS = ("rankers", "ensembles", "transfer")
 
 
 @app.command("bicla", epilog=BICLA_EXAMPLES)
@@ -332,7 +320,7 @@ def bicla(
         data=data,
         vectors=vectors,
         pairs=several(pairs),
-        parts=parts_of(BiclaPart, only),
+        parts=parts_of(BICLA_PARTS, only),
         bundled=bundled,
         reranker=reranker,
         first=first,
@@ -386,11 +374,7 @@ LOOKUP_EXAMPLES = """Examples:
 lookups/XX.jsonl holds the queries of a language, lookups/english-20000.txt a collection of sentences, one per line."""
 
 
-class Half(StrEnum):
-    """The halves of the queries."""
-
-    DEV = "dev"
-    TEST = "test"
+Half = Literal["dev", "test"]
 
 
 @app.command("lookup", epilog=LOOKUP_EXAMPLES)
@@ -400,7 +384,7 @@ def lookup(
     size: Annotated[str, option("--size", "N,...", "Collections: english-N.txt of the folder.")] = "20000",
     half: Annotated[
         Half, option("--half", "dev|test", "Choose on dev; look at test once for a model that is done.")
-    ] = Half.DEV,
+    ] = "dev",
     langs: Annotated[str, option("--langs", "XX,...", "Languages of the queries (default: all there are).")] = "",
     model: Annotated[
         list[str] | None,
@@ -438,7 +422,7 @@ def lookup(
     settings = Settings(
         folder=folder,
         sizes=tuple(map(int, sizes)),
-        half=half.value,
+        half=half,
         langs=several(langs),
         models=tuple(model or ()),
         systems=several(systems),

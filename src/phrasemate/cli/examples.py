@@ -73,8 +73,8 @@ def examples(
     lang: Annotated[str, option("--lang", "LANG", "Language of --text, e.g. en or zh.")] = "",
     column: options.Column = None,
     text_field: options.TextField = "text",
-    lines: options.SplitLines = options.Lines.PARAGRAPH,
-    on_error: options.OrList = options.OnError.RAISE,
+    lines: options.SplitLines = "paragraph",
+    on_error: options.OrList = "raise",
     encoding: options.Encoding = "utf-8",
     as_json: Annotated[bool, flag("--json", "Print one JSON object for each phrase.")] = False,
 ) -> None:
@@ -90,8 +90,8 @@ def examples(
     of_text = {
         "--column": column is not None,
         "--text-field": text_field != "text",
-        "--lines": lines is not options.Lines.PARAGRAPH,
-        "--on-error": on_error is not options.OnError.RAISE,
+        "--lines": lines != "paragraph",
+        "--on-error": on_error != "raise",
         "--encoding": encoding != "utf-8",
     }
     for name in (name for name, value in of_text.items() if value and not text):

@@ -190,8 +190,8 @@ def add(
     ] = "",
     column: options.Column = None,
     text_field: options.TextField = "text",
-    lines: options.SplitLines = options.Lines.PARAGRAPH,
-    on_error: options.OrList = options.OnError.RAISE,
+    lines: options.SplitLines = "paragraph",
+    on_error: options.OrList = "raise",
     encoding: options.Encoding = "utf-8",
     model: Annotated[
         Path | None,

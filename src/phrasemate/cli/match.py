@@ -6,10 +6,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -172,13 +171,7 @@ of a sentence's term are characters:
 """
 
 
-class Margin(StrEnum):
-    """Ways to set a cosine against those of the neighbours."""
-
-    AUTO = "auto"
-    CSLS = "csls"
-    RATIO = "ratio"
-    PROBABILITY = "probability"
+Margin = Literal["auto", "csls", "ratio", "probability"]
 
 
 def _text(side: str) -> Any:
@@ -212,8 +205,8 @@ def match(
     source_column: Annotated[str | None, _column("source")] = None,
     target_column: Annotated[str | None, _column("target")] = None,
     text_field: options.TextField = "text",
-    lines: options.SplitLines = options.Lines.PARAGRAPH,
-    on_error: options.OrList = options.OnError.RAISE,
+    lines: options.SplitLines = "paragraph",
+    on_error: options.OrList = "raise",
     encoding: options.Encoding = "utf-8",
     to: Annotated[
         Path | None, option("--out", "-o", "FILE", "The matches, as .tsv, .csv, .jsonl, .xlsx or .tbx.")
@@ -241,7 +234,7 @@ def match(
             "Subtract the mean similarity of the neighbours (csls), divide by it (ratio), or ask the scorer of "
             "searches and the lexicon (probability; auto: where the languages are given and in the lexicon).",
         ),
-    ] = Margin.AUTO,
+    ] = "auto",
     neighbours: Annotated[int, option("--neighbours", "N", "Nearest terms that a margin is taken from.", min=1)] = 10,
     examples: Annotated[
         int, option("--examples", "N", "Maximum number of sentences that a term is compared by.", min=0)
@@ -271,7 +264,7 @@ def match(
         bare=bare,
         pooling=pooling,
         layer=layer,
-        margin=margin.value,
+        margin=margin,
         neighbours=neighbours,
         threshold=threshold,
         least_score=least_score,
@@ -280,7 +273,7 @@ def match(
         one_to_one=one_to_one,
         evidence=evidence,
     )
-    reading = partial(read, text_field=text_field, lines=lines.value, on_error=on_error.value, encoding=encoding)
+    reading = partial(read, text_field=text_field, lines=lines, on_error=on_error, encoding=encoding)
     for name, texts, index in (("source", source_text, source_index), ("target", target_text, target_index)):
         if texts and index is not None:
             raise typer.BadParameter(f"--{name}-index has its own sentences; leave out --{name}-text")

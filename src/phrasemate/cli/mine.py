@@ -6,9 +6,8 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -32,47 +31,11 @@ EXAMPLES = """Examples:
 To resume a stopped run, give the same command again."""
 
 
-class Check(StrEnum):
-    """Checks of a sentence's language."""
-
-    NONE = "none"
-    SCRIPT = "script"
-    LANGUAGE = "language"
-
-
-class Pairing(StrEnum):
-    """Choices among the pairs above the threshold."""
-
-    GREEDY = "greedy"
-    MUTUAL = "mutual"
-    ALL = "all"
-
-
-class Margin(StrEnum):
-    """Ways to set a cosine against those of the neighbours."""
-
-    QUARTER = "quarter"
-    RATIO = "ratio"
-    DISTANCE = "distance"
-    CSLS = "csls"
-    ABSOLUTE = "absolute"
-
-
-class Rerank(StrEnum):
-    """Second looks at promising pairs."""
-
-    AUTO = "auto"
-    RERANKER = "reranker"
-    WORDS = "words"
-    NONE = "none"
-
-
-class Engine(StrEnum):
-    """Engines that search neighbours."""
-
-    AUTO = "auto"
-    EXACT = "exact"
-    APPROXIMATE = "approximate"
+Check = Literal["none", "script", "language"]
+Pairing = Literal["greedy", "mutual", "all"]
+Margin = Literal["quarter", "ratio", "distance", "csls", "absolute"]
+Rerank = Literal["auto", "reranker", "words", "none"]
+Engine = Literal["auto", "exact", "approximate"]
 
 
 def _lang(side: str) -> Any:
@@ -91,7 +54,7 @@ def mine(
     target_lang: Annotated[str, _lang("target")] = "",
     check: Annotated[
         Check, option("--check", "none|script|language", "Drop sentences in another script, or language (an extra).")
-    ] = Check.SCRIPT,
+    ] = "script",
     calibrate: Annotated[
         Path | None, option("--calibrate", "FILE", "Known translations (source, tab, target) to fit the threshold to.")
     ] = None,
@@ -110,10 +73,10 @@ def mine(
             "greedy|mutual|all",
             "Use no sentence twice, keep only pairs of which each is the other's best, or keep all.",
         ),
-    ] = Pairing.GREEDY,
+    ] = "greedy",
     margin: Annotated[
         Margin, option("--margin", "NAME", "How a similarity is corrected: quarter, ratio, distance, csls or absolute.")
-    ] = Margin.QUARTER,
+    ] = "quarter",
     rerank: Annotated[
         Rerank,
         option(
@@ -121,7 +84,7 @@ def mine(
             "auto|reranker|words|none",
             "Look at promising pairs again, by cross-attention or word by word (auto: as the model can).",
         ),
-    ] = Rerank.AUTO,
+    ] = "auto",
     k: Annotated[int, option("--neighbours", "-k", "N", "Nearest neighbours, each way.", min=1)] = 4,
     length_ratio: Annotated[
         float,
@@ -131,14 +94,12 @@ def mine(
         float,
         option("--copies", "X", "Drop pairs that are nearly copies: more alike than X (1: keep all).", min=0, max=1),
     ] = 0.75,
-    engine: Annotated[
-        Engine, option("--engine", "auto|exact|approximate", "How neighbours are searched.")
-    ] = Engine.AUTO,
-    lines: options.SplitLines = options.Lines.PARAGRAPH,
+    engine: Annotated[Engine, option("--engine", "auto|exact|approximate", "How neighbours are searched.")] = "auto",
+    lines: options.SplitLines = "paragraph",
     source_column: Annotated[str | None, _column("source")] = None,
     target_column: Annotated[str | None, _column("target")] = None,
     text_field: options.TextField = "text",
-    on_error: options.OrList = options.OnError.RAISE,
+    on_error: options.OrList = "raise",
     encoding: options.Encoding = "utf-8",
     work: Annotated[
         Path | None, option("--work", "DIR", "Keep vectors and neighbours here (default: delete them at the end).")
@@ -176,15 +137,15 @@ def mine(
     options.check_outside(source, target, out, folder)
     settings = Mining(
         k=k,
-        margin=margin.value,
+        margin=margin,
         threshold=threshold,
-        pairing=pairing.value,
+        pairing=pairing,
         length_ratio=length_ratio or None,
         copies=None if copies == 1 else copies,
         languages=(source_lang, target_lang),
-        check=check.value,
-        engine=engine.value,
-        rerank=rerank.value,
+        check=check,
+        engine=engine,
+        rerank=rerank,
     )
     texts = [
         options.read_texts([path], column, text_field, lines, on_error, encoding, lang)

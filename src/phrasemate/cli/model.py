@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -30,31 +29,9 @@ app = typer.Typer(
 Folder = Annotated[Path | None, argument("FOLDER", "The model folder (default: the bundled model).")]
 
 
-class Pooling(StrEnum):
-    """Ways to pool a phrase's token states."""
-
-    ENDS = "ends"
-    MEAN = "mean"
-    CLS = "cls"
-
-
-class Graph(StrEnum):
-    """Makers of the transformer's graph."""
-
-    AUTO = "auto"
-    WRITTEN = "written"
-    TRACED = "traced"
-
-
-class Precision(StrEnum):
-    """Formats of stored weights."""
-
-    INT8 = "int8"
-    BF16 = "bf16"
-    FP16 = "fp16"
-    FP32 = "fp32"
-
-
+Pooling = Literal["ends", "mean", "cls"]
+Graph = Literal["auto", "written", "traced"]
+Precision = Literal["int8", "bf16", "fp16", "fp32"]
 INFO_EXAMPLES = """Examples:
 
 \b
@@ -128,10 +105,8 @@ def export(
             "auto|written|traced",
             "Write the graph ourselves (BERT, XLM-R families) or trace it from torch (any encoder).",
         ),
-    ] = Graph.AUTO,
-    precision: Annotated[
-        Precision, option("--precision", "int8|bf16|fp16|fp32", "Of the encoder's weights.")
-    ] = Precision.INT8,
+    ] = "auto",
+    precision: Annotated[Precision, option("--precision", "int8|bf16|fp16|fp32", "Of the encoder's weights.")] = "int8",
     embedding_bits: Annotated[
         int | None, option("--embedding-bits", "4|8|16", "Bits for each value of the token table (traced: 8, else 4).")
     ] = None,
@@ -184,12 +159,12 @@ def export(
         base=base,
         share=share,
         layers=layer or (),
-        pooling=pooling.value if pooling else None,
+        pooling=pooling,
         sentence_prefix=sentence_prefix,
         context_weight=context_weight,
         prompt=prompt,
-        graph=graph.value,
-        precision=precision.value,
+        graph=graph,
+        precision=precision,
         embedding_bits=embedding_bits,
         smooth=smooth,
         project=_sentences(project) if project else None,

@@ -8,10 +8,9 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -24,22 +23,8 @@ if TYPE_CHECKING:
     from phrasemate.mt import Form, Prompter, Retrieval, Translation, Translator
 
 
-class FormName(StrEnum):
-    """The prompt forms."""
-
-    PLAIN = "plain"
-    SENTENCE = "sentence"
-    PHRASES = "phrases"
-    COT = "cot"
-
-
-class Segmenter(StrEnum):
-    """Segmenters that find the phrases."""
-
-    LEARNED = "learned"
-    NGRAM = "ngram"
-
-
+FormName = Literal["plain", "sentence", "phrases", "cot"]
+Segmenter = Literal["learned", "ngram"]
 HintIndex = Annotated[Path | None, option("--index", "DIR", "Index of text in the target language.")]
 Template = Annotated[Path | None, option("--template", "FILE", "TOML file whose texts replace the form's.")]
 Threshold = Annotated[
@@ -77,9 +62,9 @@ def chosen_form(form: FormName, template: Path | None, index: Path | None) -> Fo
     """The texts of a form, which those of the template replace; all forms but the plain one need an index."""
     from phrasemate.mt import FORMS, read_form
 
-    if form is not FormName.PLAIN and index is None:
-        raise typer.BadParameter(f"--form {form.value} needs --index DIR")
-    return read_form(template, FORMS[form.value]) if template else FORMS[form.value]
+    if form != "plain" and index is None:
+        raise typer.BadParameter(f"--form {form} needs --index DIR")
+    return read_form(template, FORMS[form]) if template else FORMS[form]
 
 
 def opened_retrieval(
@@ -97,7 +82,7 @@ def opened_retrieval(
     """Open what the form looks up; nothing is opened for the plain one."""
     from phrasemate.mt import Hinter, RelatedSentences, Retrieval
 
-    if form is FormName.PLAIN or index is None:
+    if form == "plain" or index is None:
         return Retrieval()
     from phrasemate.encode import load_model
     from phrasemate.index import Index
@@ -105,7 +90,7 @@ def opened_retrieval(
 
     encoder = load_model(model, threads=threads) if model else None
     text_index = stack.enter_context(Index.open(index, encoder, readonly=True, threads=threads))
-    if form is FormName.SENTENCE:
+    if form == "sentence":
         return Retrieval(related=RelatedSentences(text_index, cache_folder(), show))
     term_bases = open_dictionaries(dictionaries, languages)
     hinter = Hinter(text_index, settings, apart=bool(bare.form.first), dictionaries=term_bases, languages=languages)
@@ -130,13 +115,7 @@ class _MtGroup(DefaultGroup):
     default = "translate"
 
 
-class Api(StrEnum):
-    """Interfaces of the server."""
-
-    CHAT = "chat"
-    COMPLETIONS = "completions"
-
-
+Api = Literal["chat", "completions"]
 app = typer.Typer(
     cls=_MtGroup,
     help="Translate with a language model that is given retrieved phrases; prepare data to train one.",
@@ -154,14 +133,14 @@ def translate(
     target: Annotated[str, option("--target-lang", "LANG", "Language to translate into.")],
     index: HintIndex = None,
     llm: Annotated[str, option("--llm", "URL", "OpenAI-compatible server, up to /v1.")] = "",
-    form: Annotated[FormName, option("--form", "FORM", "plain, sentence, phrases or cot.")] = FormName.PHRASES,
+    form: Annotated[FormName, option("--form", "FORM", "plain, sentence, phrases or cot.")] = "phrases",
     template: Template = None,
     examples: Annotated[
         Path | None, option("--examples", "FILE", "Known translations (.tsv, .tmx, ...) for few-shot prompts.")
     ] = None,
     shots: Annotated[int, option("--shots", "N", "How many of --examples to show the model.", min=0)] = 4,
     threshold: Threshold = 0.7,
-    segmenter: SegmenterName = Segmenter.LEARNED,
+    segmenter: SegmenterName = "learned",
     dictionary: Dictionaries = None,
     overlapping: Annotated[
         bool, flag("--overlapping", "All phrases, not only the longest that share no word.")
@@ -188,7 +167,7 @@ def translate(
     quick: Annotated[bool, flag("--quick", "Faster, with fewer right answers: no second look.")] = False,
     budget: Budget = 400,
     llm_model: Annotated[str, option("--llm-model", "NAME", "The model's name at the server.")] = "",
-    api: Annotated[Api, option("--api", "chat|completions", "completions: for models that continue text.")] = Api.CHAT,
+    api: Annotated[Api, option("--api", "chat|completions", "completions: for models that continue text.")] = "chat",
     key_env: Annotated[
         str, option("--key-env", "NAME", "Environment variable that holds the server's key.")
     ] = "PHRASEMATE_LLM_KEY",
@@ -230,7 +209,7 @@ def translate(
     form_name = chosen_form(form, template, index)
     settings = Hints(
         threshold=threshold,
-        segmenter=segmenter.value,
+        segmenter=segmenter,
         overlapping=overlapping,
         k=k,
         contexts=contexts,
@@ -257,7 +236,7 @@ def translate(
             return
         from phrasemate.mt import Endpoint
 
-        endpoint = Endpoint(llm, llm_model, api.value, key_env, max_tokens, temperature, 0, concurrency, timeout, tries)
+        endpoint = Endpoint(llm, llm_model, api, key_env, max_tokens, temperature, 0, concurrency, timeout, tries)
         _translate(translator, lines, endpoint, cache, sinks, show, stack)
 
 
@@ -411,12 +390,12 @@ def prepare(
     target: Annotated[str, option("--target-lang", "LANG", "Language of the second side.")],
     out: Annotated[Path, option("--out", "-o", "NAME", "Write NAME.chat.jsonl and NAME.plain.jsonl.")],
     index: HintIndex = None,
-    form: Annotated[FormName, option("--form", "FORM", "plain, sentence or phrases.")] = FormName.PHRASES,
+    form: Annotated[FormName, option("--form", "FORM", "plain, sentence or phrases.")] = "phrases",
     template: Template = None,
     swap: Annotated[bool, flag("--swap", "PAIRS has the target language first.")] = False,
     count: Annotated[int, option("--count", "N", "Examples.", min=1)] = 1_800,
     threshold: Threshold = 0.7,
-    segmenter: SegmenterName = Segmenter.LEARNED,
+    segmenter: SegmenterName = "learned",
     dictionary: Dictionaries = None,
     k: Equivalents = 2,
     contexts: Contexts = 1,
@@ -443,9 +422,7 @@ def prepare(
     for path in (chat, plain):
         check_new(path, force)
     form_name = chosen_form(form, template, index)
-    settings = Hints(
-        threshold, segmenter.value, k=k, contexts=contexts, floor=floor, confidence=confidence, budget=budget
-    )
+    settings = Hints(threshold, segmenter, k=k, contexts=contexts, floor=floor, confidence=confidence, budget=budget)
     languages = "--source-lang and --target-lang"
     text = pairs_of(pairs, source, target, languages)
     if swap:

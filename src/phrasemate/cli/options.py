@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -75,21 +74,8 @@ SHOWN = 20  # skipped lines that are listed; the rest are counted
 _NO_OPTION = re.compile(r", give --columns or use --on-error skip| or use --on-error skip")
 
 
-class OnError(StrEnum):
-    """Treatments of a line that cannot be read."""
-
-    RAISE = "raise"
-    SKIP = "skip"
-
-
-class Lines(StrEnum):
-    """Meanings of a line of a text."""
-
-    PARAGRAPH = "paragraph"
-    SENTENCE = "sentence"
-    WRAPPED = "wrapped"
-
-
+OnError = Literal["raise", "skip"]
+Lines = Literal["paragraph", "sentence", "wrapped"]
 SplitLines = Annotated[Lines, option("--lines", "paragraph|sentence|wrapped", "What a line of plain text is.")]
 OrList = Annotated[OnError, option("--on-error", "raise|skip", "Stop at what cannot be read, or list it.")]
 Column = Annotated[str | None, option("--column", "NAME|N", "Column of tables: name, or number from 1.")]
@@ -129,9 +115,9 @@ def read_texts(
         *paths,
         column=column,
         text_field=text_field,
-        lines=lines.value,
+        lines=lines,
         lang=lang,
-        on_error=on_error.value,
+        on_error=on_error,
         encoding=encoding,
     )
 

@@ -6,10 +6,9 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlencode
 
 import typer
@@ -177,27 +176,9 @@ CONCORDANCE_EXAMPLES = """Examples:
   phrasemate concordance idx collateral --json"""
 
 
-class How(StrEnum):
-    """Kinds of text."""
-
-    WORDS = "words"
-    FORMS = "forms"
-    REGEX = "regex"
-
-
-class Sort(StrEnum):
-    """The order of the lines."""
-
-    TEXT = "text"
-    LEFT = "left"
-    RIGHT = "right"
-
-
-class Side(StrEnum):
-    """Sides of aligned text."""
-
-    TEXT = "text"
-    TRANSLATION = "translation"
+How = Literal["words", "forms", "regex"]
+Sort = Literal["text", "left", "right"]
+Side = Literal["text", "translation"]
 
 
 def concordance(
@@ -205,10 +186,10 @@ def concordance(
     query: Annotated[str, typer.Argument(metavar="TEXT", help="Words, in the language of the index.")],
     how: Annotated[
         How, typer.Option("--how", metavar="words|forms|regex", help="forms: inflected forms of the words, too.")
-    ] = How.WORDS,
+    ] = "words",
     sort: Annotated[
         Sort, typer.Option("--sort", metavar="text|left|right", help="Order of the lines: by what stands on a side.")
-    ] = Sort.TEXT,
+    ] = "text",
     most: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1_000, help="Lines to print.")] = 20,
     document: Annotated[
         list[str] | None,
@@ -220,7 +201,7 @@ def concordance(
     side: Annotated[
         Side,
         typer.Option("--side", metavar="text|translation", help="translation: in the other side of aligned text."),
-    ] = Side.TEXT,
+    ] = "text",
     near: Annotated[
         str, typer.Option("--near", metavar="WORD", help="Only places with this word up to four words beside them.")
     ] = "",

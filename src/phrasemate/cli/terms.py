@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -53,13 +52,7 @@ start and end are characters of the context; groups are as phrasemate search pri
 """
 
 
-class Rank(StrEnum):
-    """Values that rank the phrases."""
-
-    TERMHOOD = "termhood"
-    EXPECTED = "expected"
-    FREQUENCY = "frequency"
-    CVALUE = "cvalue"
+Rank = Literal["termhood", "expected", "frequency", "cvalue"]
 
 
 def terms(
@@ -77,9 +70,7 @@ def terms(
     ] = None,
     most: Annotated[int, option("--limit", "N", "How many terms, best first (0: all).", min=0)] = 500,
     least: Annotated[int, option("--min-count", "N", "Minimum number of occurrences of a term.", min=1)] = 1,
-    rank: Annotated[
-        Rank, option("--rank", "termhood|expected|frequency|cvalue", "How terms are ranked.")
-    ] = Rank.TERMHOOD,
+    rank: Annotated[Rank, option("--rank", "termhood|expected|frequency|cvalue", "How terms are ranked.")] = "termhood",
     max_words: Annotated[int, option("--max-words", "N", "Words of the longest term.", min=1)] = 6,
     belief: Annotated[
         float,
@@ -109,8 +100,8 @@ def terms(
     ] = None,
     column: options.Column = None,
     text_field: options.TextField = "text",
-    lines: options.SplitLines = options.Lines.PARAGRAPH,
-    on_error: options.OrList = options.OnError.RAISE,
+    lines: options.SplitLines = "paragraph",
+    on_error: options.OrList = "raise",
     encoding: options.Encoding = "utf-8",
     quick: options.Quick = False,
     force: Annotated[bool, flag("--force", "Overwrite a file that exists.")] = False,
@@ -132,9 +123,7 @@ def terms(
         raise typer.BadParameter(f"{useless[0]} needs --index; leave it out")
     fetch_count = max(contexts, 1)  # a hit tells its language
     limits = {name: value for name, value in (("k", k), ("examples", examples)) if value}
-    settings = TermSettings(
-        rank.value, max_words, belief, least, most or None, contexts=fetch_count, language=lang, **limits
-    )
+    settings = TermSettings(rank, max_words, belief, least, most or None, contexts=fetch_count, language=lang, **limits)
     glossary = [term for path in glossaries or () for term in read_terms(path, lang or "*")]
     general = None if reference is None else reference_of_text(_sentences(reference, lang))
     corpus = options.read_texts(document, column, text_field, lines, on_error, encoding, lang)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -42,14 +41,7 @@ COVER_EXAMPLES = """Examples:
   phrasemate vectors cover vectors/cs both.tsv more/ -o wide/cs --column 2"""
 
 
-class Pooling(StrEnum):
-    """Ways to pool a word's token states."""
-
-    MEAN = "mean"
-    ENDS = "ends"
-    HEAD = "head"
-
-
+Pooling = Literal["mean", "ends", "head"]
 Texts = Annotated[list[str], argument("TEXT", "Files (.txt, .jsonl, .tsv, gzip of any), folders; - is stdin.")]
 Out = Annotated[Path, option("--out", "-o", "DIR", "The folder of word vectors to make.")]
 Words = Annotated[int, option("--words", "N", "The most frequent words that get a vector.", min=1)]
@@ -84,14 +76,14 @@ def distil(
     ] = None,
     pooling: Annotated[
         Pooling, option("--pooling", "mean|ends|head", "How token states become a word in its sentence.")
-    ] = Pooling.MEAN,
+    ] = "mean",
     layer: options.Layer = None,
     model: options.Model = None,
     threads: options.Threads = None,
     column: options.Column = None,
     text_field: options.TextField = "text",
-    lines: options.SplitLines = options.Lines.PARAGRAPH,
-    on_error: options.OrList = options.OnError.RAISE,
+    lines: options.SplitLines = "paragraph",
+    on_error: options.OrList = "raise",
     encoding: options.Encoding = "utf-8",
     seed: Seed = 0,
     force: Force = False,
@@ -118,7 +110,7 @@ def distil(
     start_time = time.perf_counter()
     corpus = options.read_texts(texts, column, text_field, lines, on_error, encoding, lang)
     space_vectors = None if space is None else WordVectors.load(space)
-    settings = DistilSettings(words, contexts, least or min(2, contexts), pooling.value, layer, seed)
+    settings = DistilSettings(words, contexts, least or min(2, contexts), pooling, layer, seed)
     whole = out if out.name else out.resolve()  # "." has no name
     partial = whole.with_name(whole.name + ".part")
     with stages(lambda: _partial_advice(partial)) as show:
@@ -137,8 +129,8 @@ def cover(
     threads: options.Threads = None,
     column: options.Column = None,
     text_field: options.TextField = "text",
-    lines: options.SplitLines = options.Lines.PARAGRAPH,
-    on_error: options.OrList = options.OnError.RAISE,
+    lines: options.SplitLines = "paragraph",
+    on_error: options.OrList = "raise",
     encoding: options.Encoding = "utf-8",
     force: Force = False,
     as_json: options.Json = False,
@@ -174,8 +166,8 @@ def train(
     least: Annotated[int, option("--min-count", "N", "Occurrences that a word needs to get a vector.", min=1)] = 5,
     column: options.Column = None,
     text_field: options.TextField = "text",
-    lines: options.SplitLines = options.Lines.PARAGRAPH,
-    on_error: options.OrList = options.OnError.RAISE,
+    lines: options.SplitLines = "paragraph",
+    on_error: options.OrList = "raise",
     encoding: options.Encoding = "utf-8",
     seed: Seed = 0,
     force: Force = False,
@@ -242,13 +234,7 @@ app.command("cover", epilog=COVER_EXAMPLES)(cover)
 app.command("train", epilog=TRAIN_EXAMPLES)(train)
 
 
-class Method(StrEnum):
-    """Methods of mapping."""
-
-    PROCRUSTES = "procrustes"
-    SYMMETRIC = "symmetric"
-
-
+Method = Literal["procrustes", "symmetric"]
 Columns = Annotated[str, option("--columns", "N,N", "Columns of source and target word in the lexicon, from 1.")]
 Entries = Annotated[str, option("--entries", "A:B", "Only the lexicon's source words number A to B, such as 1:5000.")]
 Limit = Annotated[int | None, option("--limit", "N", "Read the first N words of each side (default: all).", min=1)]
@@ -289,7 +275,7 @@ def map_(
     columns: Columns = "1,2",
     entries: Entries = ":",
     limit: Limit = None,
-    on_error: Skip = options.OnError.RAISE,
+    on_error: Skip = "raise",
     vocabulary: Annotated[
         int, option("--vocabulary", "N", "Most frequent words that self-learning looks at.", min=2)
     ] = 20_000,
@@ -326,7 +312,7 @@ def map_(
     pairs = None if lexicon is None else _lexicon(lexicon, columns, entries)
     sides = _vectors(source, limit, on_error), _vectors(target, limit, on_error)
     if pairs is not None and not self_learning:
-        mapping = map_supervised(*sides, pairs, (method or Method.PROCRUSTES).value)
+        mapping = map_supervised(*sides, pairs, method or "procrustes")
         how = f"{mapping.source.facts['pairs']:,} pairs of the lexicon"
     else:
         settings = SelfLearning(vocabulary=vocabulary, initial=initial, seed=seed)
@@ -335,7 +321,7 @@ def map_(
             def report_iteration(iteration: int, keep: float, objective: float) -> None:
                 show(f"self-learning, p {keep:.1f}, objective {objective:.4f}, iteration", iteration, 0)
 
-            mapping = map_unsupervised(*sides, settings, pairs, (method or Method.SYMMETRIC).value, report_iteration)
+            mapping = map_unsupervised(*sides, settings, pairs, method or "symmetric", report_iteration)
         assert mapping.learnt is not None
         how = f"self-learning, {mapping.learnt.iterations:,} iterations, objective {mapping.learnt.objective:.4f}"
     mapping.save(out, force)
@@ -360,7 +346,7 @@ def evaluate(
     columns: Columns = "1,2",
     entries: Entries = ":",
     limit: Limit = None,
-    on_error: Skip = options.OnError.RAISE,
+    on_error: Skip = "raise",
     neighbours: Annotated[int, option("--neighbours", "K", "Neighbours of CSLS.", min=1)] = 10,
     as_json: options.Json = False,
 ) -> None:
@@ -392,7 +378,7 @@ INFO_EXAMPLES = """Examples:
 @app.command("info", epilog=INFO_EXAMPLES)
 def info(
     folder: Annotated[Path, argument("DIR", f"{Side}.")],
-    on_error: Skip = options.OnError.RAISE,
+    on_error: Skip = "raise",
     as_json: options.Json = False,
 ) -> None:
     """Show what word vectors are and how they were made, and check every byte."""
@@ -437,7 +423,7 @@ def _vectors(path: Path, limit: int | None, on_error: options.OnError) -> WordVe
     if path.is_dir():
         vectors = WordVectors.load(path)
         return vectors if limit is None else vectors.first(limit)
-    skipped_lines: list[Any] | None = [] if on_error is options.OnError.SKIP else None
+    skipped_lines: list[Any] | None = [] if on_error == "skip" else None
     with stages(lambda: "nothing was written") as show:
         vectors = read_fasttext(
             path, limit, skipped=skipped_lines, progress=lambda *counts: show(f"reading {path.name}", *counts)
