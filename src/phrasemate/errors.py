@@ -144,3 +144,8 @@ def plain_reason(message: str) -> str:
         if value and (match := re.fullmatch(pattern, requirement)):
             return f"{start}expected {match.expand(wording)}"
     return f"{start}expected {requirement}" if value else message.removeprefix("Value error, ")
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of a foreign error's message, 200 characters at most; its class where it has none."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]

@@ -79,25 +79,12 @@ def interpolate(runs: Sequence[Run], weights: Sequence[float] | None = None, nam
     return _fused(runs, [share * gain for share, gain in zip(shares, gains, strict=True)], base, shares, name)
 
 
-def rrf(runs: Sequence[Run], weights: Sequence[float] | None = None, k: float = 60.0, name: str = "") -> Run:
-    """Reciprocal rank fusion: score(d) = sum over runs of weight / (k + rank), 0 where a run does not list it.
-
-    Cormack, Clarke and Büttcher (SIGIR 2009), with k = 60; there all weights are 1, which is the default. Raises
-    InputError for a k below 0.
-    """
-    if not 0 <= k < np.inf:
-        raise InputError(f"k {k}; expected 0 or more")
-    shares = _weights(runs, weights, 1.0)
-    gains = [share / (k + rank_positions(run)) for share, run in zip(shares, runs, strict=True)]
-    return _fused(runs, gains, np.zeros(len(runs[0].ids)), shares, name)
-
-
 def weighted_sum(
     runs: Sequence[Run], weights: Sequence[float] | None = None, absent: float = 0.0, name: str = ""
 ) -> Run:
     """score(d) = sum over runs of weight x score (CombSUM of Fox and Shaw 1994 where the weights are 1, the default).
 
-    Normalise the scores first. ``absent`` is the score of what a run does not list: 0 suits `min_max` and `softmax`.
+    Normalise the scores first. ``absent`` is the score of what a run does not list: 0 suits `softmax`.
     Raises InputError for one that is not a finite number.
     """
     if not np.isfinite(absent):
@@ -105,14 +92,6 @@ def weighted_sum(
     shares = _weights(runs, weights, 1.0)
     gains = [share * _zero_inf(run.scores.astype(np.float64) - absent) for share, run in zip(shares, runs, strict=True)]
     return _fused(runs, gains, np.full(len(runs[0].ids), absent * sum(shares)), shares, name)
-
-
-def min_max(run: Run) -> Run:
-    """(score - lowest) / (highest - lowest) of each query's list: 0 to 1; where all are equal, 1."""
-    present = run.ids >= 0
-    low = np.where(present, run.scores, np.inf).min(1, initial=np.inf, keepdims=True)
-    high = np.where(present, run.scores, -np.inf).max(1, initial=-np.inf, keepdims=True)
-    return _scored(run, np.where(high > low, (run.scores - low) / np.where(high > low, high - low, 1), 1))
 
 
 def z_scores(run: Run) -> Run:
@@ -225,11 +204,6 @@ def neighbour_pairs(run: Run, back: Run) -> tuple[Ids, Ids, Floats]:
     distinct, first = np.unique(keys[present], return_index=True)
     cosines = np.concatenate([run.scores.ravel(), back.scores.ravel()])[present][first]
     return distinct // width, distinct % width, cosines
-
-
-def csls_lists(run: Run, back: Run, k: int = 10) -> Run:
-    """`csls` for k-nearest-neighbour lists; see `margin_lists`."""
-    return margin_lists(run, back, k, "csls")
 
 
 def numbered(texts: Iterable[Hashable]) -> NDArray[np.int64]:

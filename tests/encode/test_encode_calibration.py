@@ -6,11 +6,10 @@ import json
 from math import exp, log
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from phrasemate.encode.model_folder import CONFIDENCE, write_manifest
-from phrasemate.encode.scoring import OTHERS, Confidence, features, fit_confidence, load_confidence
+from phrasemate.encode.scoring import OTHERS, Confidence, features, load_confidence
 from phrasemate.errors import InputError, ModelDamaged
 
 
@@ -28,34 +27,6 @@ def test_the_probability_is_that_of_the_formula() -> None:
     assert fitted.of([[0.9, 0.3, log(4)], [0.4, 0.0, 0.0]]) == pytest.approx(
         [1 / (1 + exp(-(-3 + 2 * 0.9 + 5 * 0.3 + 0.5 * log(4)))), 1 / (1 + exp(-(-3 + 2 * 0.4)))]
     )
-
-
-def test_the_fit_finds_the_weights_that_made_the_examples() -> None:
-    draw = np.random.default_rng(0)
-    confidence = Confidence(-4.0, (5.0, 8.0, 0.7))
-    inputs = draw.uniform([0.2, 0, 0], [1, 0.5, log(100)], (40_000, 3))
-    result = fit_confidence(inputs, draw.random(40_000) < confidence.of(inputs))
-    assert (result.bias, *result.weights) == pytest.approx((-4, 5, 8, 0.7), abs=0.4)
-
-
-def test_the_fit_is_where_the_gradient_is_zero() -> None:
-    """Mean of the predictions = share of the right ones, the first condition of the maximum (but for the ridge)."""
-    draw = np.random.default_rng(1)
-    inputs, right = draw.random((500, 3)), draw.random(500) < 0.3
-    assert fit_confidence(inputs, right).of(inputs).mean() == pytest.approx(right.mean(), abs=1e-4)
-
-
-def test_examples_that_can_be_separated_give_finite_weights() -> None:
-    confidence = fit_confidence([[0.1, 0, 0], [0.2, 0, 0], [0.8, 0, 0], [0.9, 0, 0]], [False, False, True, True])
-    low, high = confidence.of([[0.15, 0, 0], [0.85, 0, 0]])
-    assert low < 0.02
-    assert high > 0.98
-
-
-@pytest.mark.parametrize("right", [[True, True], [False, False]])
-def test_examples_of_one_kind_are_refused(right: list[bool]) -> None:
-    with pytest.raises(InputError, match="both kinds"):
-        fit_confidence([[0.1, 0.0, 0.0], [0.2, 0.0, 0.0]], right)
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -11,9 +11,7 @@ import pytest
 from phrasemate.errors import InputError
 from phrasemate.rank import (
     interpolate,
-    min_max,
     rank_positions,
-    rrf,
     run_of,
     softmax,
     weighted_sum,
@@ -113,19 +111,6 @@ def test_a_run_fused_with_itself_is_itself() -> None:
     assert as_lists(interpolate([A, A])) == [[(0, -1.0), (1, -2.0), (2, -3.0)], [(5, -1.0)]]
 
 
-def test_reciprocal_rank_fusion() -> None:
-    same(
-        rrf([A, B]),
-        [(0, 1 / 61 + 1 / 62), (2, 1 / 63 + 1 / 61), (1, 1 / 62)],
-        [(5, 1 / 61 + 1 / 61.5), (4, 1 / 61.5)],
-    )
-    same(
-        rrf([A, B], [2, 1], k=1),
-        [(0, 2 / 2 + 1 / 3), (2, 2 / 4 + 1 / 2), (1, 2 / 3)],
-        [(5, 2 / 2 + 1 / 2.5), (4, 1 / 2.5)],
-    )
-
-
 def test_sum_of_scores() -> None:
     same(
         weighted_sum([A, B], [1, 0.1]),
@@ -142,8 +127,6 @@ def test_sum_of_scores() -> None:
 
 
 def test_normalised_scores() -> None:
-    same(min_max(A), [(0, 1.0), (1, (0.5 - 0.1) / (0.9 - 0.1)), (2, 0.0)], [(5, 1.0)])
-    same(min_max(B), [(2, 1.0), (0, 0.0)], [(4, 1.0), (5, 1.0)])
     deviation = math.sqrt((0.4**2 + 0.0**2 + 0.4**2) / 3)
     same(z_scores(A), [(0, 0.4 / deviation), (1, 0.0), (2, -0.4 / deviation)], [(5, 0.0)])
     total = math.exp(0.9 / 0.5) + math.exp(0.5 / 0.5) + math.exp(0.1 / 0.5)
@@ -152,7 +135,7 @@ def test_normalised_scores() -> None:
     same(softmax(run([(0, 1000.0), (1, 999.0)])), [(0, 1 / (1 + math.exp(-1))), (1, 1 / (1 + math.e))])
 
 
-@pytest.mark.parametrize("normalise", [min_max, z_scores, softmax, lambda one: interpolate([one, one])])
+@pytest.mark.parametrize("normalise", [z_scores, softmax, lambda one: interpolate([one, one])])
 @pytest.mark.filterwarnings("error")
 def test_queries_without_results(normalise: Callable[[Run], Run]) -> None:
     result = normalise(run([(4, 0.3), (2, 0.1)], []))
@@ -184,16 +167,9 @@ def test_fusion_against_a_plain_loop() -> None:
         expected = plain_interpolation([dict(as_lists(one)[query]) for one in runs], weights)
         assert dict(result) == pytest.approx(expected, abs=1e-5)
         assert [s for _, s in result] == sorted((s for _, s in result), reverse=True)
-    reciprocal = as_lists(rrf(runs, weights))
-    for query, result in enumerate(reciprocal):
-        ranks = [dict(zip(one.ids[query].tolist(), rank_positions(one)[query].tolist(), strict=True)) for one in runs]
-        expected = {
-            d: sum(w / (60 + r[d]) for w, r in zip(weights, ranks, strict=True) if d in r) for d in set().union(*ranks)
-        }
-        assert dict(result) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("fuse", [interpolate, rrf, weighted_sum])
+@pytest.mark.parametrize("fuse", [interpolate, weighted_sum])
 def test_what_cannot_be_fused(fuse: Callable[..., Run]) -> None:
     with pytest.raises(InputError, match="all of one number"):
         fuse([A, run([(1, 1.0)])])
@@ -208,13 +184,10 @@ def test_what_cannot_be_fused(fuse: Callable[..., Run]) -> None:
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf])
 def test_numbers_that_are_invalid_are_refused(odd: float) -> None:
-    for fuse in (interpolate, rrf, weighted_sum):
+    for fuse in (interpolate, weighted_sum):
         with pytest.raises(InputError, match="expected one for each, 0 or more"):
             fuse([A, B], [1.0, odd])
     with pytest.raises(InputError, match="temperature"):
         softmax(A, odd)
     with pytest.raises(InputError, match=r"absent .*; expected a number"):
         weighted_sum([A, B], absent=-odd)
-    for k in (odd, -1.0):  # -1 would divide the first rank's share by 0
-        with pytest.raises(InputError, match=r"k .*; expected 0 or more"):
-            rrf([A], k=k)

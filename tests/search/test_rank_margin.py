@@ -10,7 +10,6 @@ import pytest
 from phrasemate.errors import InputError
 from phrasemate.rank import (
     csls,
-    csls_lists,
     margin,
     margin_lists,
     margin_of,
@@ -73,7 +72,6 @@ def test_lists_say_what_the_matrix_says(how: str) -> None:
         assert set(ids) == set(run.ids[query])
         assert values == pytest.approx(whole_matrix[query, ids], abs=1e-5)
         assert (np.diff(values) <= 0).all()
-    assert csls_lists(run, back, 4).scores == pytest.approx(margin_lists(run, back, 4, "csls").scores)
 
 
 def test_a_hub_loses_its_mates() -> None:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from phrasemate.encode import model_folder as names
 from phrasemate.encode.model_folder import output_name
 from phrasemate.encode.tokenizer import Tokens, open_tokenizer
-from phrasemate.errors import InputError, MissingExtra, ModelDamaged, ModelUnsupported
+from phrasemate.errors import InputError, MissingExtra, ModelDamaged, ModelUnsupported, first_line
 from phrasemate.text.normalize import visible, visible_places
 from phrasemate.utils.machine import check_memory, cores
 
@@ -571,12 +571,9 @@ def _mapped(path: Path) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        reason = _line(error)
-        raise ModelDamaged(f"{path}: not a graph that OpenVINO runs ({reason}); export the model again") from error
-
-
-def _line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
+        raise ModelDamaged(
+            f"{path}: not a graph that OpenVINO runs ({first_line(error)}); export the model again"
+        ) from error
 
 
 PROVIDERS = {"CUDA": "CUDAExecutionProvider"}
@@ -646,5 +643,4 @@ def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callabl
 
 
 def _damaged(path: Path, error: BaseException) -> ModelDamaged:
-    reason = next(iter(str(error).splitlines()), type(error).__name__)
-    return ModelDamaged(f"{path}: not a graph that ONNX Runtime runs ({reason}); export the model again")
+    return ModelDamaged(f"{path}: not a graph that ONNX Runtime runs ({first_line(error)}); export the model again")

@@ -19,7 +19,7 @@ Confidence: the probability that the best of what it found is an equivalent at a
 
 It is a logistic function of three features. The first is the best group's cosine. The second is its distance to the
 groups after it: a phrase without an equivalent is about as near to many others. The third is how many of the first hits
-have its wording: an equivalent occurs again and again. Fitted on real text (`fit_confidence`); kept in the
+have its wording: an equivalent occurs again and again. Fitted on real text; kept in the
 model's folder as confidence.json, beside what the model's hash seals, since no vector depends on it::
 
     {"model": HASH, "bias": b, "weights": [u, v, w], "signature": {...}}
@@ -62,8 +62,6 @@ from phrasemate.types import Encoder, Phrase
 
 HITS = 100
 OTHERS = 10
-STEPS, CLOSE = 100, 1e-9
-RIDGE = 1e-3  # keeps the weights finite where the examples can be separated
 
 Floats = NDArray[np.float32]
 
@@ -164,35 +162,6 @@ def features(groups: Iterable[Sequence[float]]) -> tuple[float, float, float]:
         raise InputError("no groups; a search that finds nothing has a confidence of 0")
     rest = [group[0] for group in remainder[:OTHERS]]
     return best[0], (best[0] - sum(rest) / len(rest)) if rest else 0.0, log(len(best))
-
-
-def fit_confidence(values: ArrayLike, right: ArrayLike) -> Confidence:
-    """Logistic regression by Newton's method: (n, 3) `features`, (n,) whether the best group was right.
-
-    Raises InputError where all are right or none is.
-    """
-    x, y = np.asarray(values, np.float64), np.asarray(right, np.float64)
-    if not 0 < y.sum() < len(y):
-        raise InputError(f"{int(y.sum())} of {len(y)} examples are right; expected some of both kinds")
-    x = np.column_stack([np.ones(len(x)), x])  # (n, 4)
-    weights, loss = np.zeros(4), _loss(np.zeros(4), x, y)
-    for _ in range(STEPS):
-        p = 1 / (1 + np.exp(-x @ weights))
-        gradient = x.T @ (y - p) - RIDGE * weights
-        step = np.linalg.solve((x.T * (p * (1 - p))) @ x + RIDGE * np.eye(4), gradient)
-        while _loss(weights + step, x, y) > loss and np.abs(step).max() > CLOSE:
-            step /= 2
-        weights, loss = weights + step, _loss(weights + step, x, y)
-        if np.abs(step).max() <= CLOSE:
-            break
-    bias, first, second, third = weights.tolist()
-    return Confidence(bias, (first, second, third))
-
-
-def _loss(weights: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    """Minus the log-likelihood, and the ridge."""
-    logits = x @ weights
-    return float(np.logaddexp(0, logits).sum() - y @ logits + RIDGE / 2 * weights @ weights)
 
 
 def load_confidence(folder: Path, model_hash: str) -> Confidence | None:

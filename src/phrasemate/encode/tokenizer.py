@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phrasemate.errors import ModelDamaged
+from phrasemate.errors import ModelDamaged, first_line
 
 _LARGEST = 150_000_000  # bytes, unpacked: the tokenizer of XLM-R, with 250,002 pieces, has 17 million
 _GZIP = 31  # window bits of zlib for a gzip file
@@ -281,5 +281,4 @@ def reading(path: Path) -> Iterator[None]:
             isinstance(error, Exception) or type(error).__name__ == "PanicException"
         ):
             raise
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ModelDamaged(f"{path}: not a readable tokenizer ({reason}); export the model again") from error
+        raise ModelDamaged(f"{path}: not a readable tokenizer ({first_line(error)}); export the model again") from error

@@ -30,7 +30,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.errors import IndexDamaged, PhraseIndexError
+from phrasemate.errors import IndexDamaged, PhraseIndexError, first_line
 from phrasemate.index import faiss_search, row_codec
 from phrasemate.index.exact import Floats, Ids, Int8s, Runs, unpack
 from phrasemate.index.faiss_search import Asking, Faiss, Layout, inverted
@@ -630,12 +630,8 @@ def _written(folder: Path) -> Iterator[_Partial]:
             yield _Partial(path, file)
     except (OSError, RuntimeError) as error:
         raise PhraseIndexError(
-            f"{path}: cannot be written ({_first_line(error)}); free some space and run: phrasemate index optimize"
+            f"{path}: cannot be written ({first_line(error)}); free some space and run: phrasemate index optimize"
         ) from error
     finally:  # it has another name, if all went well
         with suppress(OSError):
             path.unlink(missing_ok=True)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

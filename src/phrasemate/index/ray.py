@@ -16,7 +16,15 @@ from time import monotonic, perf_counter
 from typing import Any, NamedTuple, Protocol
 
 from phrasemate import errors
-from phrasemate.errors import ClusterError, IndexMissing, InputError, MissingExtra, ModelMismatch, PhrasemateError
+from phrasemate.errors import (
+    ClusterError,
+    IndexMissing,
+    InputError,
+    MissingExtra,
+    ModelMismatch,
+    PhrasemateError,
+    first_line,
+)
 from phrasemate.index.ingest import Intake, Item, Task, sound, total_bytes
 from phrasemate.index.lance.commit import Writer, create, read, staged
 from phrasemate.index.lance.records import (
@@ -138,7 +146,8 @@ def connect(address: str, workers: int | None = None) -> bool:
     try:
         package.init(address=address, **options, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        raise ClusterError(f"{address}: no Ray cluster ({_line(error)}); start one with: ray start --head") from error
+        reason = first_line(error)
+        raise ClusterError(f"{address}: no Ray cluster ({reason}); start one with: ray start --head") from error
     return True
 
 
@@ -152,8 +161,9 @@ def _knock(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
+        reason = first_line(error)
         raise ClusterError(
-            f"{address}: no Ray cluster answers there ({_line(error)}); start one with: ray start --head --port {port}"
+            f"{address}: no Ray cluster answers there ({reason}); start one with: ray start --head --port {port}"
         ) from error
 
 
@@ -233,9 +243,9 @@ class Pool:
                 outcome = self._ray.get(ready)
             except self._ray.exceptions.RayTaskError as error:
                 del self._jobs[ready]
-                self._again(job, f"{type(error.cause).__name__}: {_line(error.cause)}")
+                self._again(job, f"{type(error.cause).__name__}: {first_line(error.cause)}")
             except self._ray.exceptions.RayError as error:
-                self._bury(job.actor, _line(error))
+                self._bury(job.actor, first_line(error))
             else:
                 del self._jobs[ready]
                 if outcome.kind == "PhraseIndexError":  # storage that did not answer may do so next time
@@ -282,11 +292,6 @@ def _shard(outcome: Outcome) -> Shard:
         simple = isinstance(kind, type) and issubclass(kind, PhrasemateError) and "__init__" not in vars(kind)
         raise (kind if simple else ClusterError)(outcome.message)
     return outcome.shard
-
-
-def _line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
 
 
 CHUNKS = 16  # of 1,024 sentences in a shard: about a minute of one core, 25 MB of vectors

@@ -6,7 +6,7 @@ Every checksum, offset and count of an index, and FAISS against exact search.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -34,17 +34,7 @@ def statistics(store: Store, manifest: Manifest) -> IndexStats:
         except PhraseIndexError:  # absent, or repaired by the next search
             approximate, engine, dead_rows = 0, "exact", 0
         return IndexStats(
-            path=str(store.path),
-            model=manifest.model_name,
-            model_hash=manifest.model_hash,
-            dim=manifest.dim,
-            generation=state.generation,
-            segment=manifest.segment,
-            documents=state.documents,
-            incomplete=tuple(document.name for document in documents if not document.complete),
-            languages=dict(Counter(document.language for document in documents)),
-            sentences=state.sentences,
-            phrases=state.phrases,
+            **common_figures(str(store.path), manifest, state, documents),
             deleted=len(dead),
             engine=engine,
             approximate=approximate,
@@ -52,6 +42,17 @@ def statistics(store: Store, manifest: Manifest) -> IndexStats:
             files=dict(_sizes(store.path)),
             dead=dead_rows,
         )
+
+
+def common_figures(path: str, manifest: Manifest, state: State, documents: Sequence[DocumentInfo]) -> dict[str, Any]:
+    """The figures of `IndexStats` that an index of either kind takes from its manifest, state and documents."""
+    return {
+        **{"path": path, "model": manifest.model_name, "model_hash": manifest.model_hash, "dim": manifest.dim},
+        **{"generation": state.generation, "segment": manifest.segment, "documents": state.documents},
+        **{"sentences": state.sentences, "phrases": state.phrases},
+        "incomplete": tuple(document.name for document in documents if not document.complete),
+        "languages": dict(Counter(document.language for document in documents)),
+    }
 
 
 def _sizes(folder: Path) -> Iterator[tuple[str, int]]:

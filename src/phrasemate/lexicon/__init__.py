@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-_HOMES = {
-    "Collocates": "phrasemate.lexicon.collocates",
-    "Dictionary": "phrasemate.lexicon.dictionary",
-    "Equivalent": "phrasemate.lexicon.wordings",
-    "InducedLexicon": "phrasemate.lexicon.induced",
-    "Lexicon": "phrasemate.lexicon.wordings",
-    "bundled_collocates": "phrasemate.lexicon.collocates",
-    "bundled_lexicon": "phrasemate.lexicon.induced",
-    "open_dictionaries": "phrasemate.lexicon.dictionary",
-    "stemmed": "phrasemate.lexicon.inflection",
-    "stemmed_all": "phrasemate.lexicon.inflection",
-    "without_function_words": "phrasemate.lexicon.inflection",
-}
+from phrasemate.utils import lazy_names
 
 __all__ = [
     "Collocates",
@@ -40,9 +27,13 @@ if TYPE_CHECKING:
     from phrasemate.lexicon.inflection import stemmed, stemmed_all, without_function_words
     from phrasemate.lexicon.wordings import Equivalent, Lexicon
 
-
-def __getattr__(name: str) -> Any:
-    """Import an exported name when it is first used: most users of the package need few of its modules."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "collocates": "Collocates bundled_collocates",
+        "dictionary": "Dictionary open_dictionaries",
+        "induced": "InducedLexicon bundled_lexicon",
+        "inflection": "stemmed stemmed_all without_function_words",
+        "wordings": "Equivalent Lexicon",
+    },
+)

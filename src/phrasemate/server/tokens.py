@@ -128,11 +128,6 @@ def acting(user: User | None) -> Iterator[None]:
         _user_of_request.reset(before)
 
 
-def current_user() -> User | None:
-    """Whose request this task or thread works for; None: of somebody who may do everything."""
-    return _user_of_request.get()
-
-
 def allowed(right: str, index: str = EVERY) -> bool:
     """Whether the user whose request this is has a right for an index (default: for the server as a whole)."""
     user = _user_of_request.get()

@@ -2,28 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-_HOMES = {
-    "Corpus": "phrasemate.text.corpus",
-    "Side": "phrasemate.text.formats.units",
-    "Skipped": "phrasemate.text.error_policy",
-    "Term": "phrasemate.text.formats.units",
-    "TermPair": "phrasemate.text.formats.units",
-    "Unit": "phrasemate.text.formats.units",
-    "folded": "phrasemate.text.normalize",
-    "read": "phrasemate.text.corpus",
-    "read_bilingual": "phrasemate.text.formats.bilingual",
-    "read_terms": "phrasemate.text.term_lists",
-    "read_units": "phrasemate.text.formats.bilingual",
-    "split_sentences": "phrasemate.text.sentences",
-    "words": "phrasemate.text.sentences",
-    "write_pairs": "phrasemate.text.term_lists",
-    "write_terms": "phrasemate.text.term_lists",
-    "write_units": "phrasemate.text.formats.bilingual",
-}
-
+from phrasemate.utils import lazy_names
 
 __all__ = [
     "Corpus",
@@ -53,9 +34,15 @@ if TYPE_CHECKING:
     from phrasemate.text.sentences import split_sentences, words
     from phrasemate.text.term_lists import read_terms, write_pairs, write_terms
 
-
-def __getattr__(name: str) -> Any:
-    """Import an exported name when it is first used: most users of the package need few of its modules."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "corpus": "Corpus read",
+        "error_policy": "Skipped",
+        "formats.bilingual": "read_bilingual read_units write_units",
+        "formats.units": "Side Term TermPair Unit",
+        "normalize": "folded",
+        "sentences": "split_sentences words",
+        "term_lists": "read_terms write_pairs write_terms",
+    },
+)

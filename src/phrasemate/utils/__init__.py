@@ -2,4 +2,23 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package that imports an exported name when it is first used.
+
+    ``names``: module within the package -> the names that it has. Most users of a package need few of its modules.
+    """
+    homes = {name: module for module, some in names.items() for name in some.split()}
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
+
+    return get

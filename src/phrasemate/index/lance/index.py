@@ -7,7 +7,6 @@ count, and Lance's index against exact search.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from itertools import zip_longest
@@ -17,7 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from phrasemate.errors import ClusterError, IndexLocked, InputError, MissingExtra, PhraseIndexError, PhrasemateError
+from phrasemate.errors import (
+    ClusterError,
+    IndexLocked,
+    InputError,
+    MissingExtra,
+    PhraseIndexError,
+    PhrasemateError,
+    first_line,
+)
 from phrasemate.index import row_codec
 from phrasemate.index.base import BaseIndex
 from phrasemate.index.exact import Floats, Ids, Runs, scan
@@ -49,7 +56,7 @@ from phrasemate.index.types import (
     Scope,
     VerifyReport,
 )
-from phrasemate.index.verify import check_parts, check_sentences
+from phrasemate.index.verify import check_parts, check_sentences, common_figures
 from phrasemate.types import Document
 
 log = logging.getLogger("phrasemate.index")
@@ -128,7 +135,7 @@ def _build_there(tables: Tables, lists: int, address: str, workers: int | None) 
                 )
                 return
             except Exception as error:  # whatever a lost worker makes of it: Lance, Ray and Python have their own names
-                reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+                reason = first_line(error)
                 if attempt == TRIES:
                     raise ClusterError(
                         f"{tables.place}: the vector index could not be built in {TRIES} attempts, at last: {reason}; "
@@ -141,7 +148,7 @@ def _build_there(tables: Tables, lists: int, address: str, workers: int | None) 
 def statistics(store: LanceStore) -> IndexStats:
     """Raises IndexDamaged, PhraseIndexError."""
     with store.reading() as state, translate_errors(store.path):
-        head, documents = store.layout.head, list(store.documents())
+        documents = list(store.documents())
         index = index_of(store.table(PHRASES))
         covered_rows = min(index["rows"], state.phrases) if index else 0
         files = {f"{name}.lance": _bytes(store, name) for name in (*DATA, *([WORDS] if store.words() else []))}
@@ -150,17 +157,7 @@ def statistics(store: LanceStore) -> IndexStats:
         if store.words():
             files["text index"] = sum(index.total_size_bytes or 0 for index in store.table(WORDS).describe_indices())
         return IndexStats(
-            path=store.path,
-            model=head.model_name,
-            model_hash=head.model_hash,
-            dim=head.dim,
-            generation=state.generation,
-            segment=head.segment,
-            documents=state.documents,
-            incomplete=tuple(document.name for document in documents if not document.complete),
-            languages=dict(Counter(document.language for document in documents)),
-            sentences=state.sentences,
-            phrases=state.phrases,
+            **common_figures(store.path, store.layout.head.manifest, state, documents),
             deleted=len(store.layout.dead_phrases),
             engine=f"Lance {index['kind']}" if index else "exact",
             approximate=covered_rows,
