@@ -73,6 +73,23 @@ exercise_server() {
     [ "$(grep -c '"route": "/ready"' "$work/data/$log")" = 2 ]
 }
 
+# Run a command on the files of a container at $root, as its user and with its variables. The root is read-only; only
+# /data and /tmp can be written. So does "podman run --read-only --tmpfs /tmp", which needs more of the system.
+sealed() {
+    local variables
+    mapfile -t variables <"$work/env"
+    unshare --mount --propagation private sh -ec '
+        root=$1 data=$2; shift 2
+        mount --bind "$root" "$root"
+        mount --options remount,bind,ro "$root"
+        mount --bind "$data" "$root/data"
+        mount --types tmpfs --options mode=1777 tmpfs "$root/tmp"
+        mount --types proc proc "$root/proc"
+        for place in dev sys; do mount --rbind "/$place" "$root/$place"; done
+        exec setpriv --no-new-privs chroot --userspec=10001:10001 --groups= "$root" \
+            env --ignore-environment --chdir=/data "$@"' sealed "$root" "$work/data" "${variables[@]}" "$@"
+}
+
 check_container() {
     local builder='' candidate
     for candidate in ${BUILDER:-podman docker buildah}; do
@@ -86,10 +103,14 @@ check_container() {
         "$builder" build ${BUILD_ARGS:-} -t phrasemate-check -f "$work/src/deploy/Containerfile" "$work/src" >"$work/build.log" 2>&1 ||
             { tail -n 20 "$work/build.log" >&2; return 1; }
         chown -R 10001 "$work/data" && chmod 755 "$work"
-        if [ "$builder" = buildah ]; then  # it runs a command in a container by itself, without a daemon
+        if [ "$builder" = buildah ]; then
             container=$(buildah from phrasemate-check)
-            exercise_server buildah run --isolation chroot -v "$work/data:/work" --workingdir /work "$container" --
-            buildah run --isolation chroot "$container" -- id -u | grep -qx 10001
+            root=$(buildah mount "$container")
+            buildah inspect --format '{{range .OCIv1.Config.Env}}{{println .}}{{end}}' "$container" | grep . >"$work/env"
+            sealed id -u | grep -qx 10001
+            sealed sh -c 'touch /data/a /tmp/a && for place in / /etc /opt/phrasemate /usr /var; do
+                ! touch "$place/a" 2>/dev/null || exit 1; done'
+            exercise_server sealed
             buildah rm "$container" >/dev/null
             container=
         else
@@ -98,7 +119,7 @@ check_container() {
             exercise_server "$builder" exec phrasemate-check
             "$builder" stop -t 1 phrasemate-check >/dev/null
         fi
-        echo "container: built by $builder, ready, reloaded, stopped"
+        echo "container: built by $builder; with a read-only root: ready, reloaded, stopped"
         return
     fi
     step "no builder of containers: the steps of the Containerfile in $work"
