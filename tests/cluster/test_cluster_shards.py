@@ -20,7 +20,7 @@ from phrasemate.errors import ClusterError, IndexMissing
 from phrasemate.index import BaseIndex, Index
 from phrasemate.index.shards import ShardedIndex
 from phrasemate.query import parse_query
-from phrasemate.search import Searcher
+from phrasemate.search import Searcher, SearchRequest
 from phrasemate.types import Document
 
 TEXTS = [
@@ -88,7 +88,7 @@ def test_killed_actors_are_replaced_under_load(parts: ShardedIndex, places: Path
     vectors, bare = model.encode(phrases), model.encode([alone(phrase) for phrase in phrases])
 
     def search(index: BaseIndex) -> list[Any]:
-        groups = Searcher(index, model).search_vectors(vectors, 5, alone=bare, phrases=phrases)
+        groups = Searcher(index, model).search_vectors(vectors, SearchRequest(5), alone=bare, phrases=phrases)
         return [[group.as_dict(explain=True) for group in answer] for answer, _ in groups]
 
     with Index.open(places / "whole", model, threads=1) as whole:

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from server_fakes import FakeModel, make_index
 
+from phrasemate.encode import load_model
 from phrasemate.encode.scoring import VOTES, Views
 from phrasemate.errors import IndexMissing, InputError, ModelMismatch
 from phrasemate.index import Index
 from phrasemate.index.manifest import Manifest
+from phrasemate.lexicon.inflection import _compounds
 from phrasemate.server import indexes as module
 from phrasemate.server.errors import Refusal
 from phrasemate.server.indexes import Library
@@ -39,6 +41,18 @@ def test_names_are_those_of_the_folders(tmp_path: Path, model: FakeModel) -> Non
     with library.use("idx") as one, library.use("idx-2") as other:
         assert one.index is not other.index
         assert one.model is other.model
+    library.close()
+
+
+def test_the_first_query_loads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Index.create(tmp_path / "idx", load_model(threads=1), threads=1) as index:
+        index.add([Document.from_texts("a", ["She sat on the bench."])], lang="en")
+    _compounds.cache_clear()
+    library = Library([tmp_path / "idx"], threads=1)
+    assert _compounds.cache_info().currsize == 1
+    with library.use() as searcher, monkeypatch.context() as patch:
+        patch.setattr("phrasemate.index.snapshot_search.load_segment", None)  # nor does it read the wordings
+        assert searcher.search("Er sitzt auf der [[Bank]].", k=1).groups[0].text == "bench"
     library.close()
 
 

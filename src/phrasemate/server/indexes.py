@@ -23,14 +23,18 @@ from phrasemate.index.lance.tables import is_remote, is_tables, place_of
 from phrasemate.index.manifest import SHARDS_JSON, Manifest
 from phrasemate.index.store import check_model
 from phrasemate.lexicon import Lexicon
-from phrasemate.search import Searcher
+from phrasemate.lexicon.inflection import separable_verbs
+from phrasemate.search import Searcher, SearchRequest
 from phrasemate.server.batching_model import SharedModel
 from phrasemate.server.errors import Refusal
 from phrasemate.server.settings import Settings
 from phrasemate.server.tokens import allowed, demand
+from phrasemate.types import Phrase
 
 CHECK_SECONDS = 1.0  # between two looks at the folder of an index
 RETRY_SECONDS = 10.0  # until a folder that cannot be opened is tried again, if nothing has changed in it
+
+_GERMAN = Phrase("Der Zug kommt heute an.", 4, 7)
 
 log = logging.getLogger("phrasemate.server")
 
@@ -149,7 +153,9 @@ class _Models:
                 if (common_model := self._loaded.get(manifest.model_hash)) is not None:
                     self._users[manifest.model_hash] += 1  # at once: the last index that uses it may just be closed
                     return common_model
-            model = self._given or load_model(manifest.model_path, threads=self._threads).warm_up()
+            if (model := self._given) is None:
+                model = load_model(manifest.model_path, threads=self._threads).warm_up()
+                separable_verbs(_GERMAN.context, "de")  # loads the word list that the first German text needs
             check_model(folder, manifest, model)
             common_model = SharedModel(model, self._settings.vectors)
             with self._lock:
@@ -323,14 +329,15 @@ class _Shelf:
             model = self._models.of(self._folder, manifest)
             try:
                 index.take(model.alone)
-                index.search(np.zeros((1, manifest.dim), np.float32), 1)  # reads the vectors in
+                searcher = Searcher(index, model, self._views, self._dictionaries)
+                _warm_up(searcher)
             except BaseException:
                 self._models.release(manifest.model_hash)
                 raise
         except BaseException:
             index.close()
             raise
-        return _Open(index, Searcher(index, model, self._views, self._dictionaries), stamp, manifest.model_hash)
+        return _Open(index, searcher, stamp, manifest.model_hash)
 
     def _retire(self, old: _Open) -> None:
         old.retired = True
@@ -340,6 +347,15 @@ class _Shelf:
     def _close(self, old: _Open) -> None:
         old.index.close()
         self._models.release(old.model_hash)
+
+
+def _warm_up(searcher: Searcher) -> None:
+    """Have the first search load nothing: neither vectors nor wordings nor dictionaries."""
+    zeros = np.zeros((1, searcher.index.manifest.dim), np.float32)
+    if searcher.scorer is None:
+        searcher.index.search(zeros, 1)
+    else:
+        searcher.search_vectors(zeros, SearchRequest(1), alone=zeros, phrases=[_GERMAN])
 
 
 def _manifest(folder: Path) -> Manifest:
