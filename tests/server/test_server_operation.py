@@ -14,11 +14,11 @@ from fastapi.testclient import TestClient
 from server_fakes import FakeModel, make_index
 
 from phrasemate.errors import ReadError
-from phrasemate.server import telemetry
+from phrasemate.server import middleware
 from phrasemate.server.app import access_for, create_app
 from phrasemate.server.errors import Refusal
 from phrasemate.server.indexes import Library
-from phrasemate.server.telemetry import open_log
+from phrasemate.server.middleware import open_log
 from phrasemate.server.tokens import Rates, Tokens, User
 
 HERE = "http://localhost:8000"
@@ -184,12 +184,12 @@ def test_traces_have_the_route_and_no_text(client: TestClient) -> None:
 
     exporter, provider = InMemorySpanExporter(), sdk.TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    telemetry.start_tracing(provider)
+    middleware.start_tracing(provider)
     try:
         trace = "0af7651916cd43dd8448eb211c80319c"
         client.post(SEARCH, json=QUERY, headers={"traceparent": f"00-{trace}-b7ad6b7169203331-01"})
     finally:
-        telemetry.stop_tracing()
+        middleware.stop_tracing()
     (span,) = exporter.get_finished_spans()
     assert span.name == f"POST {SEARCH}"
     assert f"{span.context.trace_id:032x}" == trace

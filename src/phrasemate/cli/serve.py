@@ -89,8 +89,8 @@ def serve(
     from phrasemate.glossary import Glossary
     from phrasemate.lexicon import open_dictionaries
     from phrasemate.server.indexes import Library
+    from phrasemate.server.middleware import open_log, start_tracing
     from phrasemate.server.settings import Settings, public_settings
-    from phrasemate.server.telemetry import open_log, start_tracing
     from phrasemate.server.tokens import Tokens
 
     if public and glossary:

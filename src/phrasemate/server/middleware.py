@@ -1,4 +1,9 @@
-"""Checks that every request passes first: who asks, how much, how long, how many at once; counts for Prometheus."""
+"""Checks that every request passes first: who asks, how much, how long, how many at once; and its records.
+
+Counts go to Prometheus. A log has one JSON line for each request, never with its text: who, which route, what status,
+how long, how much. Traces for OpenTelemetry need the extra ``otel``. The standard variables of the environment say
+where they go: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SERVICE_NAME and others.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,19 @@ import asyncio
 import base64
 import binascii
 import hmac
+import json
 import logging
+import re
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from logging.handlers import WatchedFileHandler
 from typing import Any
+from uuid import uuid4
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollector, generate_latest
@@ -21,12 +32,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from phrasemate.server import telemetry
+from phrasemate.errors import MissingExtra
 from phrasemate.server.cancellation import Effort
 from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
 from phrasemate.server.settings import Settings
-from phrasemate.server.telemetry import traced
 from phrasemate.server.tokens import Rates, Tokens, User, acting, demand
 
 METHODS = ("GET", "HEAD", "POST", "OPTIONS")
@@ -202,8 +212,8 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return  # a web socket: there is none
-        number = telemetry.request_id(Headers(scope=scope).get(telemetry.HEADER, ""))
-        sender = _Sender(send, {telemetry.HEADER: number})
+        number = request_id(Headers(scope=scope).get(REQUEST_ID, ""))
+        sender = _Sender(send, {REQUEST_ID: number})
         start = time.perf_counter()
         try:
             with traced(scope, sender):
@@ -232,9 +242,9 @@ class Guard:
             "status": sender.status,
         }
         sizes = {"bytes_in": sender.received, "bytes_out": sender.sent}
-        telemetry.write_line("request", **facts, milliseconds=round(1000 * seconds, 1), **sizes)
+        write_line("request", **facts, milliseconds=round(1000 * seconds, 1), **sizes)
         if (right := RIGHTS.get((scope["method"], scope["path"]))) is not None:
-            telemetry.write_line("write", **facts, right=right)
+            write_line("write", **facts, right=right)
 
     async def _guarded(self, scope: Scope, receive: Receive, sender: _Sender) -> None:
         headers = Headers(scope=scope)
@@ -404,3 +414,84 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again
+
+
+_tracers: list[Any] = []  # at most one
+
+
+def start_tracing(provider: Any = None) -> None:
+    """Trace every request from now on, with a provider of spans (default: one that sends them by OTLP over HTTP).
+
+    Raises MissingExtra.
+    """
+    try:
+        from opentelemetry import trace
+
+        if provider is None:
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+            provider = TracerProvider()
+            provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    except ImportError as error:
+        raise MissingExtra(error.name or "opentelemetry-sdk", "otel") from error
+    _tracers[:] = [trace.get_tracer("phrasemate", tracer_provider=provider)]
+
+
+def stop_tracing() -> None:
+    """Trace no further request."""
+    _tracers.clear()
+
+
+@contextmanager
+def traced(scope: Any, sender: Any) -> Iterator[None]:
+    """A span of the request, which continues the trace that its headers name; nothing before `start_tracing`."""
+    if not _tracers:
+        yield
+        return
+    from opentelemetry import propagate
+    from opentelemetry.trace import SpanKind, Status, StatusCode
+
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    parent = propagate.extract(headers)
+    options = {"context": parent, "kind": SpanKind.SERVER, "record_exception": False, "set_status_on_exception": False}
+    with _tracers[0].start_as_current_span(scope["method"], **options) as span:
+        try:
+            yield
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            span.update_name(f"{scope['method']} {route}")
+            span.set_attribute("http.request.method", scope["method"])
+            span.set_attribute("http.route", route)
+            span.set_attribute("http.response.status_code", sender.status)
+            span.set_attribute("phrasemate.request_id", sender.headers["x-request-id"])
+            if sender.status >= 500:
+                span.set_status(Status(StatusCode.ERROR))
+
+
+REQUEST_ID = "x-request-id"
+_PLAIN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+_log_of_requests = logging.getLogger("phrasemate.requests")
+
+
+def request_id(sent: str) -> str:
+    """The number that a proxy has given to a request, if it is short and plain; else a new one."""
+    return sent if _PLAIN_ID.fullmatch(sent) else uuid4().hex
+
+
+def open_log(place: str) -> None:
+    """Write the lines to a file, which may be renamed meanwhile (logrotate), or to standard output (``-``)."""
+    handler = logging.StreamHandler(sys.stdout) if place == "-" else WatchedFileHandler(place, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    _log_of_requests.handlers[:] = [handler]
+    _log_of_requests.setLevel(logging.INFO)
+    _log_of_requests.propagate = False
+
+
+def write_line(kind: str, **facts: Any) -> None:
+    """Write one line; ``kind`` is "request" or "write". Nothing happens before `open_log`."""
+    if _log_of_requests.handlers:
+        timestamp = datetime.now(UTC).isoformat(timespec="milliseconds")
+        _log_of_requests.info(json.dumps({"time": timestamp, "kind": kind, **facts}))
