@@ -24,13 +24,13 @@ from phrasemate import load_model
 from phrasemate.cli import app
 from phrasemate.errors import CheckpointDamaged, InputError
 from phrasemate.training.ccpr import CCPRTask, Config
-from phrasemate.training.config import overridden
+from phrasemate.training.config import facts_of, overridden
 from phrasemate.training.trainer import Checkpoint, LoopSettings, Trainer, learning_rate
 
 
 def trainer(tables: dict[str, Any], pairs: Path, run: Path) -> Trainer[Any]:
     config = Config.of(tables)
-    return Trainer(CCPRTask(config, pairs), config.loop, run, config.facts())
+    return Trainer(CCPRTask(config, pairs), config.loop, run, facts_of("ccpr", config))
 
 
 def lines(run: Path) -> list[dict[str, Any]]:

@@ -15,13 +15,14 @@ from typer.testing import CliRunner
 from phrasemate.cli import app
 from phrasemate.errors import CheckpointDamaged, InputError, ModelError
 from phrasemate.training.ccpr import CCPRTask, Config
+from phrasemate.training.config import facts_of
 from phrasemate.training.hf_encoder import Backbone, Tokenizer
 from phrasemate.training.trainer import Checkpoint, Trainer
 
 
 def trainer(tables: dict[str, Any], pairs: Path, run: Path) -> Trainer[Any]:
     config = Config.of(tables)
-    return Trainer(CCPRTask(config, pairs), config.loop, run, config.facts())
+    return Trainer(CCPRTask(config, pairs), config.loop, run, facts_of("ccpr", config))
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), SafetensorError("I/O error:\nNo space")])

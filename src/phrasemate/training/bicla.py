@@ -527,10 +527,6 @@ class Config:
         check_least(config, loss={"margin": 0, "l2": 0}, optimizer={"rate": 0})
         return config
 
-    def facts(self) -> dict[str, Any]:
-        """List all settings but those of the loop as plain data."""
-        return facts_of("bicla", self)
-
 
 class Pairs(NamedTuple):
     """Sentence pairs as rows of their languages' matrices: ``first``, ``second``; ``hard`` (n, hard) negatives of each.
@@ -593,7 +589,11 @@ class BiCLATask:
     def facts(self) -> dict[str, Any]:
         """The settings, and which vectors they go with."""
         hashes = {name: space.facts.get("hash", "") for name, space in zip(self.languages, self.spaces, strict=True)}
-        return {**self.config.facts(), "vectors": hashes, "pairs": [len(self.train.first), len(self.dev.first)]}
+        return {
+            **facts_of("bicla", self.config),
+            "vectors": hashes,
+            "pairs": [len(self.train.first), len(self.dev.first)],
+        }
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
         """All parameters have one learning rate."""

@@ -435,10 +435,6 @@ class Config:
             raise InputError('[data] terms with positives "elsewhere"; terms have no sentence, expected "same"')
         return config
 
-    def facts(self) -> dict[str, Any]:
-        """List all settings but those of the loop as plain data; of the base only its name, wherever it lies."""
-        return facts_of("ccpr", self)
-
 
 class CCPRTask:
     """See `trainer.Task`. ``folder``: what the names of files are relative to."""
@@ -506,7 +502,7 @@ class CCPRTask:
     def facts(self) -> dict[str, Any]:
         """The settings, and how many lines the files have: with more, batches would be others."""
         counts = {name: len(file) for name, file in zip(self.names, self.files, strict=True)}
-        return {**self.config.facts(), "lines": counts | {file.path.name: len(file) for file in self.terms}}
+        return {**facts_of("ccpr", self.config), "lines": counts | {file.path.name: len(file) for file in self.terms}}
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
         """The encoder's parameters, those of the projection and those of the segmenter."""

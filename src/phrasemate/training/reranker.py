@@ -172,10 +172,6 @@ class Config:
         check_least(config, data={"dev": 0}, model={"dim": 0}, optimizer={"rate": 0, "mix_rate": 0})
         return config
 
-    def facts(self) -> dict[str, Any]:
-        """List all settings but those of the loop as plain data."""
-        return facts_of("reranker", self)
-
 
 class Asked(NamedTuple):
     """Sentences that ask: ``lists`` (n, K) of ``others``, the mate first; ``ignored`` (n, K): read as it does."""
@@ -244,7 +240,7 @@ class RerankerTask:
 
     def facts(self) -> dict[str, Any]:
         """The settings, and what they go with."""
-        return {**self.config.facts(), "encoder": self._model.hash, "lists": len(self._places)}
+        return {**facts_of("reranker", self.config), "encoder": self._model.hash, "lists": len(self._places)}
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
         """Numbers that scale and mix learn faster."""
