@@ -52,6 +52,21 @@ def test_lists_that_come_after_tuning_are_read_as_by_default(tmp_path: Path) -> 
         assert recall(index) > 0.9
 
 
+def test_a_file_tuned_for_the_codes_of_an_earlier_version_is_asked_for_more(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
+        index.add([document("a", 300, 0)])
+        report = index.optimize(target_recall=0.9)
+        manifest = VectorsManifest.read(index.path / "vectors.json")
+        earlier = f"OPQ8,{manifest.factory}"
+        tuned = manifest.tuned | {"layout": earlier}
+        replace(manifest, factory=earlier, tuned=tuned).write(index.path / "vectors.json")
+        index.optimize()
+        index.optimize()  # of the second time nothing more comes
+        rebuilt = VectorsManifest.read(index.path / "vectors.json")
+        assert rebuilt.factory == manifest.factory
+        assert rebuilt.asking["candidates"] == 3 * report.candidates
+
+
 def test_a_tuned_index_may_lose_all_its_phrases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "_ALL_READ", 0)
     with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
@@ -100,18 +115,19 @@ def test_many_queries_share_what_may_be_proposed(tmp_path: Path, monkeypatch: py
         assert 0 < max(calls) <= 1_000
 
 
-@pytest.mark.parametrize(("candidates", "fine"), [(4, True), (1, False)])
+@pytest.mark.parametrize(("candidates", "fine"), [(8, True), (1, False)])
 def test_a_file_is_held_to_what_it_was_tuned_for(tmp_path: Path, candidates: int, fine: bool) -> None:
-    """Recall@1 of .61 and .29, where .5 was wanted: less than the .9 that is expected of others."""
+    """Recall@1 of .73 and .5, where .7 was wanted: less than the .9 that is expected of others."""
     with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:
         index.add([document("a", 500, 0)])
-        index.optimize(target_recall=0.5)
+        index.optimize(target_recall=0.7)
         manifest = VectorsManifest.read(index.path / "vectors.json")
         asking = {"probes": 1, "slack": 4.0, "candidates": candidates}
         replace(manifest, asking=asking).write(index.path / "vectors.json")
     with Index.open(tmp_path / "idx", FakeModel(), threads=1) as index:
         report = index.verify()
-    assert (report.ok, 0.4 <= report.checked["recall@1"] < 0.9) == (fine, fine)
+    assert report.ok == fine
+    assert 0.4 <= report.checked["recall@1"] < 0.9
 
 
 def test_queries_of_tuning_are_of_sentences_whose_phrases_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import faiss
 import numpy as np
@@ -142,17 +143,17 @@ def test_exact_search_goes_through_blocks() -> None:
 @pytest.mark.parametrize(
     ("count", "dim", "expected"),
     [
-        (50_000, 128, "OPQ64,PQ64x4fs"),
-        (50_000, 192, "OPQ64,PQ64x4fs"),
-        (60_000, 25, "OPQ25,PQ25x4fs"),
-        (10_000_000, 128, "OPQ64,IVF4096,PQ64x4fs"),
+        (50_000, 128, "PQ64x4fs"),
+        (50_000, 192, "PQ64x4fs"),
+        (60_000, 25, "PQ25x4fs"),
+        (10_000_000, 128, "IVF4096,PQ64x4fs"),
     ],
 )
 def test_factory(count: int, dim: int, expected: str) -> None:
     layout = Layout.of(count, dim, IndexSettings())
     assert layout.factory == expected
     assert Layout.parse(expected) == layout
-    assert Layout.parse(expected.split(",", 1)[1]) == layout  # as older versions wrote it
+    assert Layout.parse(f"OPQ{layout.parts},{expected}") == layout  # as earlier versions wrote it
 
 
 def test_exact_search_equals_a_plain_loop(tmp_path, model: FakeModel) -> None:
@@ -164,7 +165,7 @@ def test_exact_search_equals_a_plain_loop(tmp_path, model: FakeModel) -> None:
         matches(index.search(queries, 8, documents=["en2", "de"]), index, queries, 8, {2, 3})
 
 
-@pytest.mark.parametrize("recipe", ["FAISS OPQ8,PQ8x4fs", "FAISS OPQ8,IVF32,PQ8x4fs"])
+@pytest.mark.parametrize("recipe", ["FAISS PQ8x4fs", "FAISS IVF32,PQ8x4fs"])
 def test_faiss_finds_what_a_plain_loop_finds(tmp_path, model: FakeModel, recipe: str) -> None:
     settings = IndexSettings(
         chunk=32, learn=50, exact_below=300, ivf_from=400 if "IVF" in recipe else 10**9, exact_filtered=260, k_factor=64
@@ -188,40 +189,31 @@ def test_faiss_finds_what_a_plain_loop_finds(tmp_path, model: FakeModel, recipe:
         assert (english.ids >= 0).all()
 
 
-class OldFilling:
-    """FAISS files as versions before score-aware codes made them."""
-
-    def __init__(self, index: faiss.Index) -> None:
-        self.add, self.finished = index.add, lambda: index
-
-    @classmethod
-    def train(cls, layout: Layout, sample: np.ndarray) -> OldFilling:
-        lists = f"IVF{layout.lists}," if layout.lists else ""
-        index = faiss.index_factory(16, f"{lists}PQ{layout.parts}x4fs", faiss.METRIC_INNER_PRODUCT)
-        index.train(row_codec.dequantise(sample))
-        return cls(index)
-
-    of = classmethod(lambda cls, index: cls(index))
+def rotated(layout: Layout, sample: np.ndarray) -> Any:
+    """A FAISS index as earlier versions made it: vectors are rotated first, and centres have codes."""
+    lists = f"IVF{layout.lists}(PQ8x4fs,RFlat)," if layout.lists else ""
+    index = faiss.index_factory(16, f"RR16,{lists}PQ{layout.parts}x4fs", faiss.METRIC_INNER_PRODUCT)
+    index.train(row_codec.dequantise(sample))
+    return index
 
 
 @pytest.mark.parametrize("lists", [False, True])
-def test_a_file_of_an_older_version_answers_until_it_is_rebuilt(
+def test_a_file_of_an_earlier_version_answers_until_it_is_rebuilt(
     tmp_path, model: FakeModel, monkeypatch: pytest.MonkeyPatch, lists: bool
 ) -> None:
     settings = replace(SMALL, ivf_from=400 if lists else 10**9, k_factor=64)
-    older = property(lambda layout: new.removeprefix("OPQ8,") if (new := now.fget(layout)) else "")
     now = Layout.factory
     with monkeypatch.context() as before:
-        before.setattr(faiss_build, "Filling", OldFilling)
-        before.setattr(Layout, "factory", older)
+        before.setattr(faiss_build, "trained", rotated)
+        before.setattr(Layout, "factory", property(lambda layout: f"OPQ8,{now.fget(layout)}"))
         with Index.create(tmp_path / "idx", model, settings=settings) as index:
             fill(index)
     with Index.open(tmp_path / "idx", model, settings=settings) as index:
-        assert index.stats().engine == f"FAISS {'IVF64,' if lists else ''}PQ8x4fs"
+        assert index.stats().engine == f"FAISS OPQ8,{'IVF64,' if lists else ''}PQ8x4fs"
         matches(index.search(queries := unit(12), 1), index, queries, 1)
         assert index.verify().ok
         index.add([Document.from_texts("more", sentences(60, 77, 5000))], lang="en")
-        assert index.stats().engine.startswith("FAISS OPQ8,")
+        assert index.stats().engine.startswith("FAISS IVF" if lists else "FAISS PQ")
         matches(index.search(queries, 1), index, queries, 1)
         assert index.verify().ok
 

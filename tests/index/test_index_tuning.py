@@ -75,9 +75,10 @@ def test_lists_slack_and_candidates_are_chosen_together(tuned) -> None:
         answers = tuning._answered(drawn, (unpack(block, 16)[:2] for block in index.store.vectors()))
     engine = index._view.faiss
     costs = {}
+    most = tuning._CANDIDATES[-1]
     for probes in (4, 6, 8, 12, 16):
         for slack in (*tuning._SLACKS, 4.0):
-            ranks = tuning._ranks(engine, answers, Asking(probes, slack, 512), 512)
+            ranks = tuning._ranks(engine, answers, Asking(probes, slack, most), most)
             enough = [c for c in tuning._CANDIDATES if (ranks < c).mean() >= 0.9]
             if enough:
                 asking = Asking(probes, slack, enough[0])
@@ -89,7 +90,7 @@ def test_lists_slack_and_candidates_are_chosen_together(tuned) -> None:
     assert tuning._calibrated(engine, answers, 0.9, limit=chosen.cost) is None
     assert tuning._calibrated(engine, answers, 0.9, limit=chosen.cost + 1) == chosen
     out_of_reach = tuning._calibrated(engine, answers, 1.1)
-    assert out_of_reach.asking == Asking(engine.nlist, 4.0, 512)
+    assert out_of_reach.asking == Asking(engine.nlist, 4.0, most)
 
 
 def test_the_choice_is_kept_told_and_used_by_every_later_opening(tuned) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from phrasemate.index import faiss_build, row_codec
 from phrasemate.index.exact import Floats, Ids, Int8s, unpack
-from phrasemate.index.faiss_build import MANY, Coder, Filling, Plan, fitting
+from phrasemate.index.faiss_build import Plan, trained
 from phrasemate.index.faiss_search import Asking, Faiss, Layout
 from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
 from phrasemate.index.store import Store, VectorRow
@@ -37,7 +37,7 @@ _LENGTHS = (600, 1_200, 2_400)  # phrases of an inverted list
 _DEPTH = 10
 _PROBES = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 _SLACKS = tuple(hundredths / 100 for hundredths in range(10, 31))
-_CANDIDATES = (32, 40, 48, 56, 64, 80, 96, 112, 128, 192, 256, 384, 512)
+_CANDIDATES = (32, 40, 48, 56, 64, 80, 96, 112, 128, 192, 256, 384, 512, 768, 1024)
 _ALL = 4.0  # more than two cosines can differ
 _AIMS = 4  # times that the way to ask is chosen, at most
 _SPARE = 0.005  # of recall, which layouts must have above the target: the whole is harder than a sample
@@ -45,8 +45,7 @@ _SAME = 1e-5  # scores that differ less are equally good
 _SINGLES = 200
 
 # Nanoseconds of one core of an EPYC, family 25 model 17, with queries in a batch of 1,000 (docs/decisions)
-_NS_CENTRE = 0.03  # for each number of each centre, where all are compared
-_NS_CODED_CENTRE = 0.035  # for each part of each centre's code, where codes are looked at first
+_NS_CENTRE = 0.03  # for each number of each centre
 _NS_PROBE = 230.0  # for each list that may be read
 _NS_LIST = 850.0
 _NS_CODE = 0.0185  # for each part of a code in a list
@@ -173,12 +172,9 @@ def _layout(
     queries = _answered(drawn, ((codes[piece], ids[piece]) for piece in pieces))
     trials: list[tuple[bool, float, Layout, dict[str, Any]]] = []
     given_up: list[dict[str, Any]] = []
-    coder = None
     for layout in _layouts(phrases, store.dim):
         small = layout.for_rows(len(codes), phrases)
-        if coder is None or coder.parts != small.parts:
-            coder = fitting(codes, small.parts)
-        engine = _engine(small, coder, rows, codes, settings, threads)
+        engine = _engine(small, rows, codes, settings, threads)
         least = min((cost for miss, cost, *_ in trials if not miss), default=inf)
         beyond = _coarse(layout, store.dim) - _coarse(small, store.dim)
         limit = least - beyond if layout.lists else inf
@@ -204,13 +200,11 @@ def _layouts(phrases: int, dim: int) -> list[Layout]:
     return [Layout(number, part) for part in parts for number in sorted(lists)]
 
 
-def _engine(
-    layout: Layout, coder: Coder, rows: list[VectorRow], codes: Int8s, settings: IndexSettings, threads: int | None
-) -> Faiss:
+def _engine(layout: Layout, rows: list[VectorRow], codes: Int8s, settings: IndexSettings, threads: int | None) -> Faiss:
     """A FAISS index of the sample, in memory."""
-    filling = Filling.train(layout, row_codec.spread(codes, faiss_build.training_size(layout, settings)), coder)
-    filling.add(row_codec.dequantise(codes))
-    index = filling.finished()
+    index = trained(layout, row_codec.spread(codes, faiss_build.training_size(layout, settings)))
+    for start in range(0, len(codes), _PIECE):
+        index.add(row_codec.dequantise(codes[start : start + _PIECE]))
     runs = [[row.first_phrase, row.phrases] for row in rows]
     manifest = VectorsManifest("", 0, "", "", "", len(codes), 0, 0, layout.factory, len(codes), runs)
     return Faiss(index, codes, manifest, settings, threads)
@@ -299,7 +293,7 @@ def _cost(engine: Faiss, queries: _Asked, asking: Asking) -> float:
 
 
 def _coarse(layout: Layout, dim: int) -> float:
-    return layout.lists * (dim * _NS_CENTRE if layout.lists < MANY else dim / 4 * _NS_CODED_CENTRE)
+    return layout.lists * dim * _NS_CENTRE
 
 
 # -- reports
