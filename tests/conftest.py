@@ -9,6 +9,10 @@ from types import ModuleType
 
 import pytest
 
+from phrasemate.utils.machine import load_faiss
+
+load_faiss()  # before a test imports it plainly: its threads would spin between calls, and share cores with other tests
+
 _HELD: list[tuple[str, ModuleType, ModuleType, str]] = []  # a module, the package that holds it, under which name
 
 

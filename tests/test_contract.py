@@ -170,7 +170,7 @@ def test_every_folder_has_a_layer() -> None:
     assert parts <= layers, f"give {sorted(parts - layers)} a place in LAYERS"
 
 
-def test_imports_continuee_way() -> None:
+def test_imports_go_one_way() -> None:
     guilty = [
         line
         for path in MODULES

@@ -116,6 +116,7 @@ def display(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server.wait(30)
 
 
+@pytest.mark.slow
 def test_omegat_runs_the_script_and_opens_the_glossary(display: str, port: int, tmp_path: Path) -> None:
     glossary = Glossary(tmp_path / "kept.jsonl")
     for source, target in ENTRIES:

@@ -12,6 +12,7 @@ import pytest
 
 from phrasemate.text import read
 
+pytestmark = pytest.mark.slow  # it starts LibreOffice for each file
 NAMESPACES = " ".join(
     f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
     for name in ("office", "text", "table", "style", "presentation")

@@ -37,7 +37,7 @@ def tables(base: Path) -> dict[str, Any]:
     """A configuration for them."""
     return {
         "data": {"files": ["en-*.jsonl"], "batch": 4, "phrases": 4, "dev": 4, "neighbours": 2},
-        "model": {"base": str(base), "dropout": 0.1, "head": "components"},
+        "model": {"base": str(base), "dropout": 0.1, "head": "random"},
         "loss": {
             "dim": 8,
             "normalise": True,

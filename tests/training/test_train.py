@@ -49,6 +49,7 @@ def test_a_run_continues_exactly(
 ) -> None:
     """Same losses, same held-out figures, same weights as an undisturbed run."""
     tables["loop"]["accumulate"] = accumulate
+    tables["model"]["head"] = "components"
     tables["loss"].update(anchor=anchor, lengths=1 + int(anchor))
     whole = trainer(tables, pairs, tmp_path / "whole")
     whole.run()
@@ -70,7 +71,7 @@ def test_a_run_continues_exactly(
 
 def test_training_learns(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
     tables["loop"].update(steps=80, evaluate=0)
-    tables["model"].update(dropout=0.0, head="random")
+    tables["model"]["dropout"] = 0.0
     trainer(tables, pairs, tmp_path / "run").run()
     losses = [row["align"] for row in lines(tmp_path / "run") if "align" in row]
     assert sum(losses[-5:]) < 0.5 * sum(losses[:5])
@@ -207,6 +208,7 @@ def test_settings_from_the_command_line() -> None:
 
 
 def test_the_command_trains_and_its_model_searches(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    tables["model"]["head"] = "components"
     config = write_toml(tmp_path / "small.toml", tables)
     run, model = tmp_path / "run", tmp_path / "model"
     command = ["train", "ccpr", str(config), "-o", str(run), "--data", str(pairs), "--device", "cpu"]

@@ -63,11 +63,6 @@ class WordingsManifest:
     generation: int
     segments: tuple[SegmentFile, ...]
 
-    @property
-    def covered(self) -> int:
-        """Phrases with this id and above are in no segment."""
-        return self.segments[-1].high if self.segments else 0
-
     def write(self, folder: Path) -> None:
         write_json(folder / WORDINGS_JSON, {**asdict(self), "segments": [list(segment) for segment in self.segments]})
 
