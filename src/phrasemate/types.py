@@ -186,7 +186,6 @@ class Encoder(Protocol):
 
     def encode(self, phrases: Sequence[Phrase]) -> Floats:
         """(phrases, dim) float32, unit length."""
-        ...
 
 
 class Scorer(Protocol):
@@ -200,4 +199,3 @@ class Scorer(Protocol):
 
     def score(self, pairs: Sequence[PhrasePair]) -> Floats:
         """(pairs,) float32."""
-        ...

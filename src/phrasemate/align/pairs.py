@@ -167,7 +167,6 @@ class Aligner(Protocol):
     @property
     def signature(self) -> dict[str, str]:
         """Name what decides about the links: method and its settings, model."""
-        ...
 
     def align(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Links]: ...
 

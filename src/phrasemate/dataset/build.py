@@ -294,7 +294,6 @@ class FindsAll(Protocol):
         progress: Callable[[int, int], None] = lambda step, total: None,
     ) -> list[list[Phrase]]:
         """Find at most ``limit`` sentences of each phrase, each at least ``extra`` characters longer than it."""
-        ...
 
 
 class _Counted:

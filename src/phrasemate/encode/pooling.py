@@ -44,19 +44,15 @@ class PhraseHead(Protocol):
 
     def __call__(self, values: Floats, first: Rows, last: Rows) -> Floats:
         """(tokens, width) states, (spans,) rows of the ends -> (spans, dim), not normalised."""
-        ...
 
     def unit(self, values: Floats, first: Rows, last: Rows, threads: int = 1) -> Floats:
         """Span vectors at unit length."""
-        ...
 
     def before(self, values: Floats, first: Rows, last: Rows) -> Floats:
         """(spans, ...) what is averaged over the contexts of a phrase."""
-        ...
 
     def after(self, vectors: Floats) -> Floats:
         """(phrases, ...) averages -> (phrases, dim), not normalised."""
-        ...
 
 
 class Head(NamedTuple):

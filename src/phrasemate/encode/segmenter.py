@@ -98,7 +98,6 @@ class Segmenter(Protocol):
     @property
     def contextual(self) -> bool:
         """Whether it reads token states, which cost a pass of the encoder, or the text alone."""
-        ...
 
     def find(self, texts: Sequence[str], states: States | None = None, frequent: Collection[str] = ()) -> Spans:
         """The phrases of the texts of a block.
@@ -108,11 +107,9 @@ class Segmenter(Protocol):
             states: Token states of the texts, for a contextual segmenter.
             frequent: Case-folded words at which no phrase may begin or end, for a segmenter that knows no better.
         """
-        ...
 
     def using(self, **options: Unpack[SegmentOptions]) -> Self:
         """Segmenter with other options. Raises InputError for invalid ones."""
-        ...
 
 
 def check_options(threshold: float = 1, max_words: int | None = None, overlapping: bool = True) -> None:

@@ -65,11 +65,9 @@ class Source(Protocol):
 
     def queries(self, phrases: Sequence[Phrase]) -> dict[str, Floats]:
         """(phrases, dim) of each system, unit length."""
-        ...
 
     def blocks(self, texts: Sequence[str], spans: Sequence[Offsets]) -> Iterator[tuple[str, Block]]:
         """Vectors of all the spans, (n, 2) starts and ends for each text; each system's blocks in their order."""
-        ...
 
 
 class ModelSource:

@@ -25,7 +25,6 @@ class Finder(Protocol):
 
     def find(self, phrase: str, limit: int = 32, extra: int = 10, seed: int = 0) -> list[Phrase]:
         """Up to ``limit`` sentences that contain the phrase, each marked where it stands first."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,27 +43,21 @@ class Source(Protocol):
 
     def snapshot(self) -> AbstractContextManager[object]:
         """Freeze the source for everything read inside."""
-        ...
 
     def size(self) -> int:
         """Upper bound of all ids."""
-        ...
 
     def count(self) -> int:
         """Number of sentences."""
-        ...
 
     def candidates(self, phrase: str, ids: IdRange) -> list[int]:
         """Those ids whose sentence may hold the phrase, ascending."""
-        ...
 
     def likely(self, phrase: str, ids: IdRange) -> list[int]:
         """High-precision candidates, tried first where there are many."""
-        ...
 
     def rows(self, ids: Sequence[int]) -> list[Row]:
         """The sentences of these ids; some may be left out."""
-        ...
 
     def close(self) -> None: ...
 

@@ -110,12 +110,10 @@ class BaseIndex(ABC):
     @abstractmethod
     def readonly(self) -> bool:
         """Whether changes are refused."""
-        ...
 
     @abstractmethod
     def close(self) -> None:
         """Release files and memory."""
-        ...
 
     @property
     def model(self) -> Model | IndexModel:
@@ -138,32 +136,26 @@ class BaseIndex(ABC):
     @abstractmethod
     def begin(self, model: IndexModel, segment: Mapping[str, Any] | None = None) -> None:
         """Take another model and other options of segmenting, while there is no document."""
-        ...
 
     @abstractmethod
     def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport:
         """Store documents; see `Index.add`."""
-        ...
 
     @abstractmethod
     def delete(self, *names: str) -> None:
         """Remove documents, all or none."""
-        ...
 
     @abstractmethod
     def optimize(self, *, target_recall: float | None = None, at: int = 1, seed: int = 0) -> TuneReport | None:
         """Reclaim the space of deleted rows, and rebuild the search files; see `Index.optimize`."""
-        ...
 
     @abstractmethod
     def stats(self) -> IndexStats:
         """Sizes of the index; reads no sentence."""
-        ...
 
     @abstractmethod
     def verify(self) -> VerifyReport:
         """Check every row and file; nothing is changed."""
-        ...
 
     def _check_writable(self) -> None:
         if self.readonly:

@@ -27,7 +27,6 @@ class Engine(Protocol):
 
     def search(self, vectors: Floats, k: int) -> tuple[Ids, Floats]:
         """(queries, dim) -> (queries, k) ids, -1 where there are fewer, and scores, best first."""
-        ...
 
 
 def best(ids: Ids, scores: Floats, k: int) -> tuple[Ids, Floats]:

@@ -205,7 +205,6 @@ class Caller(Protocol):
 
     def ask(self, question: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, tuple[int, Any]]:
         """Answers of the parts with these numbers, to a question with arguments for each; see `Shard.answer`."""
-        ...
 
     def close(self) -> None: ...
 

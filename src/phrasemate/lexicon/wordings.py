@@ -51,7 +51,6 @@ class Lexicon(Protocol):
             lang: Language of the wording; "" for any.
             target: Language of the equivalents; "" for any.
         """
-        ...
 
 
 _BEGINNING = 6  # characters that wordings with the same stem share

@@ -73,7 +73,6 @@ class SentenceEncoder(Protocol):
 
     def encode_sentences(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(texts, width) float32, unit length."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,27 +177,21 @@ class Task(Protocol[B]):
     @property
     def module(self) -> nn.Module:
         """The module that is trained."""
-        ...
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
         """Parameters and their highest learning rates."""
-        ...
 
     def batch(self, number: int) -> B:
         """The batch of that number: of nothing but it and the settings."""
-        ...
 
     def backward(self, batch: B, autocast: Callable[[], Any], scale: float) -> Metrics:
         """Add the gradients of ``scale`` times the loss; returns what to log ("tokens" is summed over time)."""
-        ...
 
     def evaluate(self, autocast: Callable[[], Any]) -> Metrics:
         """Figures on held-out data; "score" is what the best model is chosen by."""
-        ...
 
     def save(self, folder: Path) -> None:
         """Write the model, as it is now, into an empty folder."""
-        ...
 
 
 @runtime_checkable
@@ -206,11 +200,9 @@ class Remembering(Protocol):
 
     def stepped(self) -> None:
         """Called after each step of the optimizer."""
-        ...
 
     def state(self) -> dict[str, Tensor]:
         """The memory, kept in checkpoints; a run that resumes writes it back into these very tensors."""
-        ...
 
 
 def chosen_device(name: str = "auto", threads: int | None = None) -> str:

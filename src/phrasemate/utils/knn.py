@@ -166,7 +166,6 @@ class NeighbourSearch(Protocol):
 
     def search(self, queries: Floats, k: int) -> tuple[Ids, Floats]:
         """(q, dim) unit vectors -> (q, k) rows of the database, nearest first, and their cosines."""
-        ...
 
 
 def engine_for(engine: str, queries: int, database: int, dim: int) -> str:
