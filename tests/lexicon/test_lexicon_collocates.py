@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 from phrasemate.candidates import surroundings
 from phrasemate.errors import ModelDamaged, ModelUnsupported
 from phrasemate.lexicon import Collocates, InducedLexicon, bundled_collocates, bundled_lexicon
-from phrasemate.lexicon.collocates import STEPS, write_collocates
+from phrasemate.lexicon.collocates import MOST_STEMS, STEPS, write_collocates
 from phrasemate.lexicon.induced import Pair, write_lexicon
 from phrasemate.types import Phrase
 
@@ -54,6 +54,16 @@ def test_a_word_is_not_its_own_collocate(path: Path) -> None:
 def test_associations_are_rounded_to_steps(path: Path) -> None:
     assert STEPS == 25  # so 0.4 is 10 steps, and 0.001 none
     assert Collocates(path).associations([["money"]], {"sit": 1.0}).tolist() == [0.0]
+    write_collocates(path, STEMS, {(0, 1): 0.6 / STEPS}, {})
+    assert Collocates(path).associations([["bank"]], {"bench": 1.0}).tolist() == [np.float32(1 / STEPS)]
+
+
+def test_rows_take_sixteen_bits(tmp_path: Path) -> None:
+    """With one bit less for a row, the pairs of rows 0 and 32,768 would be one."""
+    stems = [f"{number:05}" for number in range(MOST_STEMS)]
+    write_collocates(tmp_path / "file", stems, {(0, 40_000): 1.0, (32_768, 40_000): 2.0}, {})
+    values = Collocates(tmp_path / "file").associations([["00000"], ["32768"], ["40000"]], {"40000": 1.0})
+    assert values.tolist() == [1.0, 2.0, 0.0]
 
 
 def test_a_file_of_another_kind_is_one_clear_error(tmp_path: Path) -> None:

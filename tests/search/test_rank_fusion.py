@@ -63,6 +63,7 @@ def test_a_run_of_scores() -> None:
     same(run_of(scores, 3, "x"), [(1, 0.7), (2, 0.7), (0, 0.1)], [(3, 4.0), (0, 3.0), (2, 2.0)])
     same(run_of(scores), [(1, 0.7), (2, 0.7), (0, 0.1)], [(3, 4.0), (0, 3.0), (2, 2.0), (1, 1.0)])
     assert run_of(scores, 3, "x").name == "x"
+    same(run_of(scores, 1), [(1, 0.7)], [(3, 4.0)])
     assert run_of(scores, 9).ids.shape == (2, 4)
     assert run_of(np.zeros((2, 0)), 5).ids.shape == (2, 0)
 

@@ -14,6 +14,7 @@ import pytest
 from phrasemate import candidates
 from phrasemate.candidates import (
     OCCURRENCES,
+    UNKNOWN,
     Dictionaries,
     Part,
     Wording,
@@ -32,7 +33,8 @@ from phrasemate.candidates import (
 )
 from phrasemate.encode.scoring import FEATURES, CandidateScorer
 from phrasemate.index import Index
-from phrasemate.lexicon import Equivalent, bundled_collocates
+from phrasemate.lexicon import Equivalent, InducedLexicon, bundled_collocates
+from phrasemate.lexicon.induced import Pair, write_lexicon
 from phrasemate.search import Searcher
 from phrasemate.text import folded
 from phrasemate.types import Document, Phrase
@@ -304,6 +306,37 @@ def test_a_compound_that_is_not_listed_counts_as_its_parts(monkeypatch: pytest.M
     assert [part.stems for part in parts("Arbeitsschlüssel", dictionaries, "de")] == [{"work": 0.5}, {"key": 0.5}]
     assert [part.stems for part in parts("Arbeitszimmer", dictionaries, "de")] == [{"studi": 0.5}]
     assert len(parts("Arbeitsschlüssel", dictionaries, "fr")) == 1
+    monkeypatch.setattr(dictionaries, "knows", lambda form, language: form in ("haus", "raum"))
+    assert [part.stems for part in parts("Hausraum", dictionaries, "de")] == [{"haus": UNKNOWN}, {"raum": UNKNOWN}]
+
+
+def test_a_wording_that_its_language_lacks_is_looked_up_in_any() -> None:
+    class German(Dictionary):
+        def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
+            return super().equivalents(wording) if lang in ("", "de") else []
+
+    mine = German(Bank={"bench": 0.5})
+    for language in ("de", "fr", ""):
+        assert [text for text, *_ in Dictionaries([mine], ["en"]).equivalents("Bank", language)] == ["bench"]
+    assert Dictionaries([mine], ["fr"]).equivalents("Bank", "de") == []  # the index has no English
+    assert len(Dictionaries([mine], ["fr", ""]).equivalents("Bank", "de")) == 1  # it may have
+
+
+def test_equivalents_have_the_stems_of_their_language() -> None:
+    def stems(text: str, language: str) -> dict[str, float]:
+        lexicon: Any = SimpleNamespace(equivalents=lambda *_: [Equivalent(text, 0.5, "mine", language)])
+        return parts("x", Dictionaries([lexicon], [""]), "fr")[0].stems
+
+    assert stems("häuser", "de") == {"haus": 0.5}
+    assert stems("houses", "en") == stems("houses", "") == {"hous": 0.5}
+
+
+def test_an_induced_lexicon_alone_knows_forms(tmp_path: Path) -> None:
+    write_lexicon(tmp_path / "lexicon", {"de": [Pair("haus", "house", 0.6, 1.0)]})
+    mine, induced = Dictionary(raum={"room": 0.5}), InducedLexicon(tmp_path / "lexicon")
+    assert Dictionaries([mine, induced], ["en"]).knows("haus", "de")
+    assert not Dictionaries([mine, induced], ["en"]).knows("raum", "de")
+    assert not Dictionaries([mine], ["en"]).knows("haus", "de")
 
 
 def test_brackets_without_partner_are_told() -> None:
