@@ -8,12 +8,18 @@ Starts ``phrasemate serve`` on an index, in a process of its own. Then, over loo
   what goes wrong is counted apart and not timed, and the server's memory (anonymous, in MB) is read before and in each
   quarter. They ask without a pause, or think for ``--pause`` seconds before each request, on average.
 
-``processor_ms``: of the server for each answer, which a busy machine inflates least. ``mapped_mb``: of its files, which
-all servers on an index share.
+``processor_ms``: of the servers for each answer, which a busy machine inflates least. ``memory_mb``: anonymous memory
+of all. ``pss_mb`` and ``rss_mb`` of each server (/proc/PID/smaps_rollup): a page that n of them share counts n times in
+the second, and once in the sum of the first.
+
+``--workers N`` starts as many servers, and users take turns between them. ``--limit MS`` looks for the number of users
+with whom the 99th percentile of all requests stays below. ``--kill`` is for an index in parts: kills the actor of one
+after a third of the time; ``silent_s`` is the longest time without an answer since.
 
 Sentences are the German side of Europarl and Tatoeba, each used once; the users run on the server's cores, too.
 
     python bench/serve.py INDEX --users 50 --seconds 60
+    python bench/serve.py INDEX --workers 2 --threads 1 --limit 300 --seconds 20
 """
 
 from __future__ import annotations
@@ -28,19 +34,21 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import numpy as np
 from common import anonymous, parallel, parser, report
-from common import memory as memory_of
 
 from phrasemate import Index
 from phrasemate.evaluate.report import Named, signature
+from phrasemate.index.manifest import SHARDS_JSON
+from phrasemate.index.shards import ShardsFile
 from phrasemate.query import marked
 from phrasemate.text import words
 
@@ -56,6 +64,11 @@ class Place(NamedTuple):
     port: int
     process: int
 
+    def pages(self, name: str) -> float:
+        """MB of a kind of its pages, such as Pss."""
+        lines = Path(f"/proc/{self.process}/smaps_rollup").read_text("utf-8").splitlines()
+        return next(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(f"{name}:"))
+
 
 @dataclass
 class Times:
@@ -63,6 +76,14 @@ class Times:
 
     seconds: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     errors: Counter[str] = field(default_factory=Counter)
+    ends: list[float] = field(default_factory=list)
+
+    def p99(self) -> float:
+        return 1000 * float(np.percentile([x for values in self.seconds.values() for x in values] or [np.inf], 99))
+
+    def silence(self, since: float) -> float:
+        """The longest time without an answer."""
+        return float(np.diff([since, *(end for end in self.ends if end > since)]).max(initial=0))
 
     def rows(self, users: int, wall: float) -> list[list[Any]]:
         wrongly = [name.split(":")[0] for name in self.errors]
@@ -99,7 +120,8 @@ class Connection:
         if status != 200:
             self._times.errors[f"{kind}: {status}"] += 1
             return b""
-        self._times.seconds[kind].append(time.perf_counter() - started)
+        self._times.ends.append(time.perf_counter())
+        self._times.seconds[kind].append(self._times.ends[-1] - started)
         return answer
 
     async def _exchange(self, sent: bytes) -> tuple[int, bytes]:
@@ -148,35 +170,53 @@ def with_marks(sentence: str) -> str:
     return marked(sentence, start, end)
 
 
-async def metric(at: Place) -> dict[str, float]:
-    """The server's memory in MB, and how often its encoder was asked."""
-    connection = Connection(at.port, Times())
-    text = (await connection.ask("metrics", "/metrics")).decode()
-    connection.close()
-    memory = anonymous(at.process)
-    assert memory is not None
-    return {"memory": memory, **{name: float(value) for name, value in PASSES.findall(text)}}
+async def metric(servers: Sequence[Place]) -> Counter[str]:
+    """The servers' memory in MB, and how often their encoders were asked."""
+    metrics: Counter[Any] = Counter()
+    for at in servers:
+        connection = Connection(at.port, Times())
+        text = (await connection.ask("metrics", "/metrics")).decode()
+        connection.close()
+        metrics.update({"memory": anonymous(at.process) or 0.0})
+        metrics.update({name: float(value) for name, value in PASSES.findall(text)})
+    return metrics
 
 
 async def together(
-    at: Place, users: int, seconds: float, sentences: Iterator[str], pause: float = 0.0
+    servers: Sequence[Place],
+    users: int,
+    seconds: float,
+    sentences: Iterator[str],
+    pause: float = 0.0,
+    kill: bool = False,
 ) -> tuple[Times, float, dict[str, Any]]:
-    """What users found, the seconds that they took, and what the server tells of itself."""
+    """What users found, the seconds that they took, and what the servers tell of themselves."""
     times, facts = Times(), {}
-    before = await metric(at)
-    memory, used = [before["memory"]], processor_time(at.process)
+    before = await metric(servers)
+    memory, used = [before["memory"]], sum(processor_time(at.process) for at in servers)
     started = time.perf_counter()
     until = started + seconds
-    tasks = [asyncio.create_task(one_user(at.port, sentences, times, until, -1, pause)) for _ in range(users)]
+    tasks = [
+        asyncio.create_task(one_user(at.port, sentences, times, until, -1, pause))
+        for at in islice(cycle(servers), users)
+    ]
+    killed = 0.0
+    if kill:
+        await asyncio.sleep(seconds / 3)
+        os.kill(actors(servers[0].process)[0], signal.SIGKILL)
+        killed, seconds = time.perf_counter(), seconds * 2 / 3
     for _ in range(4):
         await asyncio.sleep(seconds / 4)
-        memory.append((await metric(at))["memory"])
+        memory.append((await metric(servers))["memory"])
     await asyncio.gather(*tasks)
     wall = time.perf_counter() - started  # the last rounds, too, whose answers count
     answers = max(1, sum(map(len, times.seconds.values())))
-    facts["processor_ms"] = round(1000 * (processor_time(at.process) - used) / answers, 1)
-    after = await metric(at)
-    facts["mapped_mb"] = round(memory_of("RssFile", at.process) or 0)
+    if kill:
+        facts["silent_s"] = round(times.silence(killed), 2)
+    facts["processor_ms"] = round(1000 * (sum(processor_time(at.process) for at in servers) - used) / answers, 1)
+    after = await metric(servers)
+    for name in ("Pss", "Rss"):
+        facts[f"{name.lower()}_mb"] = " ".join(f"{at.pages(name):.0f}" for at in servers)
     facts["memory_mb"] = " ".join(f"{sample:.0f}" for sample in memory)
     passes = after["passes"] - before["passes"]
     facts["calls_per_pass"] = round((after["calls"] - before["calls"]) / passes, 2) if passes else 0.0
@@ -185,8 +225,39 @@ async def together(
 
 def processor_time(process: int) -> float:
     """Seconds that a process has computed, all its threads together."""
-    fields = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()
-    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, stat_of(process)[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def stat_of(process: int) -> list[str]:
+    """The fields of a process from its state on."""
+    return Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()
+
+
+def actors(server: int) -> list[int]:
+    """The actors that a server has started through Ray."""
+    family, processes = {server}, sorted(int(path.name) for path in Path("/proc").glob("[0-9]*"))
+    pids = []
+    for process in processes:
+        with suppress(OSError):
+            if int(stat_of(process)[1]) in family:
+                family.add(process)
+                if Path(f"/proc/{process}/cmdline").read_bytes().startswith(b"ray::Shard"):
+                    pids.append(process)
+    return pids
+
+
+def most_users(
+    servers: Sequence[Place], limit: float, seconds: float, sentences: Iterator[str], pause: float
+) -> list[list[Any]]:
+    """Rows of the runs with ever more users, until the 99th percentile is above the limit, and then between the two."""
+    rows: list[list[Any]] = []
+    low, high, users = 0, 0, 1
+    while not high or high - low > max(1, low // 10):
+        times, wall, _ = asyncio.run(together(servers, users, seconds, sentences, pause))
+        rows += [row for row in times.rows(users, wall) if row[1] == "all"]
+        low, high = (users, high) if times.p99() <= limit and not times.errors else (low, users)
+        users = (low + high) // 2 if high else 2 * users
+    return rows
 
 
 def german(data: Path, seed: int) -> Iterator[str]:
@@ -195,6 +266,13 @@ def german(data: Path, seed: int) -> Iterator[str]:
     fit = sorted(text for text in texts if LEAST <= len(text) <= MOST and not set(text) & set("[]\\") and words(text))
     random.Random(seed).shuffle(fit)
     return iter(fit)
+
+
+@contextmanager
+def servers_on(index: Path, count: int, threads: int | None, quick: bool = False) -> Iterator[list[Place]]:
+    """Servers on an index, each a process."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(server(index, threads, quick)) for _ in range(count)]
 
 
 @contextmanager
@@ -228,24 +306,34 @@ def main() -> None:
     options.add_argument("--pause", type=float, default=0.0, help="seconds of thought before a request, on average")
     options.add_argument("--alone", type=int, default=200, help="rounds of one user (default: %(default)s)")
     options.add_argument("--quick", action="store_true", help="searches do not look at their hits again")
+    options.add_argument("--workers", type=int, default=1, help="servers (default: %(default)s)")
+    options.add_argument("--limit", type=float, help="milliseconds of the 99th percentile to look for")
+    options.add_argument("--kill", action="store_true", help="kill the actor of a part")
     args = options.parse_args()
     random.seed(args.seed)
     sentences = german(args.data, args.seed)
     rows: list[list[Any]] = []
     facts: dict[str, Any] = {"index": args.index.name, "threads": args.threads or "all"}
-    facts |= {name: getattr(args, name) for name in ("users", "seconds", "warm", "quick", "pause", "seed")}
-    with Index.open(args.index, readonly=True) as index:
+    facts |= {name: getattr(args, name) for name in ("users", "seconds", "warm", "quick", "pause", "workers", "seed")}
+    first = ShardsFile.read(args.index).places[0].folder if (args.index / SHARDS_JSON).exists() else args.index
+    with Index.open(first, readonly=True) as index:
         model = {"": Named(index.manifest.model_name, index.manifest.model_hash)}
-    with server(args.index, args.threads, args.quick) as at:
-        asyncio.run(one_user(at.port, sentences, Times(), float("inf"), 20))  # warms up
+    with servers_on(args.index, args.workers, args.threads, args.quick) as servers:
+        at = servers[0]
+        for place in servers:
+            asyncio.run(one_user(place.port, sentences, Times(), float("inf"), 20))  # warms up
         if args.alone:
             times, started = Times(), time.perf_counter()
             asyncio.run(one_user(at.port, sentences, times, float("inf"), args.alone))
             rows += times.rows(1, time.perf_counter() - started)
+        if args.limit:
+            rows += most_users(servers, args.limit, args.seconds, sentences, args.pause)
         if args.users:
             if args.warm:
-                asyncio.run(together(at, args.users, args.warm, sentences, args.pause))
-            times, wall, more = asyncio.run(together(at, args.users, args.seconds, sentences, args.pause))
+                asyncio.run(together(servers, args.users, args.warm, sentences, args.pause))
+            times, wall, more = asyncio.run(
+                together(servers, args.users, args.seconds, sentences, args.pause, args.kill)
+            )
             rows += times.rows(args.users, wall)
             facts |= {**more, "errors": dict(times.errors)}
     report("serve", HEADER, rows, signature(model, **facts))
