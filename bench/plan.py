@@ -1,95 +1,198 @@
-"""A plan for an index of very many phrases: core-hours, hours, bytes and money for each step, from unit costs.
+"""A plan for an index in parts of very many phrases: core-hours, hours, bytes and money of each step, from unit costs.
 
-    sentences       = phrases / phrases a sentence
-    reading         = sentences x read                                   on one core: the driver
-    encoding        = sentences x encode
-    writing         = phrases x write
-    lists           = min(phrases / 4,096, 4,096)
-    distances       = rounds x 256 x lists^2 + phrases x lists           training, and giving each vector its list
-    vector index    = phrases x quantise + distances x distance          training on one machine, the rest on all
-    bytes           = sentences x bytes a sentence + phrases x (bytes a phrase + bytes in the vector index)
-    a query         = query + code x phrases x 64 / lists
+    sentences    = phrases / phrases a sentence
+    encoding     = sentences x encode                       all steps on all cores: each machine makes its own parts
+    storing      = phrases x store
+    search file  = phrases x search file
+    wordings     = phrases x wordings
+    bytes        = phrases x (bytes stored + bytes mapped), and sentences x bytes of vectors are in the first
+    memory       = phrases of a machine x bytes mapped      search file, its 8-bit vectors, and the table of wordings
+    a query      = ask + parts x (nearest + look up + merge)
 
-The units are those of one core; results/log/scale.md says how they were measured. Each can be given.
+The units are seconds of one core. ``--measure INDEX INDEX`` measures them on ordinary indexes, taken as parts of one:
+``nearest``, ``look up`` (all else that an actor does) and ``merge`` of 100 queries; ``ask`` (encoding, and choosing
+among the candidates); and what making a copy of the first index costs. Each unit can be given.
 
     python bench/plan.py --phrases 1e9 --machines 4 --cores 16
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import NamedTuple
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
 from common import plain_parser
 
+from phrasemate import Index, load_model
 from phrasemate.evaluate.report import text_table
-from phrasemate.index.lance.index import lists_for
+from phrasemate.index import IndexSettings, faiss_build, wordings
+from phrasemate.index.shards import Place, Shard, ShardedIndex
+from phrasemate.query import marked
+from phrasemate.search import Searcher
+from phrasemate.text import words
+from phrasemate.types import Document
 
-SAMPLE, ROUNDS = 256, 50  # vectors a list that Lance trains on, and how often at most
-PROBES = 64  # lists that a query reads
+QUERIES, ENCODED = 100, 1_000
 
 
 @dataclass(frozen=True)
 class Units:
     """Of one core; seconds unless the name says something else."""
 
-    phrases_a_sentence: float = 17.26
-    read: float = 1.9e-5  # a sentence: read, cut into shards
-    encode: float = 5.40e-3  # a sentence
-    write: float = 1.55e-6  # a phrase, with its share of the commits
-    quantise: float = 9.2e-6  # a phrase
-    distance: float = 8.1e-8  # of a vector and a centre
-    bytes_a_sentence: float = 286.0
-    bytes_a_phrase: float = 388.0
-    bytes_in_index: float = 40.0  # a phrase
-    query: float = 0.0136  # whatever the size: the centres, reading and ranking 256 vectors
-    code: float = 3.4e-9  # of the vector index, compared with a query
+    phrases_a_sentence: float = 20.75
+    encode: float = 7.3e-3  # a sentence
+    store: float = 7.4e-6  # a phrase
+    search_file: float = 1.54e-5  # a phrase
+    wordings: float = 7.9e-6  # a phrase
+    bytes_stored: float = 272.0  # a phrase, with its share of the sentence
+    bytes_mapped: float = 261.0  # a phrase
+    ask: float = 0.0207
+    nearest: float = 1.9e-3  # in a part of ten million phrases (results/log/scale.md)
+    look_up: float = 1.2e-3  # in a part
+    merge: float = 0.0  # for a part; within one process too little to be measured, and without Ray's messages
     core_hour: float = 0.05  # money; not measured: what a cloud asks
     gigabyte_month: float = 0.023  # money; not measured
 
 
-class Step(NamedTuple):
-    """``core_hours`` of work on ``cores``, and the ``bytes`` that it leaves."""
+@dataclass(frozen=True)
+class Step:
+    """``core_hours`` of work, and the ``bytes`` that it leaves."""
 
     name: str
     core_hours: float
-    cores: int
     bytes: float = 0.0
 
 
-def steps(phrases: float, units: Units, machines: int, cores: int) -> list[Step]:
-    """Every step in its order; ``cores`` of each machine."""
-    sentences, lists, every = phrases / units.phrases_a_sentence, lists_for(int(phrases)), machines * cores
-    training = ROUNDS * SAMPLE * lists**2 * units.distance
-    giving = phrases * (units.quantise + lists * units.distance)
-    return [
-        Step("read and cut", sentences * units.read / 3600, 1),
-        Step("encode", sentences * units.encode / 3600, every, sentences * units.bytes_a_sentence),
-        Step("write", phrases * units.write / 3600, every, phrases * units.bytes_a_phrase),
-        Step("vector index: train", training / 3600, cores),
-        Step("vector index: fill", giving / 3600, every, phrases * units.bytes_in_index),
-    ]
+def steps(phrases: float, units: Units) -> list[Step]:
+    """Every step in its order."""
+    seconds = {
+        "encode": phrases / units.phrases_a_sentence * units.encode,
+        "store": phrases * units.store,
+        "search file": phrases * units.search_file,
+        "wordings": phrases * units.wordings,
+    }
+    sizes = {"store": phrases * units.bytes_stored, "search file": phrases * units.bytes_mapped}
+    return [Step(name, value / 3600, sizes.get(name, 0.0)) for name, value in seconds.items()]
 
 
 def table(phrases: float, units: Units, machines: int, cores: int) -> str:
-    """The plan as text. Reading continues while workers encode: the longer of the two counts."""
-    rows, hours, total = [], 0.0, 0.0
-    plan = steps(phrases, units, machines, cores)
-    for step in plan:
-        alone = step.core_hours / step.cores
-        hours += max(0.0, alone - plan[0].core_hours) if step.name == "encode" else alone
-        total += step.core_hours
-        rows.append(
-            [step.name, step.core_hours, step.cores, alone, step.bytes / 1e9, step.core_hours * units.core_hour]
-        )
-    size = sum(step.bytes for step in plan) / 1e9
-    rows.append(["all", total, machines * cores, hours, size, total * units.core_hour])
-    header = ["step", "core-hours", "on cores", "hours", "GB", "cost"]
-    cells = [[cell if isinstance(cell, str | int) else f"{cell:,.1f}" for cell in row] for row in rows]
-    lists, month = lists_for(int(phrases)), size * units.gigabyte_month
-    query = units.query + units.code * phrases * min(1.0, PROBES / lists)
-    notes = f"{lists:,} lists; a query {1e3 * query:,.0f} core-ms; keeping {size:,.0f} GB {month:,.0f} a month"
-    return f"{text_table(header, cells)}\n{notes}"
+    """The plan as text; each core of each machine has a part."""
+    plan, parts = steps(phrases, units), machines * cores
+    plan.append(Step("all", sum(step.core_hours for step in plan), sum(step.bytes for step in plan)))
+    rows = [[s.name, s.core_hours, s.core_hours / parts, s.bytes / 1e9, s.core_hours * units.core_hour] for s in plan]
+    header = ["step", "core-hours", "hours", "GB", "cost"]
+    text = text_table(header, [[name, *(f"{number:,.1f}" for number in numbers)] for name, *numbers in rows])
+    part = units.nearest + units.look_up
+    query, latency = units.ask + parts * (part + units.merge), units.ask + part + parts * units.merge
+    size, memory = plan[-1].bytes / 1e9, phrases / machines * units.bytes_mapped / 1e9
+    return (
+        f"{text}\n{parts} parts of {phrases / parts / 1e6:,.1f} million phrases; {memory:,.0f} GB of memory a machine\n"
+        f"a query {1e3 * query:,.0f} core-ms, at least {1e3 * latency:,.0f} ms; "
+        f"keeping {size:,.0f} GB {size * units.gigabyte_month:,.0f} a month"
+    )
+
+
+class Timed:
+    """Asks parts in this process, and counts the processor time of their answers by question."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._shards = [Shard(Index.open, str(folder), 1, None) for folder in folders]
+        self.seconds: Counter[str] = Counter()
+
+    def ask(self, question: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, tuple[int, Any]]:
+        started = time.process_time()
+        answers = {number: self._shards[number].answer(question, *values) for number, values in arguments.items()}
+        self.seconds[question] += time.process_time() - started  # type: ignore[assignment]
+        return answers
+
+    def close(self) -> None: ...
+
+
+class TimedModel:
+    """A model that counts the processor time of finding and encoding phrases."""
+
+    def __init__(self, model: Any) -> None:
+        self._model, self.seconds = model, 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def extract(self, *arguments: Any, **options: Any) -> Any:
+        started = time.process_time()
+        extracted = self._model.extract(*arguments, **options)
+        self.seconds += time.process_time() - started
+        return extracted
+
+
+def timed(call: Callable[..., Any], *arguments: Any, **options: Any) -> float:
+    """Processor seconds of a call."""
+    started = time.process_time()
+    call(*arguments, **options)
+    return time.process_time() - started
+
+
+def asked(searcher: Searcher, queries: Sequence[str]) -> float:
+    """Processor seconds of all queries, one after another."""
+    return timed(lambda: [searcher.search(query) for query in queries])
+
+
+def measure(folders: Sequence[Path]) -> Units:
+    """The units, on indexes that serve as parts."""
+    model = load_model(threads=1).warm_up()
+    caller = Timed(folders)
+    with ShardedIndex("parts", caller, [Place(str(folder)) for folder in folders], model, 1) as parts:
+        texts = [row.text for row in islice(parts.store.all_sentences(), ENCODED)]
+        searcher, stats = Searcher(parts, model), parts.stats()
+        queries = [marked(text, *words(text)[0]) for text in texts if words(text) and "[" not in text][:QUERIES]
+        count = len(queries)
+        with Index.open(folders[0], model, readonly=True, threads=1) as index:
+            one = Searcher(index, model)
+            asked(searcher, queries)  # loads what they need
+            asked(one, queries)
+            caller.seconds.clear()
+            spent, alone = asked(searcher, queries), asked(one, queries)
+    nearest = caller.seconds["nearest"] / count / len(folders)
+    actors = caller.seconds.total() / count / len(folders)
+    ask = max(0.0, alone / count - actors)
+    mapped = sum(size for name, size in stats.files.items() if name.startswith(("vectors", "wordings")))
+    making = made_again(folders[0], model, texts)
+    return Units(
+        phrases_a_sentence=stats.phrases / stats.sentences,
+        bytes_stored=(sum(stats.files.values()) - mapped) / stats.phrases,
+        bytes_mapped=mapped / stats.phrases,
+        ask=ask,
+        nearest=nearest,
+        look_up=actors - nearest,
+        merge=max(0.0, (spent / count - ask) / len(folders) - actors),
+        **making,
+    )
+
+
+def made_again(folder: Path, model: Any, texts: Sequence[str]) -> dict[str, float]:
+    """Processor seconds of each step of making an index: of its derived files, and of some of its sentences."""
+    with tempfile.TemporaryDirectory() as work:
+        shutil.copytree(folder, Path(work, "copy"))
+        with Index.open(Path(work, "copy"), model, threads=1) as index:
+            phrases = index.stats().phrases
+            file = timed(faiss_build.build, index.store, IndexSettings(), 1) / phrases
+            listing = timed(wordings.update, index.store, whole=True) / phrases
+        encoder = TimedModel(model)
+        with Index.create(Path(work, "new"), encoder, threads=1) as index:  # type: ignore[arg-type]
+            added = timed(index.add, [Document.from_texts("texts", texts)], lang="en")
+            store = (added - encoder.seconds) / index.stats().phrases - listing
+    return {
+        "encode": encoder.seconds / len(texts),
+        "store": max(0.0, store),
+        "search_file": file,
+        "wordings": listing,
+    }
 
 
 def main() -> None:
@@ -97,10 +200,14 @@ def main() -> None:
     options.add_argument("--phrases", type=float, default=1e9)
     options.add_argument("--machines", type=int, default=4)
     options.add_argument("--cores", type=int, default=16, help="of each machine (default: %(default)s)")
+    options.add_argument("--measure", type=Path, nargs="+", metavar="INDEX", help="measure the units on these parts")
     for unit in fields(Units):
-        options.add_argument(f"--{unit.name.replace('_', '-')}", type=float, default=unit.default)
-    units = vars(options.parse_args())
-    phrases, machines, cores = units.pop("phrases"), units.pop("machines"), units.pop("cores")
+        options.add_argument(f"--{unit.name.replace('_', '-')}", type=float)
+    args = vars(options.parse_args())
+    phrases, machines, cores, folders = (args.pop(name) for name in ("phrases", "machines", "cores", "measure"))
+    units = asdict(measure(folders) if folders else Units()) | {k: v for k, v in args.items() if v is not None}
+    if folders:
+        print("\n".join(f"{name:20}{value:.6g}" for name, value in units.items()))
     print(table(phrases, Units(**units), machines, cores))
 
 

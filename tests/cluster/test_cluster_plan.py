@@ -15,12 +15,23 @@ def test_a_plan_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "plan", raising=False)
     import plan
 
-    units = plan.Units(phrases_a_sentence=10, read=1e-4, encode=0.01, write=1e-6, quantise=1e-6, distance=1e-9)
-    read, encode, write, train, fill = plan.steps(36e6, units, machines=3, cores=4)
-    assert (read.core_hours, read.cores) == (pytest.approx(36e6 / 10 * 1e-4 / 3600), 1)  # 0.1
-    assert (encode.core_hours, encode.cores) == (pytest.approx(36e6 / 10 * 0.01 / 3600), 12)  # 10
-    assert write.bytes == pytest.approx(36e6 * units.bytes_a_phrase)
-    lists = 4096  # 36e6 / 4,096 is 8,789: more than the most
-    assert (train.core_hours, train.cores) == (pytest.approx(50 * 256 * lists**2 * 1e-9 / 3600), 4)
-    assert fill.core_hours == pytest.approx(36e6 * (1e-6 + lists * 1e-9) / 3600)
-    assert "4,096 lists" in plan.table(36e6, units, 3, 4)
+    units = plan.Units(
+        phrases_a_sentence=10,
+        encode=0.01,
+        store=1e-6,
+        search_file=2e-6,
+        wordings=3e-6,
+        bytes_stored=100,
+        bytes_mapped=200,
+        ask=0.01,
+        nearest=0.002,
+        look_up=0.003,
+        merge=0.001,
+    )
+    hours = {step.name: step.core_hours for step in plan.steps(36e6, units)}
+    assert hours == pytest.approx({"encode": 10, "store": 0.01, "search file": 0.02, "wordings": 0.03})
+    assert [step.bytes for step in plan.steps(36e6, units)] == [0, 3.6e9, 7.2e9, 0]
+    text = plan.table(36e6, units, 3, 4)
+    assert "12 parts of 3.0 million phrases" in text
+    assert "; 2 GB of memory" in text  # 12 million phrases x 200 bytes
+    assert "a query 82 core-ms, at least 27 ms" in text  # 10 + 12 x (2 + 3 + 1), and 10 + 2 + 3 + 12 x 1
