@@ -138,7 +138,7 @@ def timed(call: Callable[..., Any], *arguments: Any, **options: Any) -> float:
     return time.process_time() - started
 
 
-def asked(searcher: Searcher, queries: Sequence[str]) -> float:
+def seconds_of(searcher: Searcher, queries: Sequence[str]) -> float:
     """Processor seconds of all queries, one after another."""
     return timed(lambda: [searcher.search(query) for query in queries])
 
@@ -153,11 +153,11 @@ def measure(folders: Sequence[Path]) -> Units:
         queries = [marked(text, *words(text)[0]) for text in texts if words(text) and "[" not in text][:QUERIES]
         count = len(queries)
         with Index.open(folders[0], model, readonly=True, threads=1) as index:
-            one = Searcher(index, model)
-            asked(searcher, queries)  # loads what they need
-            asked(one, queries)
+            whole = Searcher(index, model)
+            seconds_of(searcher, queries)  # loads what they need
+            seconds_of(whole, queries)
             caller.seconds.clear()
-            spent, alone = asked(searcher, queries), asked(one, queries)
+            spent, alone = seconds_of(searcher, queries), seconds_of(whole, queries)
     nearest = caller.seconds["nearest"] / count / len(folders)
     actors = caller.seconds.total() / count / len(folders)
     ask = max(0.0, alone / count - actors)

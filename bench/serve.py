@@ -200,11 +200,11 @@ async def together(
         asyncio.create_task(one_user(at.port, sentences, times, until, -1, pause))
         for at in islice(cycle(servers), users)
     ]
-    killed = 0.0
+    kill_time = 0.0
     if kill:
         await asyncio.sleep(seconds / 3)
         os.kill(actors(servers[0].process)[0], signal.SIGKILL)
-        killed, seconds = time.perf_counter(), seconds * 2 / 3
+        kill_time, seconds = time.perf_counter(), seconds * 2 / 3
     for _ in range(4):
         await asyncio.sleep(seconds / 4)
         memory.append((await metric(servers))["memory"])
@@ -212,7 +212,7 @@ async def together(
     wall = time.perf_counter() - started  # the last rounds, too, whose answers count
     answers = max(1, sum(map(len, times.seconds.values())))
     if kill:
-        facts["silent_s"] = round(times.silence(killed), 2)
+        facts["silent_s"] = round(times.silence(kill_time), 2)
     facts["processor_ms"] = round(1000 * (sum(processor_time(at.process) for at in servers) - used) / answers, 1)
     after = await metric(servers)
     for name in ("Pss", "Rss"):
