@@ -101,6 +101,21 @@ def test_the_rate_is_of_occurrences_per_sentence() -> None:
     assert counted(sentences, 0.001, 90) == {"dog"}  # least holds where the text is small
 
 
+def test_every_sentence_counts_once() -> None:
+    border = BorderWords(rate=1, least=0)
+    for text in ("the the cat", "the dog dog"):
+        border.update(Worded.of(text))
+    assert border.sentences == 2
+    assert border.frequent() == {"the"}  # 3 in 2 sentences; "dog" has as many as there are sentences
+
+
+def test_tokens_are_joined_with_spaces() -> None:
+    sentence = Worded.of_tokens(["Der", "Hund", "!"])
+    assert (sentence.text, sentence.spans) == ("Der Hund !", [(0, 3), (4, 8), (9, 10)])
+    assert sentence.words() == ["Der", "Hund", "!"]
+    assert Worded.of_tokens([]).spans == []
+
+
 def test_counting_forgets_rare_words_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TABLE", 50)
     counter = BorderWords(0.1, 0)

@@ -141,6 +141,22 @@ def test_features_are_what_they_say(index: Index) -> None:
     assert rows["bank"] == pytest.approx(bank, abs=0.01)
 
 
+def test_a_listed_candidate_is_not_told_as_the_same_wording(index: Index) -> None:
+    with index.wordings() as search:
+        vector = np.array([[1.0, 0.0]], np.float32)
+        values = []
+        for listed in ({}, {"bank": (0.5, "mine")}):
+            gathered = gather(search.table, "bank", [], listed)
+            (described,) = describe(search, ["bank"], [gathered], vector, vector, "en", [Wording([], {})])
+            values.append(described.features[0, FEATURES.index("same wording")])
+    assert values == [1, 0]
+
+
+def test_a_form_tells_stems_words_and_a_function_word() -> None:
+    assert candidates._form("the banks", "en") == (("bank",), 2, True)
+    assert candidates._form("river banks", "en") == (("river", "bank"), 2, False)
+
+
 def test_phrases_of_several_words_are_translated_word_by_word(tmp_path: Path) -> None:
     class Pairs(Model):
         def _phrases(self, text: str) -> SimpleNamespace:
