@@ -34,15 +34,16 @@ from phrasemate.lexicon.induced import (
     Scored,
     attested_pairs,
     is_wording,
+    lexicon_arrays,
     select_pairs,
     write_lexicon,
 )
 from phrasemate.lexicon.inflection import stemmed
-from phrasemate.lexicon.wordings import encoded
-from phrasemate.text import folded
+from phrasemate.text import folded, words
 
 FREE_TERMS = {"ding", "freedict", "edict", "cldr", "osm", "libreoffice_ui"}
 MOST_TERM_WORDS = 5
+HEADER = 30_000  # bytes, at most
 
 Counts = Counter[tuple[str, str]]
 
@@ -76,13 +77,14 @@ def dictionary(path: Path) -> set[tuple[str, str]]:
 
 
 def selected(folder: Path, terms: Path | None, lang: str, small: int) -> list[Scored]:
-    """The pairs of a language that are significant, best first; if they are of few wordings, those counted once too."""
+    """The pairs of a language that are significant, best first; if they are of few words, those counted once too."""
     free, _ = tables(folder / f"{lang}.phrases.tsv")
     entries = dictionary(terms / f"en-{lang}.tsv.gz") if terms else set()
     attested = attested_pairs(free, entries, lang) if entries else set()
     total = sentence_pairs(folder / f"{lang}.tsv")
     pairs = select_pairs(free, total, lang, attested)
-    if len({one.pair.wording for one in pairs}) < small:
+    single = {one.pair.wording for one in pairs if len(words(one.pair.wording)) == 1}
+    if len(single) < small:
         pairs = select_pairs(free, total, lang, attested, Pruning(hapaxes=True))
     print(f"{lang}: {len(pairs):,} pairs", flush=True)
     return pairs
@@ -90,18 +92,14 @@ def selected(folder: Path, terms: Path | None, lang: str, small: int) -> list[Sc
 
 def size(languages: dict[str, list[Pair]]) -> int:
     """Bytes of the file that holds the pairs, without its header."""
-    english = {pair.english for pairs in languages.values() for pair in pairs}
-    total = sum(len(encoded(text)) + 1 for text in english)
-    for pairs in languages.values():
-        total += 5 * len(pairs) + sum(len(encoded(text)) + 2 for text in {pair.wording for pair in pairs})
-    return total
+    return sum(array.nbytes for array in lexicon_arrays(languages).values())
 
 
 def fitted(scored: dict[str, list[Scored]], most: int) -> tuple[dict[str, list[Pair]], float]:
     """The pairs of most worth that fit into a file of so many bytes, and the least worth among them."""
     ranks = sorted((pair.worth for pairs in scored.values() for pair in pairs), reverse=True)
     low, high = 0, len(ranks)
-    while high - low > len(ranks) // 500 + 1:
+    while high - low > len(ranks) // 100 + 1:
         middle = (low + high) // 2
         low, high = (middle, high) if size(above(scored, ranks[middle])) <= most else (low, middle)
     least = ranks[-1] if size(above(scored, ranks[-1])) <= most else ranks[low]
@@ -154,13 +152,13 @@ def main() -> None:
     options.add_argument("--out", type=Path, required=True)
     options.add_argument("--terms", type=Path, default=DATA / "terms", help="dictionaries (default: %(default)s)")
     options.add_argument("--size", type=int, default=15_000_000, help="most bytes (default: %(default)s)")
-    options.add_argument("--small", type=int, default=25_000, help="wordings of a small language")
+    options.add_argument("--small", type=int, default=25_000, help="words of a small language")
     options.add_argument("--links", type=int, default=20_000, help="links to measure on (default: %(default)s)")
     options.add_argument("--seed", type=int, default=0)
     args = options.parse_args()
     languages = sorted(path.name.partition(".")[0] for path in args.folder.glob("*.phrases.tsv"))
     scored = {lang: selected(args.folder, args.terms, lang, args.small) for lang in languages}
-    pairs, least = fitted(scored, args.size - 50_000)
+    pairs, least = fitted(scored, args.size - HEADER)
     write_lexicon(args.out, pairs, {"licence": "see LICENSE.md beside it"})
     start = time.perf_counter()
     lexicon = InducedLexicon(args.out)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain, dropwhile, islice, product
+from itertools import chain, islice, product
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from phrasemate.encode.scoring import FEATURES, LEAST_LOG
 from phrasemate.index.wordings import Wordings, WordingSearch
 from phrasemate.lexicon import Equivalent, InducedLexicon, Lexicon, bundled_collocates, stemmed, without_function_words
-from phrasemate.lexicon.induced import ENGLISH_FUNCTION_WORDS, grammatical_words
+from phrasemate.lexicon.induced import ARTICLES, ENGLISH_FUNCTION_WORDS, grammatical_words
 from phrasemate.lexicon.inflection import locutions, same_words, stem
 from phrasemate.text import folded, words
 from phrasemate.types import Phrase
@@ -32,7 +32,6 @@ LIMIT, COMPOSED = 256, 48  # combinations that are compared, and that are looked
 NEAREST = 3  # occurrences in the feature "contexts"
 UNKNOWN = 0.5  # probability that a word without equivalents stands for itself
 PRECEDED = 8  # translations of the rest of a query that begins with a function word
-ARTICLES = frozenset({"a", "an", "the"})
 SURROUNDINGS = 32  # words around a phrase whose equivalents tell its sense
 SHORTEST = 4  # characters of a part of a compound
 LINKING = {  # letters that may stand between the parts of a compound, in languages that write these as one word
@@ -293,27 +292,30 @@ def is_whole(wording: str) -> bool:
 def extended(
     table: Wordings, listed: dict[str, tuple[float, str]], phrases_of: Callable[[Ids], Sequence[Phrase]]
 ) -> list[Candidate]:
-    """Listed wordings that begin with function words, where the index has them without: "in due course".
+    """Listed wordings with function words at an end, where the index has them without: "for sale", "protection from".
 
-    ``phrases_of``: the phrases of ids in their sentences. Those count that stand behind these function words.
+    ``phrases_of``: the phrases of ids in their sentences. Those count that have these function words beside them.
     """
-    rests: dict[str, tuple[int, str]] = {}  # of a wording: how many function words it begins with, and the others
+    content: dict[str, tuple[int, int, str]] = {}  # of a wording: function words before and after, and what is between
     for wording in listed:
-        content = list(dropwhile(ENGLISH_FUNCTION_WORDS.__contains__, query_words := wording.split()))
-        if content and len(content) < len(query_words):
-            rests[wording] = len(query_words) - len(content), " ".join(content)
-    lacking = [name for name, ids in zip(rests, table.occurrences(list(rests)), strict=True) if not len(ids)]
+        query_words = wording.split()
+        places = [place for place, word in enumerate(query_words) if word not in ENGLISH_FUNCTION_WORDS]
+        if places and len(places) < len(query_words):
+            first, last = places[0], places[-1] + 1
+            content[wording] = first, len(query_words) - last, " ".join(query_words[first:last])
+    lacking = [name for name, ids in zip(content, table.occurrences(list(content)), strict=True) if not len(ids)]
     candidates = []
-    for wording, every in zip(lacking, table.occurrences([rests[name][1] for name in lacking]), strict=True):
-        (probability, source), leading = listed[wording], rests[wording][0]
+    for wording, every in zip(lacking, table.occurrences([content[name][2] for name in lacking]), strict=True):
+        (probability, source), (leading, trailing, _) = listed[wording], content[wording]
         sample = every[:: max(1, len(every) // OCCURRENCES)]
         whole = [
-            folded(phrase.context[begins_at(phrase, leading) : phrase.end]) == wording for phrase in phrases_of(sample)
+            folded(phrase.context[begins_at(phrase, leading) : ends_at(phrase, trailing)]) == wording
+            for phrase in phrases_of(sample)
         ]
         ids = sample[np.array(whole, bool)]
         if len(ids):
             count = round(len(every) * len(ids) / len(sample))
-            candidates.append(Candidate(wording, probability, source, ids, count, leading))
+            candidates.append(Candidate(wording, probability, source, ids, count, leading, trailing))
     return candidates
 
 
@@ -511,13 +513,16 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
         column["listed shift"][is_listed] = shift[is_listed] - shift[is_listed].max()
     wording, length = folded(query.phrase), len(query.wording.parts)  # a compound is as long as its parts
     every = {stem for part in query.wording.parts for stem in part.stems}
-    required_stems = [part.stems.keys() for part in query.wording.parts if not part.optional]
-    optional = [part.stems.keys() for part in query.wording.parts if part.optional] if required_stems else []
-    required_stems = required_stems or [part.stems.keys() for part in query.wording.parts]
+    required_parts = [part.stems for part in query.wording.parts if not part.optional]
+    optional = [part.stems.keys() for part in query.wording.parts if part.optional] if required_parts else []
+    required_parts = required_parts or [part.stems for part in query.wording.parts]
+    required_stems = [stems.keys() for stems in required_parts]
     forms = [_form(candidate.core or candidate.wording, query.language) for candidate in candidates]
     lengths_of_forms = np.array([count for _, count, _ in forms])
     column["covered"][:] = [sum(map(every.__contains__, stems)) / max(len(stems), 1) for stems, _, _ in forms]
     column["covers"][:] = [_share_met(required_stems, stems) for stems, _, _ in forms]
+    column["composed"][:] = [_composed(required_parts, stems) for stems, _, _ in forms]
+    column["word by word"][:] = (column["covered"] == 1) & (column["covers"] == 1) & (length > 1)
     column["covers function words"][:] = [_share_met(optional, stems) for stems, _, _ in forms] if optional else 1
     column["same wording"][:] = [candidate.wording == wording for candidate in candidates] & ~is_listed
     column["words"][:] = np.maximum(lengths_of_forms - length, 0)
@@ -546,6 +551,12 @@ def by_words(candidates: Sequence[Candidate], order: Iterable[int], language: st
 def _share_met(parts: Sequence[KeysView[str]], stems: Collection[str]) -> float:
     """The share of the parts of a query that have one of their stems among some stems."""
     return sum([not part.isdisjoint(stems) for part in parts]) / max(len(parts), 1)
+
+
+def _composed(parts: Sequence[Mapping[str, float]], stems: Collection[str]) -> float:
+    """Mean logarithm of the probability with which each part of a query has its likeliest one of some stems."""
+    likeliest = [max([part[stem] for stem in stems if stem in part], default=0.0) for part in parts]
+    return sum(map(_log, likeliest)) / max(len(parts), 1)
 
 
 @lru_cache(1 << 16)

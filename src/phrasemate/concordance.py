@@ -186,7 +186,7 @@ def whole_units(sentence: str) -> list[Span]:
     """Units that belong together whatever a segmenter proposes; the score is 1.
 
     These are compounds with hyphens, compounds of Chinese characters in Japanese, and runs of two to five words that
-    the bundled lexicon lists, or that are fixed expressions (`phrasemate.lexicon.inflection`).
+    are units of the bundled lexicon, or fixed expressions (`phrasemate.lexicon.inflection`).
     """
     lexicon, language = bundled_lexicon(), language_of(sentence)
     units = {compound.span() for compound in _HYPHENED.finditer(sentence)}
@@ -204,10 +204,10 @@ def whole_units(sentence: str) -> list[Span]:
 
 
 def _is_unit(wording: str, language: str, lexicon: InducedLexicon) -> bool:
-    """Whether a folded wording of several words is a fixed expression, or listed and more than a word with article."""
+    """Whether a folded wording of several words is a fixed expression, or a unit and more than a word with article."""
     if wording in locutions(language):
         return True
-    return wording == without_function_words(wording, language) and lexicon.knows(wording, language)
+    return wording == without_function_words(wording, language) and lexicon.is_unit(wording, language)
 
 
 def _cuts(span: Span, compound: tuple[int, int]) -> bool:

@@ -42,7 +42,7 @@ def lexicon_text(language: str) -> str:
     """Words of a language, from all over the alphabet."""
     lexicon = bundled_lexicon()
     assert lexicon is not None
-    wordings = lexicon._wordings(language)
+    wordings = lexicon._keys_of(language).wordings
     step = max(1, len(wordings) // 40)
     return " ".join(wordings[row] for row in range(0, len(wordings), step))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -15,18 +16,24 @@ from phrasemate.lexicon.induced import FORMAT, Pair, write_lexicon
 from phrasemate.lexicon.wordings import Wordings, beginning
 
 GERMAN = [
-    Pair("bank", "bench", 51 / 255, 204 / 255),
-    Pair("bank", "bank", 153 / 255, 102 / 255),
+    Pair("bank", "bench", 0.2, 0.8),
+    Pair("bank", "bank", 0.6, 0.4),
     Pair("bänke", "benches", 1.0, 1.0),
-    Pair("in der regel", "as a rule", 0.4, 0.8),
+    Pair("in der regel", "as a rule", 0.4, 0.8, unit=True),
+    Pair("auf der bank", "on the bench", 0.7, 0.9),
+    Pair("gartenbank", "garden bench", 0.5, 0.5),
 ]
-DANISH = [Pair("bænk", "bench", 1.0, 255 / 255), Pair("bank", "bank", 1.0, 51 / 255)]
+DANISH = [Pair("bænk", "bench", 1.0, 1.0), Pair("bank", "bank", 1.0, 0.2)]
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     write_lexicon(tmp_path / "lexicon.safetensors", {"de": GERMAN, "da": DANISH})
     return tmp_path / "lexicon.safetensors"
+
+
+def packed(array: np.ndarray) -> np.ndarray:
+    return np.frombuffer(zlib.compress(array.tobytes()), np.uint8)
 
 
 def texts(equivalents: list[Equivalent]) -> list[tuple[str, str]]:
@@ -37,8 +44,8 @@ def test_into_english(path: Path) -> None:
     lexicon = InducedLexicon(path, "induced")
     assert lexicon.languages == ("da", "de")
     assert lexicon.equivalents("Bank", "de") == [
-        Equivalent("bank", 153 / 255, "induced", "en"),
-        Equivalent("bench", 51 / 255, "induced", "en"),
+        Equivalent("bank", 0.6, "induced", "en"),
+        Equivalent("bench", 0.2, "induced", "en"),
     ]
     assert texts(lexicon.equivalents("In der  Regel", "de-AT")) == [("en", "as a rule")]
     assert lexicon.equivalents("bench", "de") == lexicon.equivalents("Bank", "fr") == []
@@ -47,14 +54,14 @@ def test_into_english(path: Path) -> None:
 def test_from_english(path: Path) -> None:
     lexicon = InducedLexicon(path, "induced")
     assert texts(lexicon.equivalents("bench", "en")) == [("da", "bænk"), ("de", "bank")]
-    assert lexicon.equivalents("bench", "en", "de") == [Equivalent("bank", 204 / 255, "induced", "de")]
+    assert lexicon.equivalents("bench", "en", "de") == [Equivalent("bank", 0.8, "induced", "de")]
 
 
 def test_all_languages_at_once_take_the_most_probable(path: Path) -> None:
     lexicon = InducedLexicon(path, "induced")
     assert lexicon.equivalents("bank", target="en") == [
         Equivalent("bank", 1.0, "induced", "en"),
-        Equivalent("bench", 51 / 255, "induced", "en"),
+        Equivalent("bench", 0.2, "induced", "en"),
     ]
     assert set(texts(lexicon.equivalents("bank"))) == {("en", "bank"), ("en", "bench"), ("de", "bank"), ("da", "bank")}
 
@@ -67,21 +74,41 @@ def test_inflection_needs_the_language(path: Path) -> None:
     assert lexicon.equivalents("die Bank") == []
 
 
-def test_bundled_size_of_a_pair(path: Path, tmp_path: Path) -> None:
+def test_arrays_of_a_pair(path: Path, tmp_path: Path) -> None:
+    """What a pair adds: its two probabilities, three bytes of a row, both texts and the length of each."""
     longer = [*GERMAN, Pair("banküberfall", "bank robbery", 1.0, 1.0)]
     write_lexicon(tmp_path / "longer.safetensors", {"de": longer, "da": DANISH})
     pair, german, english = 3 + 1 + 1, len("banküberfall".encode()) + 1 + 1, len("bank robbery") + 1
     sizes = [
-        sum(array.nbytes for array in load_file(file).values()) for file in (path, tmp_path / "longer.safetensors")
+        sum(len(zlib.decompress(array)) for array in load_file(f).values())
+        for f in (path, tmp_path / "longer.safetensors")
     ]
     assert sizes[1] - sizes[0] == pair + german + english
+
+
+def test_words_and_wordings_of_several_words_stand_apart(path: Path) -> None:
+    texts = {name: zlib.decompress(array) for name, array in load_file(path).items() if name.endswith(".text")}
+    assert texts["de.text"] == "bankbänkegartenbank".encode()
+    assert texts["de+.text"] == b"auf der bankin der regel"
+    assert texts["en.text"] == b"bankbenchbenches"
+    assert texts["en+.text"] == b"as a rulegarden benchon the bench"
+
+
+def test_units_are_told_from_composed_wordings(path: Path) -> None:
+    lexicon = InducedLexicon(path)
+    assert lexicon.is_unit("In der Regel", "de-AT")
+    assert not lexicon.is_unit("auf der Bank", "de")
+    assert [lexicon.is_unit(text, "en") for text in ("as a rule", "garden bench", "on the bench")] == [1, 1, 0]
+    assert not lexicon.is_unit("Bank", "de")  # a single word
+    assert not lexicon.is_unit("in der Regel", "da")  # no wording of several words
+    assert not lexicon.is_unit("in der Regel", "fr")
 
 
 def test_long_wordings_and_small_probabilities(tmp_path: Path) -> None:
     pairs = [Pair("a", "b", 1e-9, 1e-9), Pair("a" * 256, "b", 1.0, 1.0), Pair("ä" * 127, "c", 1.0, 1.0)]
     write_lexicon(tmp_path / "x", {"de": pairs})
     lexicon = InducedLexicon(tmp_path / "x")
-    assert lexicon.equivalents("a", "de") == [Equivalent("b", 1 / 255, "lexicon", "en")]
+    assert lexicon.equivalents("a", "de") == [Equivalent("b", 1 / 100, "lexicon", "en")]
     assert lexicon.equivalents("a" * 256, "de") == []
     assert texts(lexicon.equivalents("ä" * 127, "de")) == [("en", "c")]
 
@@ -109,11 +136,13 @@ def test_damaged_files(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "tensor"),
     [
-        ("de.english", np.full((4, 3), 255, np.uint8)),
-        ("de.english", np.zeros(4, np.uint8)),
-        ("de.degrees", np.ones(2, np.uint8)),
-        ("de.lengths", np.ones(3, np.uint8)),
-        ("de.forward", np.ones(4, np.float32)),
+        ("de.english", packed(np.full((3, 3), 255, np.uint8))),
+        ("de.english", packed(np.zeros(4, np.uint8))),
+        ("de.degrees", packed(np.ones(1, np.uint8))),
+        ("de.lengths", packed(np.ones(3, np.uint8))),
+        ("de.forward", packed(np.ones(3, np.float32))),
+        ("de.forward", np.ones(3, np.uint8)),
+        ("de.forward", packed(np.ones(3, np.uint8))[:-1]),
         ("de.backward", None),
     ],
 )
@@ -129,6 +158,14 @@ def test_tensors_that_do_not_fit(path: Path, name: str, tensor: np.ndarray | Non
         lexicon.equivalents("bank", "de")
 
 
+def test_bits_that_do_not_fit(path: Path) -> None:
+    tensors = load_file(path)
+    for bits in (packed(np.zeros(2, np.uint8)), packed(np.zeros(0, np.uint8))):  # two wordings have one byte
+        save_file({**tensors, "de+.units": bits}, path, {"format": FORMAT, "languages": "da de"})
+        with pytest.raises(ModelDamaged, match=r"'de\+.units' is not as expected"):
+            InducedLexicon(path).is_unit("in der Regel", "de")
+
+
 @pytest.mark.parametrize(
     ("wording", "lang", "expected"),
     [
@@ -139,7 +176,9 @@ def test_tensors_that_do_not_fit(path: Path, name: str, tensor: np.ndarray | Non
         ("銀行", "", {"bank"}),
         ("l'avocat", "fr", {"lawyer"}),
         ("point de vue", "fr", {"point of view"}),
-        ("лавка", "ru", {"shop", "bench"}),
+        ("мир", "ru", {"world", "peace"}),
+        ("en venta", "es", {"for sale"}),
+        ("tout à coup", "fr", {"all of a sudden"}),
     ],
 )
 def test_bundled_lexicon(wording: str, lang: str, expected: set[str]) -> None:

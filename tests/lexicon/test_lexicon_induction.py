@@ -25,9 +25,9 @@ def test_likelihood_ratio() -> None:
 
 def test_probabilities_are_discounted() -> None:
     [pair] = select_pairs({("haus", "house"): 8, ("haus", "x1"): 2}, TOTAL, "de")
-    assert pair.pair == ("haus", "house", 8 / (10 + 1), 8 / (8 + 1))
+    assert pair.pair == ("haus", "house", 8 / (10 + 1), 8 / (8 + 1), False)
     [pair] = select_pairs({("haus", "house"): 8, ("haus", "x1"): 2}, TOTAL, "de", {("haus", "house")})
-    assert pair.pair == ("haus", "house", (8 + 1) / (10 + 2), (8 + 1) / (8 + 2))
+    assert pair.pair == ("haus", "house", (8 + 1) / (10 + 2), (8 + 1) / (8 + 2), False)
 
 
 def test_pairs_counted_once_need_a_dictionary() -> None:
@@ -61,17 +61,51 @@ def test_parts_of_better_pairs_go() -> None:
         ("flaschenöffner", "opener"): 3,
         ("flaschenöffner", "bottle opener"): 3,
         ("tür", "door"): 9,
-        ("tür auf", "door"): 2,
     }
     assert chosen(counts) == {("flaschenöffner", "bottle opener"), ("tür", "door")}
 
 
-def test_several_words_stay_if_they_mean_more_than_their_parts() -> None:
+def test_several_words_stay_if_they_were_counted_twice() -> None:
     words = {("zeit", "time"): 50, ("zu", "to"): 50, ("neue", "new"): 20, ("maus", "mouse"): 20}
-    idiom = {("zu gegebener zeit", "in due course"): 5}
-    composed = {("neue maus", "new mouse"): 30, ("zu zeit", "to time"): 8}
-    rare = {("auf gut glück", "at random"): 2}
-    assert chosen(words | idiom | composed | rare) == {*words, *idiom, ("neue maus", "new mouse")}
+    several = {("zu gegebener zeit", "in due course"): 5, ("neue maus", "new mouse"): 2, ("zu zeit", "time"): 2}
+    once = {("auf gut glück", "at random"): 1}
+    seldom = {("neue maus", "new mice"): 1, ("neue zeit", "new time"): 20, ("neue zeit", "time"): 2}
+    assert chosen(words | several | once | seldom) == {*words, *several, ("neue zeit", "new time")}
+
+
+def test_of_several_words_a_share_of_the_ratio_counts() -> None:
+    [pair] = select_pairs({("neue maus", "new mouse"): 6}, TOTAL, "de")
+    assert pair.worth == pytest.approx(likelihood_ratio(6, 6, 6, TOTAL) / Pruning().share)
+
+
+def test_units_mean_more_than_their_words_or_are_frequent() -> None:
+    words = {("zeit", "time"): 50, ("zu", "to"): 50, ("neue", "new"): 20, ("maus", "mouse"): 20, ("rote", "red"): 20}
+    several = {
+        ("zu gegebener zeit", "in due course"): 5,
+        ("auf gut glück", "at random"): 2,  # too seldom
+        ("neue maus", "new mouse"): 30,  # composed, and frequent
+        ("rote maus", "red mouse"): 3,  # composed
+    }
+    units = {one.pair.wording: one.pair.unit for one in select_pairs(words | several, TOTAL, "de")}
+    assert {wording for wording, unit in units.items() if unit} == {"zu gegebener zeit", "neue maus"}
+    assert units.keys() >= {"auf gut glück", "rote maus"}
+
+
+def test_several_words_without_content_go() -> None:
+    words = {("auf", "on"): 40, ("der", "the"): 40}
+    assert chosen(words | {("auf der", "on the"): 30}) == set(words)
+
+
+def test_a_negation_stays_one() -> None:
+    words = {("nicht", "not"): 40, ("gehen", "go"): 40}
+    phrases = {("nicht gehen", "not go"): 5, ("nicht gehen", "to go"): 4, ("nach hause gehen", "don't stay"): 3}
+    assert chosen(words | phrases) == {*words, ("nicht gehen", "not go"), ("nach hause gehen", "don't stay")}
+
+
+def test_an_article_before_a_word_goes() -> None:
+    words = {("das", "the"): 40, ("haus", "house"): 40, ("in", "in"): 40}
+    phrases = {("das haus", "the house"): 20, ("das haus", "house"): 4, ("in das haus", "into the house"): 5}
+    assert chosen(words | phrases) == {*words, ("in das haus", "into the house")}
 
 
 def test_rare_equivalents_and_the_wording_itself_go() -> None:

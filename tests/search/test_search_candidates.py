@@ -24,6 +24,7 @@ from phrasemate.candidates import (
     describe,
     ends_at,
     equivalents,
+    extended,
     gather,
     in_expressions,
     is_whole,
@@ -131,11 +132,11 @@ def test_features_are_what_they_say(index: Index) -> None:
     sits_on_bench, sits_on_bank = collocates.associations([["bench"], ["bank"]], {"sit": 1.0}).tolist()
     bench = {"context": 0.8, "contexts": 0.8, "lead": 0, "type": 0.8, "alone": 0, "alone lead": -1, "listed": 1}
     bench |= {"probability": log(0.5), "others listed": 0, "same wording": 0, "covered": 1, "covers": 1, **same}
-    bench["covers function words"] = 1  # of none
+    bench |= {"covers function words": 1, "composed": log(0.5), "word by word": 0}  # no function word; a single word
     bench["collocates"] = sits_on_bench
     bank = {"context": 0.6, "contexts": 0.6, "lead": -0.2, "type": 0.6, "alone": 1, "alone lead": 0, "listed": 0}
     bank |= {"probability": -6, "others listed": 1, "same wording": 1, "covered": 0, "covers": 0, **same}
-    bank["covers function words"] = 1
+    bank |= {"covers function words": 1, "composed": -6, "word by word": 0}
     bank["collocates"] = sits_on_bank
     assert rows["bench"] == pytest.approx(bench, abs=0.01)  # stored vectors have 8 bits
     assert rows["bank"] == pytest.approx(bank, abs=0.01)
@@ -177,6 +178,40 @@ def test_phrases_of_several_words_are_translated_word_by_word(tmp_path: Path) ->
             assert [part.optional for part in lock] == [False, True, False]
             assert compositions(search.table, lock) == ["goal lock"]
             assert compositions(search.table, parts("Ziele", Dictionaries([mine], ["en"]))) == []  # of one word
+
+
+def test_translations_word_by_word_are_told_and_weighed(index: Index) -> None:
+    mine = Dictionary(bequeme={"soft": 0.5}, Bank={"bench": 0.25, "bank": 0.5})
+    query = parts("bequeme Bank", Dictionaries([mine], ["en"]))
+    wordings = ["soft benches", "bench", "soft bench today", "soft bank"]
+    proposed = [candidates.Candidate(wording, 0.0, "", np.array([1]), 1) for wording in wordings]
+    vector = np.array([[1.0, 0.0]], np.float32)
+    with index.wordings() as search:
+        (described,) = describe(search, ["bequeme Bank"], [proposed], vector, vector, "en", [Wording(query, {})])
+    composed, whole = (described.features[:, FEATURES.index(name)].tolist() for name in ("composed", "word by word"))
+    half, quarter = log(0.5), log(0.25)
+    assert composed == pytest.approx([(half + quarter) / 2, (quarter - 6) / 2, (half + quarter) / 2, half])
+    assert whole == [1, 0, 0, 1]  # "bench" lacks a word, "soft bench today" has one more
+
+
+def test_listed_wordings_with_function_words_at_an_end_are_looked_for_around_the_rest() -> None:
+    sentences = ["The house is for sale.", "A sale on Monday", "protection from rain", "The sale is for charity."]
+    phrases = [
+        Phrase(text, at := text.index(word), at + len(word))
+        for text, word in zip(sentences, ("sale", "sale", "protection", "sale"), strict=True)
+    ]
+    ids = {"sale": [0, 1, 3], "protection": [2], "on sale": [1]}
+    table: Any = SimpleNamespace(
+        occurrences=lambda wordings: [np.array(ids.get(wording, []), np.int64) for wording in wordings]
+    )
+    listed = dict.fromkeys(
+        ["for sale", "protection from", "protection against", "on sale", "sale", "of"], (0.5, "mine")
+    )
+    results = extended(table, listed, lambda ids: [phrases[number] for number in ids])
+    assert [(one.wording, one.ids.tolist(), one.count, one.leading, one.trailing) for one in results] == [
+        ("for sale", [0], 1, 1, 0),
+        ("protection from", [2], 1, 0, 1),
+    ]
 
 
 def test_many_occurrences_are_sampled_and_counted_all(tmp_path: Path) -> None:

@@ -213,6 +213,8 @@ FEATURES = (
     "others listed",  # 1 if it is not listed and another candidate is
     "covered",  # share of its words that are equivalents of one of the query's words
     "covers",  # share of the query's words that have an equivalent among its words
+    "composed",  # mean logarithm of the probabilities with which its words translate the query's content words
+    "word by word",  # 1 if the query has several words, and they and its words translate one another
     "covers function words",  # share of the query's function words that have one; 1 if it has none of them
     "same wording",  # 1 if it reads like the query and no dictionary lists it, such as a name
     "count",  # logarithm of how often it occurs
@@ -229,7 +231,7 @@ REASONS = {  # what a person calls the features
     "meaning by itself": ("alone", "alone lead"),
     "dictionary": ("listed", "probability", "listed probability", "others listed"),
     "words around it": ("collocates", "listed collocates"),
-    "words that translate each other": ("covered", "covers", "covers function words"),
+    "words that translate each other": ("covered", "covers", "composed", "word by word", "covers function words"),
     "same wording": ("same wording",),
     "length and frequency": ("count", "words", "fewer words", "function word"),
 }

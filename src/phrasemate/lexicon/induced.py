@@ -1,14 +1,17 @@
 """Bundled lexicon between English and other languages, counted in aligned text: one compact file, read on demand.
 
-    en.text       (bytes,) uint8        the English wordings, folded, sorted by their bytes, one after the other
+    en.text       (bytes,) uint8        the English words, folded, sorted by their bytes, one after the other
     en.lengths    (wordings,) uint8     bytes of each
+    en+.text, en+.lengths               the same of English wordings of several words; their rows come after
     XX.text, XX.lengths                 the same for each other language
     XX.degrees    (wordings,) uint8     English wordings of each wording
-    XX.english    (pairs, 3) uint8      their rows, lowest byte first; the most probable one first
-    XX.forward    (pairs,) uint8        p(English | wording) in 255ths
-    XX.backward   (pairs,) uint8        p(wording | English) in 255ths
+    XX.english    (3, pairs) uint8      bytes of their rows, the lowest ones first; the most probable one first
+    XX.forward    (pairs,) uint8        p(English | wording) in hundredths
+    XX.backward   (pairs,) uint8        p(wording | English) in hundredths
+    XX+.text, ...                       the same arrays for the wordings of several words
+    XX+.units                           a bit for each of these, highest first: 1 if it is a unit; en+.units, too
 
-A safetensors file; a language is read when it is first asked for.
+A safetensors file; each array is compressed by zlib. What is there of a language is read when it is first asked for.
 
 `select_pairs` chooses the pairs of a phrase table that are worth keeping. What a phrase table counts is mostly noise
 and composition. A pair stays if
@@ -18,11 +21,16 @@ and composition. A pair stays if
   Kuhn (2007), "Improving translation quality by discarding most of the phrasetable", use Fisher's exact test for it.
   Pairs that were counted once stay only where a dictionary has them;
 - p(English | wording), discounted, is at least `Pruning.least`, and the pair is among the `Pruning.most` best ones;
-- neither side consists of function words, or is a better pair with function words around it ("the house"); single
-  function words of both sides stay ("auf", "on"), so that phrases with them are translated word by word;
-- neither side is a part of a better pair ("opener" of "can opener");
-- a wording of several words has only words that translate one another, none of them a function word at an end; or it
-  means something else than its words do ("in due course"), and that more than twice, in many of its occurrences.
+- neither side consists of function words; single ones stay ("auf", "on"), so that phrases with them are translated
+  word by word;
+- for a single word, no side has needless function words around it ("the house"), and no side is a part of a better
+  pair ("opener" of "can opener");
+- a wording of several words was counted twice or more, `Pruning.phrase` of its links are to this English wording, it is
+  a worse pair without its article, and its negation is in the English wording, too ("nicht gehen" is not "to go").
+
+Most wordings of several words are composed: "in meinem Zimmer". Others are units. These mean something else than their
+words do ("in due course"), and that more than twice, in many of their occurrences. A unit may also be composed, if it
+is frequent and has no function word at an end. In English, what translates a single word is a unit, too.
 
 Function words need no list for the other languages: they are the wordings whose translations are English ones.
 """
@@ -32,6 +40,7 @@ from __future__ import annotations
 import os
 import threading
 import unicodedata
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,16 +57,18 @@ from safetensors import SafetensorError, safe_open
 
 from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported
 from phrasemate.lexicon.inflection import function_words, general_words, has_stemmer, primary, stemmed_all
-from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Wordings, beginning, encoded
+from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Lookup, Wordings, beginning, encoded
 from phrasemate.text import folded, words
 from phrasemate.utils.storage import save_arrays
 
-FORMAT = "phrasemate lexicon 1"
+FORMAT = "phrasemate lexicon 2"
 LONGEST = 255  # bytes of a wording
 MOST = 255  # English wordings of a wording
-_STEPS = 255  # of a probability
+_STEPS = 100  # of a probability
 _OF_ENGLISH = 0.7  # what a word counts for English, whose part has names and loans from all other languages
 _OWN_SCRIPTS = {"HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko"}  # of one language each
+_BITS = 8  # of a byte
+SEVERAL = "+"  # ends the name of the section of the wordings of several words
 _TENSORS = ("text", "lengths", "degrees", "english", "forward", "backward")
 
 Bytes = NDArray[np.uint8]
@@ -65,19 +76,26 @@ Rows = NDArray[np.int64]
 
 
 class Pair(NamedTuple):
-    """A wording and an English one, each folded; p(English | wording) and p(wording | English)."""
+    """A wording and an English one, each folded, their probabilities, and whether the wording is a unit.
+
+    ``forward``: p(English | wording). ``backward``: p(wording | English).
+    """
 
     wording: str
     english: str
     forward: float
     backward: float
+    unit: bool = False
 
 
 @dataclass(frozen=True)
-class _Language:
-    """The part of one language; what only the direction from English needs is made when it is first asked for."""
+class _Section:
+    """The words of one language or its wordings of several words, with their English equivalents.
 
-    keys: Keys
+    What only the direction from English needs is made when it is first asked for.
+    """
+
+    wordings: Wordings
     bounds: Rows  # (wordings + 1,): where the pairs of each wording begin
     english: Rows  # (pairs,): English rows
     forward: Bytes
@@ -104,16 +122,18 @@ class InducedLexicon:
     def __init__(self, path: str | os.PathLike[str], name: str = "lexicon") -> None:
         self.name, self._path = name, Path(path)
         self._lock = threading.Lock()
-        self._parts: dict[str, _Language] = {}
+        self._keys: dict[str, Keys] = {}
+        self._sections: dict[str, _Section] = {}
+        self._unit_bits: dict[str, Bytes] = {}
         try:
             self._file = cast(Any, safe_open(self._path, "numpy"))
             facts = self._file.metadata() or {}
+            self._names = frozenset(self._file.keys())
         except (OSError, SafetensorError) as error:
             raise ModelDamaged(f"{self._path}: no lexicon can be read ({error}); install phrasemate again") from None
         if facts.get("format") != FORMAT:
             raise ModelUnsupported(f"{self._path}: format {facts.get('format')!r}; expected {FORMAT!r}")
         self.languages: tuple[str, ...] = tuple(facts["languages"].split())
-        self._english = Keys(self._wordings("en"))
 
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
         """The equivalents of a wording, the most probable one first.
@@ -126,11 +146,10 @@ class InducedLexicon:
         weights: dict[tuple[str, str], int] = {}
         if target in ("", "en"):
             for language in self.languages if not lang else {lang}.intersection(self.languages):
-                part = self._part(language)
-                for row in self._rows(part.keys, wording, lang):
-                    self._into_english(part, row, weights)
+                for name, row in self._rows(language, wording, lang):
+                    self._into_english(name, row, weights)
         if lang in ("", "en"):
-            rows = self._rows(self._english, wording, lang)
+            rows = [self._english_row(name, row) for name, row in self._rows("en", wording, lang)]
             for language in self.languages if not target else {target}.intersection(self.languages):
                 for row in rows:
                     self._from_english(language, row, weights)
@@ -141,21 +160,24 @@ class InducedLexicon:
         """The English wordings of one form of a word, folded, in one language, and their probabilities."""
         weights: dict[tuple[str, str], int] = {}
         if lang in self.languages:
-            part = self._part(lang)
-            for row in LOOKUPS[0](part.keys, form, lang):
-                self._into_english(part, row, weights)
+            for name, row in self._listed(LOOKUPS[0], lang, form, lang):
+                self._into_english(name, row, weights)
         return [(text, weight / _STEPS) for (_, text), weight in weights.items()]
 
     def knows(self, wording: str, lang: str) -> bool:
         """Whether a wording of a language is listed as it is, without regard to case and white space."""
         lang = primary(lang)
-        if lang != "en" and lang not in self.languages:
+        return (lang == "en" or lang in self.languages) and bool(self._listed(LOOKUPS[0], lang, wording, lang))
+
+    def is_unit(self, wording: str, lang: str) -> bool:
+        """Whether several words belong together, as an idiom or a term, or are a frequent combination."""
+        name = primary(lang) + SEVERAL
+        if f"{name}.units" not in self._names:
             return False
-        keys = self._english if lang == "en" else self._part(lang).keys
-        return bool(keys.exact(wording, lang))
+        return any(self._units(name)[row] for row in LOOKUPS[0](self._keys_of(name), wording, lang))
 
     def language_of(self, text: str) -> str:
-        """The language of a text: the one of which the lexicon knows most of its words; "" if that is not clear."""
+        """The language of a text: the one of which the lexicon lists most of its words; "" if that is not clear."""
         forms = dict.fromkeys(folded(text[start:end]) for start, end in words(text))
         scripts = {_script(form) for form in forms}
         for name, lang in _OWN_SCRIPTS.items():
@@ -163,68 +185,91 @@ class InducedLexicon:
                 return lang
         texts = [encoded(form) for form in forms]
         beginnings = np.array([beginning(text) for text in texts], np.uint64)
-        keys = {"en": self._english, **{language: self._part(language).keys for language in self.languages}}
         counts: dict[str, float] = {
-            language: of_language.wordings.matches(texts, beginnings)
+            language: self._keys_of(language).wordings.matches(texts, beginnings)
             + len(function_words(language).intersection(forms))
-            for language, of_language in keys.items()
+            for language in ("en", *self.languages)
         }
         counts["en"] *= _OF_ENGLISH
         (first, most), (_, second) = sorted(counts.items(), key=lambda item: -item[1])[:2]
         return first if most > second else ""
 
-    def _rows(self, keys: Keys, wording: str, lang: str) -> list[int]:
-        """The rows of a wording by the first way of looking up that answers; without a language, there is but one."""
-        if not lang:
-            return LOOKUPS[0](keys, wording, lang)
-        for lookup in LOOKUPS if has_stemmer(lang) else LOOKUPS[:2]:
-            if rows := lookup(keys, wording, lang):
-                return rows
-        return []
+    def _rows(self, language: str, wording: str, lang: str) -> list[tuple[str, int]]:
+        """Sections and rows of a wording by the first way of looking up that answers; without ``lang``, one way."""
+        ways = LOOKUPS if lang and has_stemmer(lang) else LOOKUPS[: 2 if lang else 1]
+        return next((rows for way in ways if (rows := self._listed(way, language, wording, lang))), [])
 
-    def _into_english(self, part: _Language, row: int, into: dict[tuple[str, str], int]) -> None:
-        for pair in range(int(part.bounds[row]), int(part.bounds[row + 1])):
-            key = "en", self._english.wordings[int(part.english[pair])]
-            into[key] = max(into.get(key, 0), int(part.forward[pair]))
+    def _listed(self, way: Lookup, language: str, wording: str, lang: str) -> list[tuple[str, int]]:
+        """Sections and rows that one way of looking up gives."""
+        names = [name for name in (language, language + SEVERAL) if f"{name}.text" in self._names]
+        return [(name, row) for name in names for row in way(self._keys_of(name), wording, lang)]
+
+    def _english_row(self, name: str, row: int) -> int:
+        return row if name == "en" else row + len(self._keys_of("en").wordings)
+
+    def _english(self, row: int) -> str:
+        words = self._keys_of("en").wordings
+        return words[row] if row < len(words) else self._keys_of("en" + SEVERAL).wordings[row - len(words)]
+
+    def _into_english(self, name: str, row: int, into: dict[tuple[str, str], int]) -> None:
+        section = self._section(name)
+        for pair in range(int(section.bounds[row]), int(section.bounds[row + 1])):
+            key = "en", self._english(int(section.english[pair]))
+            into[key] = max(into.get(key, 0), int(section.forward[pair]))
 
     def _from_english(self, language: str, row: int, into: dict[tuple[str, str], int]) -> None:
-        part = self._part(language)
-        start, end = np.searchsorted(part.english, [row, row + 1], sorter=part.by_english)
-        for pair in part.by_english[start:end]:
-            key = language, part.keys.wordings[int(part.wording_of[pair])]
-            into[key] = max(into.get(key, 0), int(part.backward[pair]))
+        for name in (language, language + SEVERAL):
+            if f"{name}.text" in self._names:
+                section = self._section(name)
+                start, end = np.searchsorted(section.english, [row, row + 1], sorter=section.by_english)
+                for pair in section.by_english[start:end]:
+                    key = language, section.wordings[int(section.wording_of[pair])]
+                    into[key] = max(into.get(key, 0), int(section.backward[pair]))
 
-    def _part(self, language: str) -> _Language:
+    @cached_property
+    def _english_count(self) -> int:
+        names = [name for name in ("en", "en" + SEVERAL) if f"{name}.text" in self._names]
+        return sum(len(self._tensor(f"{name}.lengths")) for name in names)
+
+    def _keys_of(self, name: str) -> Keys:
         with self._lock:
-            if language not in self._parts:
-                self._parts[language] = self._read(language)
-            return self._parts[language]
+            if name not in self._keys:
+                text, lengths = (self._tensor(f"{name}.{part}") for part in _TENSORS[:2])
+                bounds = _bounds(lengths)
+                if bounds[-1] != len(text):
+                    raise self._damaged(name)
+                self._keys[name] = Keys(Wordings(text, bounds))
+            return self._keys[name]
 
-    def _read(self, language: str) -> _Language:
-        wordings = self._wordings(language)
-        degrees, english, forward, backward = (self._tensor(f"{language}.{name}") for name in _TENSORS[2:])
-        if len(degrees) != len(wordings) or not len(english) == len(forward) == len(backward) == degrees.sum():
-            raise self._damaged(language)
-        rows = english.astype(np.int64) @ np.array([1, 1 << 8, 1 << 16])
-        if rows.size and rows.max() >= len(self._english.wordings):
-            raise self._damaged(language)
-        return _Language(Keys(wordings), _bounds(degrees), rows, forward, backward)
+    def _units(self, name: str) -> Bytes:
+        """(wordings,): 1 for a unit, 0 for another wording."""
+        if name not in self._unit_bits:
+            count = len(self._keys_of(name).wordings)
+            bits = np.unpackbits(self._tensor(f"{name}.units"))
+            if not 0 <= len(bits) - count < _BITS:
+                raise self._damaged(f"{name}.units")
+            self._unit_bits[name] = bits[:count]
+        return self._unit_bits[name]
 
-    def _wordings(self, language: str) -> Wordings:
-        text, lengths = (self._tensor(f"{language}.{name}") for name in _TENSORS[:2])
-        bounds = _bounds(lengths)
-        if bounds[-1] != len(text):
-            raise self._damaged(language)
-        return Wordings(text, bounds)
+    def _section(self, name: str) -> _Section:
+        if name not in self._sections:
+            wordings = self._keys_of(name).wordings
+            degrees, english, forward, backward = (self._tensor(f"{name}.{part}") for part in _TENSORS[2:])
+            if len(degrees) != len(wordings) or not english.shape[1] == len(forward) == len(backward) == degrees.sum():
+                raise self._damaged(name)
+            rows = english.astype(np.int64).T @ np.array([1, 1 << 8, 1 << 16])
+            if rows.size and rows.max() >= self._english_count:
+                raise self._damaged(name)
+            self._sections[name] = _Section(wordings, _bounds(degrees), rows, forward, backward)
+        return self._sections[name]
 
     def _tensor(self, name: str) -> Bytes:
+        rows = 3 if name.endswith(".english") else 1
         try:
-            tensor: Bytes = self._file.get_tensor(name)
-        except SafetensorError:
+            tensor = np.frombuffer(zlib.decompress(self._file.get_tensor(name)), np.uint8).reshape(rows, -1)
+        except (SafetensorError, zlib.error, ValueError):
             raise self._damaged(name) from None
-        if tensor.dtype != np.uint8 or tensor.shape[1:] != ((3,) if name.endswith(".english") else ()):
-            raise self._damaged(name)
-        return tensor
+        return tensor if rows > 1 else tensor[0]
 
     def _damaged(self, part: str) -> ModelDamaged:
         return ModelDamaged(f"{self._path}: the part {part!r} is not as expected; install phrasemate again")
@@ -247,29 +292,56 @@ def write_lexicon(
     Pairs of which a wording has more than 255 bytes are left out, and so are English wordings beyond the 255 most
     probable ones of a wording. Raises InputError for a language "en" or without pairs.
     """
+    content = {**(facts or {}), "format": FORMAT, "languages": " ".join(sorted(languages))}
+    save_arrays(Path(path), lexicon_arrays(languages), content)
+
+
+def lexicon_arrays(languages: Mapping[str, Iterable[Pair]]) -> dict[str, Bytes]:
+    """The compressed arrays of `write_lexicon`."""
     pairs = {
         lang: [pair for pair in of_language if max(len(encoded(pair.wording)), len(encoded(pair.english))) <= LONGEST]
         for lang, of_language in languages.items()
     }
     if "en" in pairs or not pairs or not all(pairs.values()):
         raise InputError(f"languages {', '.join(pairs) or 'none'}; expected others than English, each with pairs")
-    english = sorted({pair.english for of_language in pairs.values() for pair in of_language}, key=encoded)
+    every = {pair.english for of_language in pairs.values() for pair in of_language}
+    english = sorted(every, key=lambda text: (" " in text, encoded(text)))
     row_of = {text: row for row, text in enumerate(english)}
-    tensors = _texts("en", english)
+    tensors = _texts("en", [text for text in english if " " not in text])
+    several_words = [text for text in english if " " in text]
+    units = {
+        pair.english
+        for lang, of_language in pairs.items()
+        for pair in of_language
+        if pair.unit or len(_words(pair.wording, lang)) == 1
+    }
+    tensors |= _texts("en" + SEVERAL, several_words)
+    tensors[f"en{SEVERAL}.units"] = np.packbits(np.array([text in units for text in several_words], bool))
     for lang, of_language in pairs.items():
-        by_wording: dict[str, list[Pair]] = {}
-        for pair in of_language:
-            by_wording.setdefault(pair.wording, []).append(pair)
-        wordings = sorted(by_wording, key=encoded)
-        ranking = [sorted(by_wording[text], key=lambda pair: (-pair.forward, pair.english))[:MOST] for text in wordings]
-        flat = [pair for group in ranking for pair in group]
-        rows = np.array([row_of[pair.english] for pair in flat], np.uint32)
-        tensors |= _texts(lang, wordings)
-        tensors[f"{lang}.degrees"] = np.array([len(group) for group in ranking], np.uint8)
-        tensors[f"{lang}.english"] = np.stack([rows >> shift & 255 for shift in (0, 8, 16)], axis=1).astype(np.uint8)
-        tensors[f"{lang}.forward"] = _in_steps([pair.forward for pair in flat])
-        tensors[f"{lang}.backward"] = _in_steps([pair.backward for pair in flat])
-    save_arrays(Path(path), tensors, {**(facts or {}), "format": FORMAT, "languages": " ".join(sorted(pairs))})
+        for several in (False, True):
+            of_section = [pair for pair in of_language if (len(_words(pair.wording, lang)) > 1) == several]
+            tensors |= _section_arrays(lang + SEVERAL * several, of_section, row_of)
+    return {name: np.frombuffer(zlib.compress(array.tobytes(), 9), np.uint8) for name, array in tensors.items()}
+
+
+def _section_arrays(name: str, pairs: Iterable[Pair], row_of: Mapping[str, int]) -> dict[str, Bytes]:
+    """The arrays of a section, by name; ``row_of``: English wording -> its row."""
+    by_wording: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        by_wording.setdefault(pair.wording, []).append(pair)
+    wordings = sorted(by_wording, key=encoded)
+    ranking = [sorted(by_wording[text], key=lambda pair: (-pair.forward, pair.english))[:MOST] for text in wordings]
+    flat = [pair for group in ranking for pair in group]
+    rows = np.array([row_of[pair.english] for pair in flat], np.uint32)
+    units = np.array([any(pair.unit for pair in by_wording[text]) for text in wordings], bool)
+    return {
+        **_texts(name, wordings),
+        **({f"{name}.units": np.packbits(units)} if name.endswith(SEVERAL) else {}),
+        f"{name}.degrees": np.array([len(group) for group in ranking], np.uint8),
+        f"{name}.english": np.stack([rows >> shift & 255 for shift in (0, 8, 16)]).astype(np.uint8),
+        f"{name}.forward": _in_steps([pair.forward for pair in flat]),
+        f"{name}.backward": _in_steps([pair.backward for pair in flat]),
+    }
 
 
 def _texts(lang: str, wordings: list[str]) -> dict[str, Bytes]:
@@ -279,7 +351,7 @@ def _texts(lang: str, wordings: list[str]) -> dict[str, Bytes]:
 
 
 def _in_steps(probabilities: list[float]) -> Bytes:
-    """Probabilities in 255ths, never none."""
+    """Probabilities in hundredths, never none."""
     steps: Rows = np.clip(np.rint(np.array(probabilities) * _STEPS), 1, _STEPS).astype(np.int64)
     return steps.astype(np.uint8)
 
@@ -326,25 +398,35 @@ whether either neither again once ever 's n't 'll 've 're 'd 'm don't doesn't di
 you're we're they're
 """
 ENGLISH_FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())  # without particles of verbs, such as "up"
+ARTICLES = frozenset({"a", "an", "the"})
+NEGATIONS = frozenset(
+    """
+    not no never none nothing nobody nowhere neither nor without cannot n't can't don't doesn't didn't isn't aren't
+    wasn't weren't won't wouldn't couldn't shouldn't mustn't needn't hasn't haven't hadn't
+    """.split()  # noqa: SIM905
+)
 _JOINERS = frozenset("'’-‐־״׳·\u200c\u200d")  # within words: apostrophes, hyphens, joiners of Persian
 _UNSPACED = frozenset({"ja", "zh"})
 _FREQUENT = 20  # links of a function word
 _MOSTLY = 0.6  # of its links are to English function words
 _SHARE = 0.3  # of a pair's links with which a shorter or longer one takes its place
-_TRANSLATED = 0.05  # probability of a word of one side as the translation of a word of the other
+_TRANSLATED = 0.05  # least share of a word's links, or of an English word's, that are to a translation of it
 
 
 @dataclass(frozen=True)
 class Pruning:
     """Thresholds for the pairs of a phrase table.
 
-    ``significance`` is the least log-likelihood ratio of a pair; that of a pair of several words each of which is
-    translated by itself must be ``composed`` times as high. ``idiomatic`` is the least probability of other pairs of
-    several words, ``rare`` that of a pair that was counted twice. With ``hapaxes``, pairs of single words stay too that
-    were counted once, if the wording was; about half of them are right, so this is for languages with little text.
+    ``significance`` is the least log-likelihood ratio of a pair. ``least`` is the least probability of a pair, ``rare``
+    that of a word that was counted twice, ``phrase`` that of a wording of several words. What such a wording is worth
+    is its ratio divided by ``share``. ``composed`` times the significance makes a unit of words that translate one
+    another, ``idiomatic`` is the least probability of other units. With ``hapaxes``, pairs of single words stay too
+    that were counted once, if the wording was; about half of them are right, so this is for languages with little text.
     """
 
     significance: float = 10.0
+    phrase: float = 0.1
+    share: float = 3.0
     composed: float = 15.0
     idiomatic: float = 0.3
     rare: float = 0.15
@@ -354,7 +436,7 @@ class Pruning:
 
 
 class Scored(NamedTuple):
-    """A pair and what it is worth: its log-likelihood ratio, as a pair of composed wordings weighs it."""
+    """A pair and what it is worth: its log-likelihood ratio; a share of it for a wording of several words."""
 
     pair: Pair
     worth: float
@@ -417,6 +499,7 @@ class _Selection:
         self.english_words = {english: tuple(english.split()) for english in self.english_links}
         self.join = "" if lang in _UNSPACED else " "
         self.function_words = self._function_words()
+        self.articles, self.negations = self._translating(ARTICLES), self._translating(NEGATIONS)
         self.wholes = self._wholes()
 
     def pairs(self) -> list[Scored]:
@@ -448,26 +531,58 @@ class _Selection:
         """The pair with its probabilities and worth, or None if it does not stay."""
         is_attested = (one, english) in self.attested
         forward = (count + is_attested) / (self.links[one] + is_attested + 1)
+        backward = (count + is_attested) / (self.english_links[english] + is_attested + 1)
+        ratio = likelihood_ratio(count, self.links[one], self.english_links[english], self.total)
+        worth = ratio * (2 if is_attested else 1)
+        several = len(self.words[one]) > 1
+        if several:
+            stays = forward >= self.pruning.phrase and count + is_attested > 1 and self._negates(one, english)
+            stays = stays and bool(self._core(one)) and bool(self._english_core(english))
+            stays = stays and not self._only_articles(one, english, count)
+        else:
+            stays = self._stays(one, english, count, forward, is_attested)
+        if not stays or worth < self.pruning.significance:
+            return None
+        unit = several and self._is_unit(Pair(one, english, forward, backward), count, is_attested, worth)
+        return Scored(Pair(one, english, forward, backward, unit), worth / (self.pruning.share if several else 1))
+
+    def _is_unit(self, pair: Pair, count: int, is_attested: bool, worth: float) -> bool:
+        """Whether the words of a pair that stays are a unit."""
+        one, english = pair.wording, pair.english
+        if self._redundant(one, english, count):
+            return False
+        has_edges = self._edged(one, english)
+        if self._composed(one, english):
+            return not has_edges and worth >= self.pruning.composed * self.pruning.significance
+        often = count >= 3 + has_edges and pair.forward >= self.pruning.idiomatic
+        return is_attested or (often and pair.backward >= self.pruning.least)
+
+    def _stays(self, one: str, english: str, count: int, forward: float, is_attested: bool) -> bool:
+        """Whether the pair of a single word stays, if it is significant."""
         least = self.pruning.rare if count + is_attested == 2 else self.pruning.least
         counted_once = count + is_attested < 2 and not (self.pruning.hapaxes and self._hapax(one, english))
         if forward < least or counted_once or self._redundant(one, english, count):
-            return None
-        ratio = likelihood_ratio(count, self.links[one], self.english_links[english], self.total)
-        worth = ratio * (2 if is_attested else 1)
-        backward = (count + is_attested) / (self.english_links[english] + is_attested + 1)
-        has_edges = self._edged(one, english)
-        if len(self.words[one]) > 1 and self._composed(one, english):
-            worth /= self.pruning.composed
-            if has_edges:
-                return None
-        elif len(self.words[one]) > 1 and not is_attested:
-            if count < 3 + has_edges or forward < self.pruning.idiomatic or backward < self.pruning.least:
-                return None
-        elif has_edges and count < 3 and not is_attested:
-            return None
-        if worth < self.pruning.significance:
-            return None
-        return Scored(Pair(one, english, forward, backward), worth)
+            return False
+        return count > 2 or is_attested or not self._edged(one, english)
+
+    def _negates(self, one: str, english: str) -> bool:
+        """Whether the English wording has a word of negation, if the other one has."""
+        return self.negations.isdisjoint(self.words[one]) or not NEGATIONS.isdisjoint(self.english_words[english])
+
+    def _only_articles(self, one: str, english: str, count: int) -> bool:
+        """Whether a wording begins with an article without which it is as good a pair."""
+        first, *rest = self.words[one]
+        english_words = self.english_words[english]
+        bare = self.join.join(rest), " ".join(english_words[english_words[0] in ARTICLES :])
+        return first in self.articles and self.counts.get(bare, 0) >= _SHARE * count
+
+    def _translating(self, english_words: Collection[str]) -> frozenset[str]:
+        """The words whose most frequent translation is one of some English words."""
+        most: dict[str, tuple[int, str]] = {}
+        for (wording, english), count in self.counts.items():
+            if len(self.words[wording]) == 1:
+                most[wording] = max(most.get(wording, (0, "")), (count, english))
+        return frozenset(word for word, (_, english) in most.items() if english in english_words)
 
     def _hapax(self, one: str, english: str) -> bool:
         """Whether the two are single words of some length, and the wording has no other link."""

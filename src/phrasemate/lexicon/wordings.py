@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
@@ -193,5 +193,6 @@ class Keys:
         return [row for row, candidate_form in zip(candidates, forms, strict=True) if candidate_form == form]
 
 
-LOOKUPS = (Keys.exact, Keys.stripped, Keys.stemmed)
+Lookup = Callable[[Keys, str, str], list[int]]
+LOOKUPS: tuple[Lookup, ...] = (Keys.exact, Keys.stripped, Keys.stemmed)
 """The ways to look a wording up, in the order in which they are tried: the first one that answers counts."""
