@@ -13,7 +13,7 @@ import phrasemate
 from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported
 from phrasemate.lexicon import Equivalent, InducedLexicon, bundled_lexicon
 from phrasemate.lexicon.induced import FORMAT, Pair, write_lexicon
-from phrasemate.lexicon.wordings import Wordings, beginning
+from phrasemate.lexicon.wordings import Keys, Wordings, beginning
 
 GERMAN = [
     Pair("bank", "bench", 0.2, 0.8),
@@ -220,6 +220,15 @@ def test_wordings_with_the_same_beginning_are_reported_apart() -> None:
     assert [wordings.find(text) for text in ("", "abcdefg", "understandin", "zzz")] == [-1] * 4
     keys = [b"abcdefgh", b"abcdefgx", b"understood", b"\xff"]
     assert wordings.matches(keys, np.array([beginning(text) for text in keys], np.uint64)) == 2
+    first = np.array([beginning(b"abcdefghi")], np.uint64)
+    assert Wordings.of(["abcdefghi"]).matches([b"abcdefghi"], first) == 1
+    assert Wordings.of([]).matches([b"abcdefghi"], first) == 0
+
+
+def test_the_first_wording_is_looked_up_like_any_other() -> None:
+    keys = Keys(Wordings.of(["bank", "bench"]))
+    assert [keys.exact(text, "en") for text in ("Bank", " bench", "the bank", "zzz")] == [[0], [1], [], []]
+    assert [keys.stripped(text, "en") for text in ("the bank", "bench", "the zzz")] == [[0], [1], []]
 
 
 def test_wordings_that_begin_so_are_those_of_a_plain_comparison() -> None:
