@@ -102,7 +102,7 @@ class IndexSettings:
     exact_filtered: int = 200_000  # phrases that pass a filter: up to here they are scanned exactly
     k_factor: int = 4  # candidates of the 4-bit codes re-scored in 8 bits, per result
     nprobe: int = 256  # inverted lists read per query; half as many cost two points of recall at 10
-    train: int = 65_536  # vectors to train the 4-bit codes on (and at least 256 per inverted list)
+    train: int = 4_096  # vectors to train the 4-bit codes on (and at least 64 per inverted list)
     block: int = 16_384  # vectors held as float32 at once
 
 
