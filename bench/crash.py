@@ -1,4 +1,4 @@
-"""A crash campaign: indexer, appender, deleter, optimiser and trainer are killed at random, and nothing is lost.
+"""A crash campaign: seven jobs of indexing, copying and training are killed at random, and nothing is lost.
 
 Each trial copies what a job begins with, starts it in a forked process and kills it with SIGKILL when it has used a
 random part of its usual processor time. So a busy machine makes trials slower, not different. What is left is opened
@@ -42,12 +42,11 @@ from typing import Any
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}  # forks and threads: no
 
 from common import RAM_DISK, plain_parser, processor_seconds, report
-from crash_jobs import Job, Say, jobs
+from crash_jobs import JOBS, Job, Say, jobs
 
 import phrasemate.errors
 from phrasemate.evaluate.report import signature
 
-NAMES = ("indexer", "appender", "deleter", "optimiser", "trainer")
 MOST = 6  # kills of one trial
 PATIENCE = 100.0  # seconds of a processor that a run or a check may use: more is a hang
 ASLEEP = 60.0  # seconds of sleep without any work: more is a hang
@@ -441,7 +440,7 @@ def _arguments() -> argparse.Namespace:
     options = plain_parser(__doc__)
     options.add_argument("--kills", type=int, default=60)
     options.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long, whatever is left")
-    options.add_argument("--only", action="append", default=[], choices=NAMES, help="this job (may be repeated)")
+    options.add_argument("--only", action="append", default=[], choices=JOBS, help="this job (may be repeated)")
     options.add_argument("--faults", action="store_true", help="full disk, lost folders, little memory")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--work", type=Path, default=RAM_DISK, help="where files are written (default: %(default)s)")

@@ -1,4 +1,4 @@
-"""The five jobs that bench/crash.py kills: indexer, appender, deleter, optimiser, trainer.
+"""The seven jobs that bench/crash.py kills: indexer, appender, deleter, optimiser, upgrader, copier, trainer.
 
 Each is small and honest: the real code on made-up text. Models are made in-process (the fakes of the tests): a phrase's
 vector is drawn from the hash of its words, the trainer's encoder is a random XLM-R of two layers. A job is rebuilt
@@ -24,12 +24,12 @@ import index_fakes  # noqa: E402
 
 from phrasemate import Document, Index  # noqa: E402
 from phrasemate.errors import IndexMissing  # noqa: E402
-from phrasemate.index import IndexSettings  # noqa: E402
+from phrasemate.index import IndexSettings, backup  # noqa: E402
 from phrasemate.utils.storage import unlock  # noqa: E402
 
 # an index that turns to FAISS from 200 phrases on, in chunks of 16 sentences
 SMALL = IndexSettings(chunk=16, learn=50, exact_below=200, forced_rebuild=600, exact_filtered=200, train=700, block=250)
-MODEL = index_fakes.FakeModel(dim=16)
+MODEL, NEWER = index_fakes.FakeModel(dim=16), index_fakes.FakeModel(dim=16, name="newer")
 index_fakes.vector_of = lru_cache(None)(index_fakes.vector_of)  # the text is small; the writing is what counts
 Say = Callable[[int], None]
 TICKS = 1_000  # instructions of SQLite between two things that the optimiser says
@@ -89,7 +89,7 @@ class _Indexing:
 
     def allow(self, folder: Path) -> None:
         """From now on the rows of this index may be seen."""
-        for table, rows in self.rows(folder).items():
+        for table, rows in rows_of(folder).items():
             self.allowed.setdefault(table, set()).update(rows)
 
     def check(self, folder: Path, promised: int) -> list[str]:
@@ -100,20 +100,24 @@ class _Indexing:
             if index.stats().generation < promised:
                 problems.append(f"generation {index.stats().generation}, though {promised} was promised")
             problems += _search(index)
-        rows = self.rows(folder)
+        rows = rows_of(folder)
         for table in ("sentences", "vectors"):
             strange = [row[0] for row in rows[table] if row not in self.allowed[table]]
             problems += [f"{table}: row {strange[0]} is of neither state"] if strange else []
         return problems
 
     def rows(self, folder: Path) -> dict[str, Any]:
-        """Every row of every table, those of the text index included."""
-        with sqlite3.connect(folder / "store.sqlite") as connection:
-            query = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
-            names = [name for (name,) in connection.execute(query)]
-            rows = {name: connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in names}
-        connection.close()
-        return rows
+        return rows_of(folder)
+
+
+def rows_of(folder: Path) -> dict[str, Any]:
+    """Every row of every table of an index, those of the text index included."""
+    with sqlite3.connect(folder / "store.sqlite") as connection:
+        query = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+        names = [name for (name,) in connection.execute(query)]
+        rows = {name: connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in names}
+    connection.close()
+    return rows
 
 
 def _search(index: Index) -> list[str]:
@@ -201,6 +205,58 @@ class Optimise(_Indexing):
         return problems + [f"{table}: changed" for table in tables if set(rows[table]) != self.allowed[table]]
 
 
+class Upgrade(_Indexing):
+    """All sentences are encoded again with another model, and the new index takes the place of the old one."""
+
+    name = "upgrader"
+
+    def run(self, folder: Path, say: Say) -> None:
+        say(backup.upgrade(folder, NEWER, progress=lambda _: say(0)).sentences)
+
+    def check(self, folder: Path, promised: int) -> list[str]:
+        if not (folder / "index.json").exists():
+            return ["there is neither the old index nor the new one"]
+        with Index.open(folder) as index:
+            problems = list(index.verify().problems)
+            is_new = index.manifest.model_hash == NEWER.hash
+        if promised and not is_new:
+            problems.append("the index is of the old model, though the upgrade was promised")
+        unchanged = set(rows_of(folder)["sentences"]) <= self.allowed["sentences"]
+        return problems if unchanged else [*problems, "sentences: changed"]
+
+
+class Backup(_Indexing):
+    """An index is copied, and the copy takes the place of an older one."""
+
+    name = "copier"
+
+    def prepare(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        super().prepare(folder / "index")
+        backup.backup(folder / "index", folder / "copy")
+        with opened(folder / "index") as index:
+            index.add(documents(2, (1, 5)), lang="en")
+        self.allow(folder / "index")
+
+    def run(self, folder: Path, say: Say) -> None:
+        backup.backup(folder / "index", folder / "copy", force=True)
+        with opened(folder / "index") as index:
+            say(index.stats().generation)
+
+    def allow(self, folder: Path) -> None:
+        super().allow(folder if (folder / "index.json").exists() else folder / "index")
+
+    def check(self, folder: Path, promised: int) -> list[str]:
+        problems = super().check(folder / "index", 1) + super().check(folder / "copy", max(promised, 1))
+        with opened(folder / "copy") as index:
+            unchanged = index.stats().generation >= promised
+        return problems if unchanged else [*problems, "the copy is the old one, though the new one was promised"]
+
+    def rows(self, folder: Path) -> dict[str, Any]:
+        names = [(place, table) for place in ("index", "copy") for table in rows_of(folder / place)]
+        return {f"{place} {table}": rows_of(folder / place)[table] for place, table in names}
+
+
 class Train:
     """Eight steps of CCPR with an evaluation and a model in the middle, a checkpoint after each."""
 
@@ -265,7 +321,11 @@ class Train:
         return {"metrics": metrics, **digests}
 
 
+INDEXING = (Create, Add, Delete, Optimise, Upgrade, Backup)
+JOBS = (*(kind.name for kind in INDEXING), Train.name)
+
+
 def jobs(shared: Path, only: Sequence[str] = ()) -> list[Job]:
     """The jobs of these names, or all; ``shared`` as of `Train`."""
-    chosen: list[Job] = [kind() for kind in (Create, Add, Delete, Optimise) if not only or kind.name in only]
+    chosen: list[Job] = [kind() for kind in INDEXING if not only or kind.name in only]
     return [*chosen, *([Train(shared)] if not only or Train.name in only else [])]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -219,3 +221,15 @@ def test_what_is_not_installed_is_reported(monkeypatch: pytest.MonkeyPatch, caps
     events = capsys.readouterr()
     assert "not installed" in events.out
     assert events.err == "not installed, so not looked at: surely-not-there-7\n"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux" or shutil.which("cc") is None, reason="needs Linux and a C compiler")
+@pytest.mark.parametrize("forgotten", ["", "store.sqlite-wal"])
+def test_a_power_cut_takes_what_is_not_flushed(tmp_path: Path, forgotten: str) -> None:
+    """Where flushes of the log are left out, some cut takes what was reported as done; with all of them none does."""
+    options = ["--cuts", "30", "--only", "deleter", "--work", str(tmp_path), "--forget", forgotten]
+    script = ROOT / "bench" / "lost_writes.py"
+    run = subprocess.run([sys.executable, str(script), *options], capture_output=True, text=True, check=False)
+    assert run.returncode == (1 if forgotten else 0), run.stdout + run.stderr
+    assert ("after a cut: " in run.stderr) == bool(forgotten), run.stderr

@@ -12,7 +12,16 @@ from lost_writes import UnreliableDisk
 
 from phrasemate.errors import InputError, ModelError
 from phrasemate.mine.work_folder import Blocks, WorkFolder, checked, seal
-from phrasemate.utils.storage import NewFile, ResumableFile, ResumableSum, Seal, swap_folder, write_text
+from phrasemate.utils import storage
+from phrasemate.utils.storage import (
+    NewFile,
+    ResumableFile,
+    ResumableSum,
+    Seal,
+    durable_folder,
+    swap_folder,
+    write_text,
+)
 
 SEAL = Seal("phrasemate-spam", 1, "phrasemate train spam", "copy it again")
 A, B = {"text": "a"}, {"text": "b"}
@@ -60,8 +69,13 @@ def test_an_atomic_file_is_the_old_one_or_the_new_one(disk: tuple[UnreliableDisk
     assert states > 15
 
 
-def test_a_swapped_folder_is_whole(disk: tuple[UnreliableDisk, Path, Path]) -> None:
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_swapped_folder_is_whole(
+    disk: tuple[UnreliableDisk, Path, Path], monkeypatch: pytest.MonkeyPatch, exchange: bool
+) -> None:
     recorder, folder, cut = disk
+    if not exchange:
+        monkeypatch.setattr(storage, "_exchanged", lambda one, other: False)
     for number, text in enumerate(versions(), 1):
         finished = folder / "part"
         finished.mkdir()
@@ -73,6 +87,42 @@ def test_a_swapped_folder_is_whole(disk: tuple[UnreliableDisk, Path, Path]) -> N
         valid = place / "set" if (place / "set").exists() else place / "set.old"
         result = [(valid / name).read_text() for name in ("one", "two")] if valid.exists() else [None, None]
         assert result in [[text, text] for text in [None, *versions()][promised:][:2]], (promised, result)
+
+
+def test_a_folder_is_there_whenever_another_takes_its_place(disk: tuple[UnreliableDisk, Path, Path]) -> None:
+    recorder, folder, cut = disk
+    if not exchanges(folder):
+        pytest.skip("two folders exchange their names on Linux only")
+    for number, text in enumerate(versions(), 1):
+        finished = folder / "set.part"
+        durable_folder(finished)
+        (finished / "one").write_text(text)
+        swap_folder(finished, folder / "set", folder / "set.old")
+        recorder.promise(number)
+    places = [(place / "set").exists() for place, promised in recorder.power_cuts(cut) if promised]
+    assert places
+    assert all(places)
+
+
+def exchanges(folder: Path) -> bool:
+    """Whether the system exchanges two names in one step."""
+    for name in ("one", "other"):
+        (folder / name).mkdir()
+    (folder / "one" / "first").touch()
+    success = storage._exchanged(folder / "one", folder / "other")
+    assert (folder / ("other" if success else "one") / "first").exists()
+    for name in ("one", "other"):
+        shutil.rmtree(folder / name)
+    return success
+
+
+def test_a_folder_and_those_above_it_stay(disk: tuple[UnreliableDisk, Path, Path]) -> None:
+    recorder, folder, cut = disk
+    durable_folder(folder / "a" / "b" / "c")
+    recorder.promise(1)
+    durable_folder(folder / "a" / "b" / "c")
+    for place, promised in recorder.power_cuts(cut):
+        assert not promised or (place / "a" / "b" / "c").is_dir()
 
 
 def test_a_sealed_folder_is_one_version_or_damaged_and_what_was_written_stays(

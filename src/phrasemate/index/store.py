@@ -34,7 +34,7 @@ from phrasemate.index import row_codec, schema
 from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
 from phrasemate.index.schema import LOCK_FILE, NOTE_FILE
 from phrasemate.index.types import DocumentInfo, IndexModel
-from phrasemate.utils.storage import is_entry
+from phrasemate.utils.storage import durable_folder, is_entry
 
 
 class Session:
@@ -524,7 +524,7 @@ def make_folder(folder: Path) -> None:
     with schema.translate_errors(folder):
         if folder.exists() and not folder.is_dir():
             raise IndexExists(f"{folder}: is a file; choose another place for the index")
-        folder.mkdir(parents=True, exist_ok=True)
+        durable_folder(folder)
         names = {file.name for file in folder.iterdir()}
     if names - _LEFT_BY_CREATE:
         if "index.json" in names:

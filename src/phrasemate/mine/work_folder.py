@@ -46,6 +46,7 @@ class WorkFolder:
             raise InputError(f"{self.path}: holds {strangers[0]!r} but no {SETTINGS}; expected an empty folder or none")
         try:
             self.path.mkdir(exist_ok=True)
+            sync(self.path.parent)
         except OSError as error:
             raise InputError(f"{self.path}: cannot be made ({error.strerror}); check the path") from error
         self._lock = acquire_lock(

@@ -33,7 +33,15 @@ from torch import Tensor, nn
 from phrasemate.errors import CheckpointDamaged, InputError
 from phrasemate.training import processes
 from phrasemate.training.config import at_least, expect
-from phrasemate.utils.storage import acquire_lock, release_lock, sha256_of, swap_folder, sync, write_text
+from phrasemate.utils.storage import (
+    acquire_lock,
+    durable_folder,
+    release_lock,
+    sha256_of,
+    swap_folder,
+    sync,
+    write_text,
+)
 
 TENSORS, FACTS = "state.safetensors", "state.json"
 
@@ -264,7 +272,7 @@ class Trainer(Generic[B]):
         if not self._writes:
             return self._run(minutes, progress)
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            durable_folder(self.folder)
             lock = acquire_lock(
                 self.folder / "train.lock", f"{self.folder}: another run is at work there; wait for its end"
             )

@@ -12,6 +12,7 @@ stays, and the next holder takes it.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
@@ -93,15 +94,43 @@ def install(partial: Path, path: Path) -> None:
     sync(path.parent)
 
 
+def durable_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are absent, and make their names durable. Raises OSError."""
+    if not folder.parent.is_dir():
+        durable_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    with suppress(PermissionError):  # the folder above may be closed to us
+        sync(folder.parent)
+
+
 def swap_folder(finished: Path, folder: Path, old: Path) -> None:
-    """Put a finished folder in the place of ``folder``, which is called ``old`` meanwhile and deleted last."""
+    """Put a finished folder in the place of ``folder``, whose content is deleted last.
+
+    Linux exchanges the two names in one step. Elsewhere ``folder`` is called ``old`` for a moment.
+    """
     sync_tree(finished)
     if folder.exists():  # else the old one is all there is, until the finished one has its name
         shutil.rmtree(old, ignore_errors=True)
+        if _exchanged(finished, folder):
+            sync(folder.parent)
+            shutil.rmtree(finished, ignore_errors=True)
+            return
         folder.rename(old)
     finished.rename(folder)
     sync(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
+
+
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Whether two folders have taken each other's name; False where the system cannot do that in one step."""
+    try:
+        exchange = ctypes.CDLL(None).renameat2
+    except (OSError, AttributeError, TypeError):  # TypeError: Windows
+        return False
+    return bool(exchange(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0)
 
 
 @contextmanager
