@@ -7,6 +7,7 @@ import math
 import shutil
 import signal
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from phrasemate import load_model
 from phrasemate.cli import app
 from phrasemate.errors import CheckpointDamaged, InputError
 from phrasemate.training.ccpr import CCPRTask, Config
-from phrasemate.training.config import facts_of, overridden
+from phrasemate.training.config import built, facts_of, overridden
 from phrasemate.training.trainer import Checkpoint, LoopSettings, Trainer, learning_rate
 
 
@@ -419,3 +420,14 @@ def test_metrics_that_are_gone_do_not_come_back_as_zeros(tables: dict[str, Any],
     (tmp_path / "run" / "metrics.jsonl").unlink()
     trainer(tables, pairs, tmp_path / "run").run()
     assert [row["step"] for row in lines(tmp_path / "run")] == [4, 4, 5, 6, 6]
+
+
+def test_a_setting_that_is_missing_is_named() -> None:
+    @dataclass
+    class Part:
+        base: str
+        steps: int = 3
+
+    assert built(Part, {"base": "x"}, "model") == Part("x", 3)
+    with pytest.raises(InputError, match=r"^\[model\] base: missing; expected a value$"):
+        built(Part, {"steps": 1}, "model")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -91,11 +91,10 @@ def built(kind: type[T], table: Mapping[str, Any], name: str) -> T:
     unknown = sorted(set(table) - set(types))
     if unknown:
         raise InputError(f"[{name}] {unknown[0]}: unknown; expected some of {', '.join(types)}")
-    values = {key: _checked(value, types[key], f"[{name}] {key}") for key, value in table.items()}
-    try:
-        return kind(**values)
-    except TypeError as error:
-        raise InputError(f"[{name}]: {error}") from error
+    for field in fields(kind):  # type: ignore[arg-type]
+        if field.name not in table and field.default is MISSING and field.default_factory is MISSING:
+            raise InputError(f"[{name}] {field.name}: missing; expected a value")
+    return kind(**{key: _checked(value, types[key], f"[{name}] {key}") for key, value in table.items()})
 
 
 def facts_of(method: str, config: Any) -> dict[str, Any]:
