@@ -54,6 +54,6 @@ def test_the_last_round_counts_in_the_seconds(bench: Any, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(bench, "one_user", user)
     monkeypatch.setattr(bench, "metric", metric)
-    _, wall, facts = asyncio.run(bench.together(bench.Place(0, os.getpid()), 3, 0.05, iter(())))
+    _, wall, facts = asyncio.run(bench.together([bench.Place(0, os.getpid())], 3, 0.05, iter(())))
     assert wall >= 0.15
     assert facts["calls_per_pass"] == 0

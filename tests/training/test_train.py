@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 sys.path.append(str(Path(__file__).parents[1] / "utils"))
 
-from lost_writes import UnreliableDisk
+from unreliable_disk import UnreliableDisk
 
 from phrasemate import load_model
 from phrasemate.cli import app

@@ -13,7 +13,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "utils"))
 
-from lost_writes import UnreliableDisk
+from unreliable_disk import UnreliableDisk
 
 from phrasemate.errors import InputError
 from phrasemate.training.ccpr_data import CrossContextSampling, Example, KnownPairs, PairFile, crossed, word_hash

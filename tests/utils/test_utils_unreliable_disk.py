@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lost_writes import UnreliableDisk
+from unreliable_disk import UnreliableDisk
 
 from phrasemate.errors import InputError, ModelError
 from phrasemate.mine.work_folder import Blocks, WorkFolder, checked, seal
