@@ -169,7 +169,7 @@ def main() -> None:
         single = Counter({pair: count for pair, count in others.items() if " " not in pair[0]})
         figures = [measured(lexicon, links, lang, args.links, args.seed) for links in (others, single)]
         wordings = {pair.wording for pair in pairs[lang]}
-        several = sum(" " in wording for wording in wordings)
+        several = sum(len(words(wording)) > 1 for wording in wordings)
         rows.append([lang, len(wordings), several, len(pairs[lang]), *figures[0], *figures[1]])
     sample = random.Random(args.seed).sample(sorted({pair.wording for pair in pairs[languages[0]]}), 1000)
     microseconds(lexicon, sample, "")  # every language is read
