@@ -6,11 +6,14 @@ import json
 import sys
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from index_fakes import FakeModel, sentences
 
-from phrasemate.index import Index
+from phrasemate.errors import IndexDamaged
+from phrasemate.index import Index, IndexSettings, snapshot_search
 
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
 
@@ -59,3 +62,29 @@ def test_an_answer_of_no_committed_state_is_seen(tmp_path: Path) -> None:
     assert concurrency.fits(state, pool, "doc0", 1, "one two")
     assert not concurrency.fits(state, pool, "doc0", 2, "three four")
     assert not concurrency.fits(state, pool, "doc1", 1, "one two")
+
+
+def test_a_search_file_that_is_replaced_again_and_again_is_not_taken_for_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader is overtaken by a writer twice while it opens the file; the same damaged file twice is an error."""
+    named = [SimpleNamespace(generation=number) for number in (1, 2, 3, 3)]
+    loads: list[int] = []
+
+    def load(_: Path, manifest: Any, *rest: Any) -> str:
+        loads.append(manifest.generation)
+        if manifest.generation < good:
+            raise IndexDamaged("no such file")
+        return f"file {manifest.generation}"
+
+    monkeypatch.setattr(snapshot_search.Faiss, "load", load)
+    store, state, settings = SimpleNamespace(path=tmp_path, dim=2), SimpleNamespace(generation=9), IndexSettings()
+    for good in (3, 4):
+        reads = iter(named)
+        monkeypatch.setattr(snapshot_search.VectorsManifest, "read_if_present", lambda path, reads=reads: next(reads))
+        if good == 3:
+            assert snapshot_search.in_force(store, state, settings, 1) == "file 3"
+        else:
+            with pytest.raises(IndexDamaged, match="no such file"):
+                snapshot_search.in_force(store, state, settings, 1)
+    assert loads == [1, 2, 3, 1, 2, 3, 3]

@@ -36,7 +36,8 @@ def in_force(
 
     Raises Newer, IndexDamaged.
     """
-    for attempt in range(2):
+    former: VectorsManifest | None = None
+    while True:
         manifest = VectorsManifest.read_if_present(store.path / VECTORS_JSON)
         if manifest is None or (loaded is not None and loaded.manifest == manifest):
             return loaded if manifest else None
@@ -45,9 +46,9 @@ def in_force(
         try:
             return Faiss.load(store.path, manifest, store.dim, settings, threads)
         except IndexDamaged:
-            if attempt:  # a writer may have replaced it between the two reads
+            if manifest == former:  # else a writer may have replaced it since it was named
                 raise
-    return None
+            former = manifest
 
 
 class View:
