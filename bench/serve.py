@@ -125,6 +125,8 @@ class Connection:
         return answer
 
     async def _exchange(self, sent: bytes) -> tuple[int, bytes]:
+        if self._streams is not None and self._streams[0].at_eof():  # the server closes a connection that is idle
+            self.close()
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port, limit=1 << 20)
         reader, writer = self._streams
