@@ -102,16 +102,16 @@ class Disk:
     def _content(self, inode: int, path: Path | None, draw: random.Random, harshness: float) -> bytes:
         flushed = self.copies / f"f{inode}"
         sure = flushed.read_bytes() if flushed.exists() else b""
-        written = sure if path is None else path.read_bytes()
-        if written == sure or draw.random() < harshness:
+        content = sure if path is None else path.read_bytes()
+        if content == sure or draw.random() < harshness:
             return sure
         if draw.random() < 0.5:
-            return written
+            return content
         pages = []
-        shorter, longer = sorted((len(sure), len(written)))
+        shorter, longer = sorted((len(sure), len(content)))
         for at in range(0, draw.choice((shorter, longer, draw.randint(shorter, longer))), PAGE):
             page = slice(at, at + PAGE)
-            new, old = written[page], sure[page]
+            new, old = content[page], sure[page]
             pages.append(new if new == old else draw.choice((new, old or bytes(len(new)))))
         return b"".join(pages)
 
@@ -135,9 +135,9 @@ class Cuts(Campaign):
         self.trials += 1
         work, promised = self._fresh(), 0
         for _ in range(min(most, self._most)):
-            named = self.draw.random() < 0.5  # flushes and new names are few, and matter most
-            event = self.draw.randint(1, self.events[named])
-            child = self._run(0 if named else event, event if named else 0)
+            renames = self.draw.random() < 0.5  # flushes and new names are few, and matter most
+            event = self.draw.randint(1, self.events[renames])
+            child = self._run(0 if renames else event, event if renames else 0)
             promised = max(promised, child.said)
             if child.problem != f"ended with code {-signal.SIGKILL}":
                 self.early += 1

@@ -70,7 +70,7 @@ def parts(cluster: str, places: Path, model: Any) -> Iterator[ShardedIndex]:
 
 
 def answers(index: Any, model: Any, **options: Any) -> list[Any]:
-    """What is told of a search, without ids of phrases."""
+    """What a search reports, without ids of phrases."""
     results = Searcher(index, model, **options).search_all(QUERIES, k=5)
     return [result.as_dict(explain=True) for result in results]
 

@@ -22,7 +22,7 @@ CONTENT = tokenizer_bytes(PATH)
 
 @pytest.fixture(scope="module")
 def library() -> Any:
-    return Tokenizer(PATH, CONTENT, b"").library
+    return Tokenizer(PATH, CONTENT, b"").reference
 
 
 @pytest.fixture(scope="module")
@@ -128,14 +128,14 @@ def test_a_file_written_by_another_program(tmp_path: Path, ascii_alone: bool, in
     tokenizer = open_tokenizer(packed(tmp_path / "t.gz", content.encode()))
     texts = ["Die Bank am Ufer", "где 東 \x1b"]
     tokens = tokenizer.encode(texts)
-    assert tokens == [whole(tokenizer.library, text) for text in texts]
+    assert tokens == [whole(tokenizer.reference, text) for text in texts]
 
 
 @pytest.mark.parametrize("changes", [{"byte_fallback": True}, {"unk_id": 2}])
 def test_other_settings(tmp_path: Path, changes: dict[str, Any]) -> None:
     tokenizer = open_tokenizer(packed(tmp_path / "t.gz", json.dumps(small(**changes), ensure_ascii=False).encode()))
     tokens = tokenizer.encode(["Die 東 Bank"])
-    assert tokens == [whole(tokenizer.library, "Die 東 Bank")]
+    assert tokens == [whole(tokenizer.reference, "Die 東 Bank")]
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[[]]", CONTENT[:-9], b'"vocab"'])

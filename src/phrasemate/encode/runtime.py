@@ -235,7 +235,7 @@ class Runtime:
     @property
     def tokenizer(self) -> Any:
         """The tokenizer as one of the library ``tokenizers``; the first look at it makes it."""
-        return self._tokenizer.library
+        return self._tokenizer.reference
 
     def token_count(self, text: str) -> int:
         """Count the tokens of a text, without special ones."""

@@ -60,12 +60,12 @@ class Tokenizer:
         self._pieces = _pieces_of(path, content)
         if self._pieces is None:
             with reading(path):
-                self.opening, self.closing = special_tokens(self.library)
+                self.opening, self.closing = special_tokens(self.reference)
         else:
             self.opening, self.closing = self._pieces.special_tokens
 
     @property
-    def library(self) -> Any:
+    def reference(self) -> Any:
         """The whole tokenizer of the library ``tokenizers``; made when it is first asked for."""
         with self._lock:
             if self._library is None:
@@ -82,7 +82,7 @@ class Tokenizer:
                 tokens = pieces.encode(texts)
             if tokens is not None:
                 return tokens
-        library = self.library
+        library = self.reference
         with reading(self.path):
             if parallel:
                 encodings = library.encode_batch(texts, add_special_tokens=False)
@@ -239,7 +239,7 @@ def _whole(path: Path, content: bytes) -> Any:
 
 def load_tokenizer(path: Path) -> Any:
     """The whole tokenizer of a folder, of the library ``tokenizers``. Nothing here changes one."""
-    return open_tokenizer(path).library
+    return open_tokenizer(path).reference
 
 
 def tokenizer_bytes(path: Path) -> bytes:

@@ -61,7 +61,7 @@ from phrasemate.types import Document
 
 log = logging.getLogger("phrasemate.index")
 
-KIND = "IVF_RQ"  # one bit a dimension; measured.md: recall@1 .98 on a million vectors
+KIND = "IVF_RQ"  # one bit a dimension; recall@1 .98 on a million vectors
 TRIES = 3  # of a build on the cluster: Lance's builder does not survive the loss of a worker
 WAIT_SECONDS = 5.0
 KEPT = timedelta(hours=1)  # old versions, for readers that have them open
