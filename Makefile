@@ -93,8 +93,13 @@ lock: $(VENV)/.dev ## pin all dependencies with their hashes
 	@$(BIN)/uv pip compile pyproject.toml $(LOCKED) --output-file requirements.lock >/dev/null
 	@$(BIN)/uv pip compile pyproject.toml --extra dev $(LOCKED) --output-file requirements-dev.lock >/dev/null
 
-licences: $(VENV)/.dev ## list the licences of all dependencies
-	@$(BIN)/python bench/licences.py
+# eflomal is an extra that the user chooses; the other two are for tests only, and nothing of them is in the package.
+# axe-playwright-python does not say that its licence is MIT.
+COPYLEFT := eflomal odfpy translate-toolkit
+licences: $(VENV)/.dev ## list the licences of all dependencies; fail for one that would bind who ships phrasemate, or for none
+	@$(PIP) install pip-licenses
+	@$(BIN)/pip-licenses --partial-match --fail-on 'GNU General Public;GNU Affero;GPL-2;GPL-3;UNKNOWN' \
+	  --ignore-packages phrasemate axe-playwright-python $(COPYLEFT)
 
 audit: $(VENV)/.dev ## what is installed fits together, and has no known vulnerability (the second needs a network)
 	@$(BIN)/python -m pip check

@@ -6,6 +6,7 @@ import argparse
 import gzip
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -115,6 +116,13 @@ def memory(field: str, process: int | str = "self") -> float | None:
     """MB of a field of a process's status, such as RssAnon, RssFile or VmHWM; None if the process has ended."""
     lines = Path(f"/proc/{process}/status").read_text("utf-8").splitlines()
     return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(f"{field}:")), None)
+
+
+def limit_memory(more: int) -> None:
+    """Let this process take so many bytes of addresses beyond what it has; then it gets a MemoryError."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+    limit = pages * resource.getpagesize() + more
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def anonymous(process: int | str = "self") -> float | None:

@@ -86,22 +86,6 @@ class Pool:
         phrases = (Extracted(x.starts, x.ends, x.scores, x.vectors) for x in model.extract(every))
         return cls(model.name, model.hash, model.dim, texts, dict(zip(every, phrases, strict=True)))
 
-    def save(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        columns = [np.concatenate(column) for column in zip(*self.phrases_of.values(), strict=True)]
-        counts = [len(phrases.starts) for phrases in self.phrases_of.values()]
-        np.savez(folder / "pool.npz", counts, *columns)
-        content = [self.name, self.hash, self.dim, self.texts, list(self.phrases_of)]
-        (folder / "pool.json").write_text(json.dumps(content), encoding="utf-8")
-
-    @classmethod
-    def load(cls, folder: Path) -> Pool:
-        *facts, every = json.loads((folder / "pool.json").read_text("utf-8"))
-        with np.load(folder / "pool.npz") as saved:
-            counts, *columns = (saved[name] for name in saved.files)
-        parts = [np.split(column, np.cumsum(counts)[:-1]) for column in columns]
-        return cls(*facts, dict(zip(every, map(Extracted, *parts), strict=True)))
-
     def document(self, number: int, version: int) -> Document:
         texts = self.texts[number][version]
         return Document.from_texts(f"doc{number}", texts)
@@ -176,12 +160,12 @@ def opened(folder: Path, pool: Pool, readonly: bool = False) -> Index:
 # -- the writer
 
 
-def write(folder: Path, seconds: float, pause: float, seed: int) -> None:
+def write(folder: Path, pool: Pool, seconds: float, pause: float, seed: int) -> None:
     """Adds, replaces, deletes and optimises at random; logs every commit; leaves writer.json.
 
     Memory is taken after each change: tuning an index takes more for its while, and gives it back.
     """
-    pool, draw = Pool.load(folder), random.Random(seed)
+    draw = random.Random(seed)
     counts: dict[str, int] = {"add": 0, "replace": 0, "delete": 0, "optimize": 0, "commits": 0}
     expected: dict[str, int] = {}  # document -> version
     problems, memory = [], []
@@ -244,9 +228,9 @@ def _digests(pool: Pool) -> dict[tuple[str, str], int]:
 # -- the readers
 
 
-def read(folder: Path, seconds: float, pause: float, seed: int) -> None:
+def read(folder: Path, pool: Pool, seconds: float, pause: float, seed: int) -> None:
     """Searches and compares each answer with the state that it is of; leaves reader-SEED.json."""
-    pool, draw, log = Pool.load(folder), random.Random(seed), Log(folder)
+    draw, log = random.Random(seed), Log(folder)
     queries = row_codec.dequantise(
         row_codec.quantise(np.concatenate([phrases.vectors for phrases in pool.phrases_of.values()]))
     )
@@ -404,7 +388,6 @@ def main() -> None:
         folder = (args.work or Path(name)) / "concurrent"
         model = load_model(args.model, args.threads)
         pool = pool_of(args.data, folder, model, args.seed)
-        pool.save(folder)
         shutil.rmtree(folder / "index", ignore_errors=True)
         for leftover in (*folder.glob("reader-*.json"), folder / "writer.json"):  # of a run before
             leftover.unlink(missing_ok=True)
@@ -425,9 +408,9 @@ def _together(args: argparse.Namespace, folder: Path, pool: Pool, seconds: float
     spawn = get_context("spawn")
     with server(folder / "index", 1) as at:
         asker = Asker(at.port, folder, pool, seconds, args.pause * 4, args.seed)
-        processes = {"writer": spawn.Process(target=write, args=(folder, seconds, 4 * args.pause, args.seed))}
+        processes = {"writer": spawn.Process(target=write, args=(folder, pool, seconds, 4 * args.pause, args.seed))}
         for number in range(1, args.readers + 1):
-            processes[f"reader-{number}"] = spawn.Process(target=read, args=(folder, seconds, args.pause, number))
+            processes[f"reader-{number}"] = spawn.Process(target=read, args=(folder, pool, seconds, args.pause, number))
         for process in processes.values():
             process.start()
         asker.start()

@@ -24,7 +24,6 @@ import logging
 import os
 import random
 import re
-import resource
 import select
 import shutil
 import signal
@@ -41,7 +40,7 @@ from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}  # forks and threads: no
 
-from common import RAM_DISK, plain_parser, processor_seconds, report
+from common import RAM_DISK, limit_memory, plain_parser, processor_seconds, report
 from crash_jobs import JOBS, Job, Say, jobs
 
 import phrasemate.errors
@@ -402,9 +401,7 @@ def _little_memory(kilobytes: int) -> None:
     with suppress(OSError, AttributeError):
         json.loads("[" * 900 + "]" * 900)  # the stack as deep as it gets: the system ends a process whose cannot grow
         ctypes.CDLL(None).malloc_trim(0)  # what is free already is given back, or no limit would be felt
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        limit = pages * resource.getpagesize() + kilobytes * 1_000
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        limit_memory(kilobytes * 1_000)
 
 
 def main() -> None:

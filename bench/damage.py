@@ -29,7 +29,7 @@ from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
-from common import RAM_DISK, plain_parser, report, use_test_modules
+from common import RAM_DISK, memory, plain_parser, report, use_test_modules
 from crash import Child
 
 import phrasemate.errors
@@ -157,7 +157,7 @@ def _judgement(kind: Kind, what: str, place: Path, right: int) -> tuple[str, str
     """Read it in a child: the judgement, its reason, and the memory in MB beyond what it began with."""
 
     def read(say: Callable[[int], None]) -> list[str]:
-        before = _resident()
+        before = memory("VmRSS") or 0.0
         try:
             say(digest(kind.read(place)))
         finally:
@@ -180,7 +180,7 @@ def _summed(name: str, judgements: list[tuple[str, str, str, float]]) -> list[An
     classes = Counter(reason for _, judgement, reason, _ in judgements if judgement == "error")
     class_counts = ", ".join(f"{kind} {count}" for kind, count in classes.most_common())
     numbers = [counts[judgement] for judgement in ("error", "right", "other", "problem")]
-    return [name, len(judgements), *numbers, round(max(memory for *_, memory in judgements)), class_counts]
+    return [name, len(judgements), *numbers, round(max(megabytes for *_, megabytes in judgements)), class_counts]
 
 
 def _copy(place: Path) -> Path:
@@ -189,12 +189,6 @@ def _copy(place: Path) -> Path:
     shutil.rmtree(copy.parent, ignore_errors=True)
     copy.parent.mkdir()
     return Path((shutil.copytree if place.is_dir() else shutil.copy)(place, copy))
-
-
-def _resident() -> float:
-    """MB that this process holds now."""
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    return pages * resource.getpagesize() / 1_000_000
 
 
 def _limits() -> None:

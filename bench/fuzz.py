@@ -23,7 +23,6 @@ import json
 import os
 import random
 import re
-import resource
 import signal
 import sys
 import tarfile
@@ -34,7 +33,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from common import OUT, plain_parser, use_test_modules
+from common import OUT, limit_memory, plain_parser, use_test_modules
 from filelock import FileLock
 
 use_test_modules("hostile")  # fuzz_targets
@@ -148,7 +147,7 @@ def _plain(target: str, seconds: int, seed: int) -> None:
 
     draw, seeds, sound = random.Random(f"{target} {seed}"), _seeds(target), SEEDS[target]()
     deadline, count, read = time.monotonic() + seconds, 0, 0
-    _limit()
+    limit_memory(MEMORY_MB * 1_000_000)  # beyond it is a finding
     signal.signal(signal.SIGALRM, _hang)
     while time.monotonic() < deadline:
         one = draw.choice(sound)
@@ -183,13 +182,6 @@ def _seeds(target: str) -> list[bytes]:
     from fuzz_targets import SEEDS
 
     return [*SEEDS[target](), *kept_seeds().get(target, [])]
-
-
-def _limit() -> None:
-    """Memory beyond the limit is a finding: it becomes a MemoryError."""
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
-    most = pages * resource.getpagesize() + MEMORY_MB * 1_000_000
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def _arguments() -> argparse.Namespace:

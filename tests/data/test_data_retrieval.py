@@ -25,7 +25,7 @@ DATA = ROOT.parent / "shared" / "data"
 pytestmark = [
     pytest.mark.data,
     pytest.mark.skipif(not DATA.is_dir(), reason="no corpora in ../shared/data beside the repository"),
-    pytest.mark.skipif(not bundled_folder().is_dir(), reason="no bundled model; bench/bundled_model.py makes it"),
+    pytest.mark.skipif(not bundled_folder().is_dir(), reason="no bundled model; phrasemate model export makes it"),
 ]
 
 

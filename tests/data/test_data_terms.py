@@ -16,7 +16,7 @@ TABLE = Path(__file__).resolve().parents[3] / "shared/data/terms_general/canada_
 pytestmark = [
     pytest.mark.data,
     pytest.mark.skipif(not TABLE.exists(), reason="no corpora in ../shared/data beside the repository"),
-    pytest.mark.skipif(not bundled_folder().is_dir(), reason="no bundled model; bench/bundled_model.py makes it"),
+    pytest.mark.skipif(not bundled_folder().is_dir(), reason="no bundled model; phrasemate model export makes it"),
 ]
 
 

@@ -45,5 +45,5 @@ def model(models: dict[str, Model], family: str) -> Model:
 def bundled() -> Model:
     """The model that comes with the package, with one thread."""
     if not bundled_folder().exists():
-        pytest.skip(f"no bundled model in {bundled_folder()}; bench/bundled_model.py makes it")
+        pytest.skip(f"no bundled model in {bundled_folder()}; phrasemate model export makes it")
     return load_model(threads=1)

@@ -1,4 +1,4 @@
-"""The model that comes with the package (skipped where it was not made: bench/bundled_model.py makes it)."""
+"""The model that comes with the package (skipped where it was not made: phrasemate model export makes it)."""
 
 from __future__ import annotations
 

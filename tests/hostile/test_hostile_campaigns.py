@@ -25,7 +25,6 @@ import damage  # noqa: E402
 import fuzz  # noqa: E402
 import fuzz_targets  # noqa: E402
 import index_fakes  # noqa: E402  (crash_jobs knows where)
-import licences  # noqa: E402
 from crash import Child, _Trials  # noqa: E402
 from damage_kinds import Kind  # noqa: E402
 
@@ -147,7 +146,7 @@ def test_fuzzing_at_random(end: type | None, number: int, tmp_path: Path, monkey
             raise end
         time.sleep(30)
 
-    for name, value in (("FINDINGS", tmp_path), ("HANG", 0.05), ("_limit", lambda: None)):
+    for name, value in (("FINDINGS", tmp_path), ("HANG", 0.05), ("limit_memory", lambda _: None)):
         monkeypatch.setattr(fuzz, name, value)
     monkeypatch.setitem(fuzz_targets.TARGETS, "txt", feed)
     before = signal.getsignal(signal.SIGALRM)
@@ -196,31 +195,6 @@ def test_an_answer_without_hits_or_with_one_twice(tmp_path: Path, pool: concurre
 
             index.search = changed  # type: ignore[method-assign, assignment]
             assert records in str(concurrency._answer(index, pool, log, query, None)[1])
-
-
-@pytest.mark.parametrize(
-    ("licence", "expected"),
-    [
-        ("GPL-3.0-only AND LGPL-2.1-only", True),
-        ("GNU General Public License v3 (GPLv3), GNU Lesser General Public License v3", True),
-        ("(MIT OR GPL-2.0-only) AND GPL-3.0-only", True),
-        ("(MIT OR GPL-2.0-only) AND BSD-3-Clause", False),
-        ("BSD-3-Clause AND GPL-3.0-or-later WITH GCC-exception-3.1", False),
-        ("GNU Lesser General Public License v2 or later (LGPLv2+)", False),
-    ],
-)
-def test_a_licence_that_binds(licence: str, expected: bool) -> None:
-    assert licences.bound(licence) == expected
-
-
-def test_what_is_not_installed_is_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(licences, "_requirements", lambda: ["surely-not-there-7"])
-    monkeypatch.setattr(licences, "_extras", list)
-    monkeypatch.setattr(sys, "argv", ["licences.py"])
-    licences.main()
-    events = capsys.readouterr()
-    assert "not installed" in events.out
-    assert events.err == "not installed, so not looked at: surely-not-there-7\n"
 
 
 @pytest.mark.slow

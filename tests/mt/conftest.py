@@ -27,7 +27,7 @@ def server() -> Iterator[Double]:
 def model() -> Model:
     """The model that comes with the package, with one thread."""
     if not bundled_folder().exists():
-        pytest.skip(f"no bundled model in {bundled_folder()}; bench/bundled_model.py makes it")
+        pytest.skip(f"no bundled model in {bundled_folder()}; phrasemate model export makes it")
     return load_model(threads=1)
 
 
