@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,15 +30,22 @@ LONG_SENTENCES = 0
 BARE_NAMES_OF_BENCHMARKS = 0
 BARE_NAMES_OF_TESTS = 0
 LOOSE_SHARE = 0.008  # of assigned names
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@cache
+def nodes_of(source: str) -> list[ast.AST]:
+    """Names, parameters, functions, classes and the module of a source, which several tests look at."""
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Name, ast.arg, *DOCUMENTED))]
 
 
 def bare_names(source: str) -> list[tuple[int, str]]:
     """Line and name of every variable, parameter, function and class called by a bare participle or pronoun."""
-    return [(line, name) for line, name in _names(ast.parse(source)) if name.strip("_") in BARE]
+    return [(line, name) for line, name in _names(source) if name.strip("_") in BARE]
 
 
-def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+def _names(source: str) -> Iterator[tuple[int, str]]:
+    for node in nodes_of(source):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id
         elif isinstance(node, ast.arg):
@@ -48,8 +56,7 @@ def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def long_sentences(source: str) -> list[str]:
     """Sentences of docstrings with more than WORDS words; drawings and tables do not count."""
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    texts = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+    texts = [ast.get_docstring(node) or "" for node in nodes_of(source) if isinstance(node, DOCUMENTED)]
     paragraphs = [
         paragraph for text in texts for paragraph in text.split("\n\n") if not re.search("──|\n {2}|>>> ", paragraph)
     ]
@@ -84,7 +91,7 @@ def is_loose(name: str) -> bool:
 
 
 def assigned_names(source: str) -> list[str]:
-    names = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
+    names = [node for node in nodes_of(source) if isinstance(node, ast.Name)]
     return [node.id for node in names if isinstance(node.ctx, ast.Store)]
 
 
