@@ -22,26 +22,6 @@ if TYPE_CHECKING:
     from phrasemate.align import Aligner, ParallelText, Report
     from phrasemate.text import Skipped
 
-ALIGN_EXAMPLES = """Examples:
-
-\b
-  phrasemate align news.de news.en -o links.txt
-  phrasemate align news.de news.en -o links.txt --method eflomal --symmetrise grow-diag
-  phrasemate align both.tsv.gz -o links.txt --columns 2,1 --on-error skip
-  phrasemate align tok.de tok.en -o links.txt --tokenised --method itermax
-  phrasemate align memory.tmx -o links.txt --langs de,en
-
-To resume a stopped run, give the same command again."""
-
-PAIRS_EXAMPLES = """Examples:
-
-\b
-  phrasemate align news.de news.en -o links.txt
-  phrasemate pairs news.de news.en links.txt -o pairs.jsonl
-  phrasemate pairs both.tsv.gz links.txt -o pairs.jsonl --columns 2,1 --max-words 4
-
-To resume a stopped run, give the same command again."""
-
 
 Method = Literal["intersection", "itermax", "mwmf", "softmax", "eflomal"]
 Units = Literal["words", "subwords"]
@@ -97,6 +77,15 @@ def align(
     Writes one line for each line of the text: "0-0 1-2" links source word 0 with target word 0 and 1 with 2, counted
     from 0. Words are those of the language, without punctuation, unless --tokenised is given. A line is empty where
     both sides are blank.
+
+    Examples:
+      phrasemate align news.de news.en -o links.txt
+      phrasemate align news.de news.en -o links.txt --method eflomal --symmetrise grow-diag
+      phrasemate align both.tsv.gz -o links.txt --columns 2,1 --on-error skip
+      phrasemate align tok.de tok.en -o links.txt --tokenised --method itermax
+      phrasemate align memory.tmx -o links.txt --langs de,en
+
+    To resume a stopped run, give the same command again.
     """
     from phrasemate.align import align_files
 
@@ -135,6 +124,13 @@ def pairs(
     each line of the text; start and end of a phrase are characters of its sentence:
 
     {"source": "Das Haus.", "target": "The house.", "pairs": [[4, 8, 4, 9]]}
+
+    Examples:
+      phrasemate align news.de news.en -o links.txt
+      phrasemate pairs news.de news.en links.txt -o pairs.jsonl
+      phrasemate pairs both.tsv.gz links.txt -o pairs.jsonl --columns 2,1 --max-words 4
+
+    To resume a stopped run, give the same command again.
     """
     from phrasemate.align import PhraseSettings, pair_files
 

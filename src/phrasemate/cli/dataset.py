@@ -31,19 +31,6 @@ app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Make data sets to train and evaluate with.", epilog=XPR_EXAMPLES
 )
 
-HELP = """Make a data set for cross-lingual phrase retrieval: phrase pairs with example sentences (WikiXPR's form).
-
-Writes DIR/SRC-TGT/train.jsonl, dev.jsonl and test.jsonl (3:1:1), and DIR/stats.json. One line is one pair; start
-and end are characters of the sentence:
-
-\b
-  {"source": "Speisekarte", "target": "menu",
-   "source_examples": [{"text": "Die Speisekarte ist kurz.", "start": 4, "end": 15}],
-   "target_examples": [{"text": "Could we have the menu, please?", "start": 18, "end": 22}]}
-
-Left out: copies, time expressions, phrases with too few sentences, and all but the first pair of a phrase.
-"""
-
 
 Unit = Literal["words", "characters"]
 
@@ -53,7 +40,7 @@ def _dataset() -> None:
     """Data sets of phrase pairs with example sentences."""
 
 
-@app.command("xpr", help=HELP, epilog=XPR_EXAMPLES)
+@app.command("xpr", epilog=XPR_EXAMPLES)
 def xpr(
     pairs: Annotated[Path | None, argument("PAIRS", "Phrase pairs, separated by tabs (.gz too); or --links.")] = None,
     *,
@@ -100,6 +87,17 @@ def xpr(
     force: Annotated[bool, flag("--force", "Overwrite a data set that exists.")] = False,
     as_json: options.JsonAtEnd = False,
 ) -> None:
+    """Make a data set for cross-lingual phrase retrieval: phrase pairs with example sentences (WikiXPR's form).
+
+    Writes DIR/SRC-TGT/train.jsonl, dev.jsonl and test.jsonl (3:1:1), and DIR/stats.json. One line is one pair; start
+    and end are characters of the sentence:
+
+      {"source": "Speisekarte", "target": "menu",
+       "source_examples": [{"text": "Die Speisekarte ist kurz.", "start": 4, "end": 15}],
+       "target_examples": [{"text": "Could we have the menu, please?", "start": 18, "end": 22}]}
+
+    Left out: copies, time expressions, phrases with too few sentences, and all but the first pair of a phrase.
+    """
     from phrasemate.dataset import DatasetSettings, Reading, Side, build_files
 
     languages, numbers = (
@@ -120,14 +118,7 @@ def xpr(
     typer.echo(json.dumps(report.as_dict(), ensure_ascii=False) if as_json else statistics(report))
 
 
-WIKIXPR_EXAMPLES = """Examples:
-
-\b
-  phrasemate dataset wikixpr WikiXPR/ -o xpr
-  phrasemate dataset wikixpr WikiXPR/ -o xpr --lang de"""
-
-
-@app.command("wikixpr", epilog=WIKIXPR_EXAMPLES)
+@app.command("wikixpr")
 def wikixpr(
     folder: Annotated[Path, argument("FOLDER", "The released WikiXPR: train/, dev/, test/ and sentences/.")],
     *,
@@ -140,6 +131,10 @@ def wikixpr(
 
     Writes DIR/LANG-en/train.jsonl, dev.jsonl and test.jsonl, as ``dataset xpr`` does. Sentences in which the phrase is
     not found are left out, and pairs that have none on one side.
+
+    Examples:
+      phrasemate dataset wikixpr WikiXPR/ -o xpr
+      phrasemate dataset wikixpr WikiXPR/ -o xpr --lang de
     """
     from phrasemate.dataset import import_wikixpr, languages_in
     from phrasemate.errors import InputError

@@ -24,13 +24,6 @@ if TYPE_CHECKING:
 
 LANGUAGES = {"de": "German", "fr": "French", "es": "Spanish", "zh": "Chinese", "ru": "Russian", "tr": "Turkish"}
 
-EXAMPLES = """Examples:
-
-\b
-  phrasemate demo
-  phrasemate demo --dir demo-index      keep the index, to ask it more with phrasemate search
-  phrasemate demo --json"""
-
 
 def demo(
     directory: Annotated[Path | None, option("--dir", "DIR", "Keep the index here (default: it is deleted).")] = None,
@@ -40,6 +33,11 @@ def demo(
 
     Indexes the sample and answers 40 marked queries in six languages. Prints the best answers to each query,
     a tick where an expected one comes first, and how many of the 40 do.
+
+    Examples:
+      phrasemate demo
+      phrasemate demo --dir demo-index      keep the index, to ask it more with phrasemate search
+      phrasemate demo --json
     """
     from phrasemate import demo as public
 

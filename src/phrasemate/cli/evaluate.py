@@ -22,14 +22,6 @@ if TYPE_CHECKING:
 
 WIDTH = 200  # cells
 
-CCPR_EXAMPLES = """Examples:
-
-\b
-  phrasemate evaluate ccpr --data corpora
-  phrasemate evaluate ccpr --data corpora --only polysemy,segmenter
-  phrasemate evaluate ccpr --data corpora --only phrases --model untrained=base:ends --model CPR=run/cpr
-  phrasemate evaluate ccpr --data corpora --only phrases --muse --distractors 5000000 -o figures"""
-
 
 app = typer.Typer(help="Measure models on the protocols of the papers.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -42,7 +34,7 @@ def _group() -> None:
     """Measure models on the protocols of the papers."""
 
 
-@app.command("ccpr", epilog=CCPR_EXAMPLES)
+@app.command("ccpr")
 def ccpr(
     data: Annotated[Path, option("--data", "DIR", "Folder of the corpora.")] = Path("corpora"),
     model: Annotated[
@@ -80,6 +72,12 @@ def ccpr(
 
     Prints tables and one line that says how they were made. The corpora are not part of phrasemate. Which files are
     read, and how each figure is counted, is on the page Protocols of the documentation.
+
+    Examples:
+      phrasemate evaluate ccpr --data corpora
+      phrasemate evaluate ccpr --data corpora --only polysemy,segmenter
+      phrasemate evaluate ccpr --data corpora --only phrases --model untrained=base:ends --model CPR=run/cpr
+      phrasemate evaluate ccpr --data corpora --only phrases --muse --distractors 5000000 -o figures
     """
     from phrasemate.evaluate.ccpr import Settings, run
 
@@ -158,17 +156,7 @@ def _numeric(table: Table, number: int) -> bool:
     return not any(isinstance(row[number], str) for row in table.rows)
 
 
-XPR_EXAMPLES = """Examples:
-
-\b
-  phrasemate evaluate xpr rows.toml --data my-set
-  phrasemate evaluate xpr rows.toml --data my-set --only unsupervised --limit 300
-  phrasemate evaluate xpr rows.toml --data my-set --split dev --json
-  phrasemate evaluate xpr rows.toml --data my-set --without training/terms-de.jsonl
-  phrasemate evaluate xpr rows.toml --data my-set -o figures"""
-
-
-@app.command("xpr", epilog=XPR_EXAMPLES)
+@app.command("xpr")
 def xpr(
     rows: Annotated[Path, argument("ROWS", "A TOML file of rows (see the page Protocols).")],
     *,
@@ -193,6 +181,13 @@ def xpr(
     """Reproduce the tables of XPR: acc@1 of phrase retrieval in both directions, by setting.
 
     ROWS names the models and word vectors to compare, table by table. p compares with a table's first row.
+
+    Examples:
+      phrasemate evaluate xpr rows.toml --data my-set
+      phrasemate evaluate xpr rows.toml --data my-set --only unsupervised --limit 300
+      phrasemate evaluate xpr rows.toml --data my-set --split dev --json
+      phrasemate evaluate xpr rows.toml --data my-set --without training/terms-de.jsonl
+      phrasemate evaluate xpr rows.toml --data my-set -o figures
     """
     from phrasemate.evaluate.xpr import Settings, run
 
@@ -202,20 +197,7 @@ def xpr(
     print_result(result, as_json)
 
 
-MT_EXAMPLES = """Examples:
-
-\b
-  phrasemate evaluate mt runs
-  phrasemate evaluate mt runs/de-en --against plain --only plain,phrases
-  phrasemate evaluate mt runs --bertscore bundled -o figures
-  phrasemate evaluate mt runs --scores COMET:de-en:plain=plain.comet \\
-      --scores COMET:de-en:phrases=phrases.comet
-
-runs/de-en/reference.txt holds the references, runs/de-en/NAME.jsonl (as phrasemate mt --jsonl writes it) or NAME.txt
-the translations of a system."""
-
-
-@app.command("mt", epilog=MT_EXAMPLES)
+@app.command("mt")
 def mt(
     runs: Annotated[Path, argument("RUNS", "Folder of directions, or of one direction.")],
     *,
@@ -244,10 +226,20 @@ def mt(
     folder: Annotated[Path | None, option("--out", "-o", "DIR", "Write mt.json here.")] = None,
     as_json: JsonTables = False,
 ) -> None:
-    """Compare translations: BLEU, chrF, TER (sacrebleu), BERTScore, COMET, the use of terms, what became of hints.
+    r"""Compare translations: BLEU, chrF, TER (sacrebleu), BERTScore, COMET, the use of terms, what became of hints.
 
     Prints a table for each score, all directions side by side and the mean of those into one language. Figures have
     95 % intervals and p of the paired bootstrap against one system. A last line says how they were made.
+
+    Examples:
+      phrasemate evaluate mt runs
+      phrasemate evaluate mt runs/de-en --against plain --only plain,phrases
+      phrasemate evaluate mt runs --bertscore bundled -o figures
+      phrasemate evaluate mt runs --scores COMET:de-en:plain=plain.comet \
+          --scores COMET:de-en:phrases=phrases.comet
+
+    runs/de-en/reference.txt holds the references, runs/de-en/NAME.jsonl (as phrasemate mt --jsonl writes it) or
+    NAME.txt the translations of a system.
     """
     from phrasemate.evaluate.mt import Settings, run
 
@@ -269,19 +261,10 @@ def mt(
     print_result(result, as_json)
 
 
-BICLA_EXAMPLES = """Examples:
-
-\b
-  phrasemate evaluate bicla --data corpora --vectors vectors/
-  phrasemate evaluate bicla --data corpora --vectors vectors/ --runs runs/ -o figures
-  phrasemate evaluate bicla --data corpora --vectors vectors/ --runs runs/ --only transfer --pairs de-en,cs-en
-  phrasemate evaluate bicla --data corpora --vectors vectors/ --first 100 --json"""
-
-
 BICLA_PARTS = ("rankers", "ensembles", "transfer")
 
 
-@app.command("bicla", epilog=BICLA_EXAMPLES)
+@app.command("bicla")
 def bicla(
     data: Annotated[Path, option("--data", "DIR", "Folder of the corpora, with sentence_bench/europarl in it.")],
     vectors: Annotated[Path, option("--vectors", "DIR", "Folder of word vectors of one space, one for each language.")],
@@ -311,6 +294,12 @@ def bicla(
 
     Prints MAP of rankers, of ensembles and of zero-shot transfer, the paper's figures beside them, and one line that
     says how they were made. results/log/bicla.md says which files are read.
+
+    Examples:
+      phrasemate evaluate bicla --data corpora --vectors vectors/
+      phrasemate evaluate bicla --data corpora --vectors vectors/ --runs runs/ -o figures
+      phrasemate evaluate bicla --data corpora --vectors vectors/ --runs runs/ --only transfer --pairs de-en,cs-en
+      phrasemate evaluate bicla --data corpora --vectors vectors/ --first 100 --json
     """
     from phrasemate.evaluate.bicla import Settings, run
 
@@ -363,21 +352,10 @@ def _ranker(folder: Path, device: str) -> TrainedRanker:
     return TrainedRanker(kind, pair, digest, model.dim, score, dict(facts.get("vectors", {})))
 
 
-LOOKUP_EXAMPLES = """Examples:
-
-\b
-  phrasemate evaluate lookup lookups --work indexes
-  phrasemate evaluate lookup lookups --langs de,ja --systems search,quick --against quick
-  phrasemate evaluate lookup lookups --size 20000,100000 --model untrained=base --work indexes -o figures
-  phrasemate evaluate lookup lookups --idioms idioms.jsonl.gz --work indexes
-
-lookups/XX.jsonl holds the queries of a language, lookups/english-20000.txt a collection of sentences, one per line."""
-
-
 Half = Literal["dev", "test"]
 
 
-@app.command("lookup", epilog=LOOKUP_EXAMPLES)
+@app.command("lookup")
 def lookup(
     folder: Annotated[Path, argument("SET", "Folder of queries and collections.")],
     *,
@@ -413,6 +391,14 @@ def lookup(
 
     Prints the share of phrases whose first answer is right, for each way to search, then by language, domain and kind
     of phrase. Only phrases count that have a right answer in the text. The page Protocols says how the set is made.
+
+    Examples:
+      phrasemate evaluate lookup lookups --work indexes
+      phrasemate evaluate lookup lookups --langs de,ja --systems search,quick --against quick
+      phrasemate evaluate lookup lookups --size 20000,100000 --model untrained=base --work indexes -o figures
+      phrasemate evaluate lookup lookups --idioms idioms.jsonl.gz --work indexes
+
+    lookups/XX.jsonl holds the queries of a language, lookups/english-20000.txt a collection of sentences, one per line.
     """
     from phrasemate.evaluate.lookup import Settings, run
 

@@ -22,31 +22,6 @@ if TYPE_CHECKING:
     from phrasemate.examples import Example, ExampleIndex
     from phrasemate.text import Corpus
 
-EXAMPLES = """Examples:
-
-\b
-  phrasemate examples "open source" --index idx
-  phrasemate examples printer "print job" --text manuals/ --lang en -n 5
-  phrasemate examples --phrases terms.txt --text manuals/ --store manuals.examples --json > examples.jsonl
-  phrasemate examples printer --store manuals.examples    made before; the texts are not read again
-  cut -f1 terms.tsv | phrasemate examples --phrases - --index idx --language en"""
-
-HELP = """Find sentences that contain a phrase.
-
-Whole words only, upper and lower case alike, in every script: "art" is not in "party", 水 is not in 水曜日, 프린터
-is in 프린터에서. The sentences are a sample of all there are, the same each time: from different documents and
-places, none twice, near repetitions last. A phrase with fewer sentences than asked for gets those; with none, the
-answer says so.
-
-The sentences come from an index (--index), from text files (--text), or from a file that --store has made of them.
-
-With --json, one JSON object per line is printed for each phrase; start and end are characters of the text:
-
-\b
-  {"phrase": "art", "count": 1, "examples": [
-    {"text": "The art of war.", "start": 4, "end": 7, "document": "a.txt", "line": 3, "language": "en"}]}
-"""
-
 
 def examples(
     phrases: Annotated[list[str] | None, argument("PHRASE", "Phrases to look for.")] = None,
@@ -78,7 +53,27 @@ def examples(
     encoding: options.Encoding = "utf-8",
     as_json: Annotated[bool, flag("--json", "Print one JSON object for each phrase.")] = False,
 ) -> None:
+    """Find sentences that contain a phrase.
 
+    Whole words only, upper and lower case alike, in every script: "art" is not in "party", 水 is not in 水曜日, 프린터
+    is in 프린터에서. The sentences are a sample of all there are, the same each time: from different documents and
+    places, none twice, near repetitions last. A phrase with fewer sentences than asked for gets those; with none, the
+    answer says so.
+
+    The sentences come from an index (--index), from text files (--text), or from a file that --store has made of them.
+
+    With --json, one JSON object per line is printed for each phrase; start and end are characters of the text:
+
+      {"phrase": "art", "count": 1, "examples": [
+        {"text": "The art of war.", "start": 4, "end": 7, "document": "a.txt", "line": 3, "language": "en"}]}
+
+    Examples:
+      phrasemate examples "open source" --index idx
+      phrasemate examples printer "print job" --text manuals/ --lang en -n 5
+      phrasemate examples --phrases terms.txt --text manuals/ --store manuals.examples --json > examples.jsonl
+      phrasemate examples printer --store manuals.examples    made before; the texts are not read again
+      cut -f1 terms.tsv | phrasemate examples --phrases - --index idx --language en
+    """
     if index is None and not text and store is None:
         raise typer.BadParameter("no sentences to look in; give --index DIR, --text FILES or --store FILE")
     if index is not None and (text or store is not None):
@@ -106,9 +101,6 @@ def examples(
         counts = _print(results, as_json)
     if len(wordings) > 1:
         _say_counts(counts, n)
-
-
-examples.__doc__ = HELP
 
 
 def _phrases(wordings: Sequence[str], file: str | None) -> list[str]:

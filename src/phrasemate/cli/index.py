@@ -162,20 +162,7 @@ All options of the first form: phrasemate index add --help""",
 Directory = Annotated[Path, argument("DIR", "The index.")]
 
 
-ADD_EXAMPLES = """Examples:
-
-\b
-  phrasemate index corpus/ -o idx --lang en
-  phrasemate index news.txt.gz more.jsonl -o idx --text-field body --on-error skip
-  phrasemate index table.tsv -o idx --column 2 --lines sentence
-  phrasemate index memory.tmx letter.docx -o idx --lang en
-  zcat dump.gz | phrasemate index - -o idx
-  phrasemate index corpus/ -o s3://bucket/idx --cluster head:6379    on many machines
-
-To resume a stopped run, give the same command again."""
-
-
-@app.command("add", epilog=ADD_EXAMPLES)
+@app.command("add")
 def add(
     texts: Annotated[
         list[str],
@@ -218,6 +205,16 @@ def add(
     """Build an index of texts, or append to one.
 
     A document that is in the index already is left alone, a changed one is replaced.
+
+    Examples:
+      phrasemate index corpus/ -o idx --lang en
+      phrasemate index news.txt.gz more.jsonl -o idx --text-field body --on-error skip
+      phrasemate index table.tsv -o idx --column 2 --lines sentence
+      phrasemate index memory.tmx letter.docx -o idx --lang en
+      zcat dump.gz | phrasemate index - -o idx
+      phrasemate index corpus/ -o s3://bucket/idx --cluster head:6379    on many machines
+
+    To resume a stopped run, give the same command again.
     """
     from phrasemate.cli.progress import IndexingBar
 
@@ -293,15 +290,8 @@ def _report(report: AddReport, skipped: Sequence[Skipped], directory: Path, as_j
 
 _DEAD = 10  # one part in so many that is deleted is worth to be cleared away
 
-STATS_EXAMPLES = """Examples:
 
-\b
-  phrasemate index stats idx
-  phrasemate index stats idx --documents
-  phrasemate index stats idx --json"""
-
-
-@app.command("stats", epilog=STATS_EXAMPLES)
+@app.command("stats")
 def stats(
     directory: Directory,
     documents: Annotated[bool, flag("--documents", "List the documents too.")] = False,
@@ -310,6 +300,11 @@ def stats(
     """Show what an index holds.
 
     Documents, sentences, phrases, languages, the model, the search engine, the files.
+
+    Examples:
+      phrasemate index stats idx
+      phrasemate index stats idx --documents
+      phrasemate index stats idx --json
     """
     from phrasemate.index import Index
 
@@ -340,17 +335,14 @@ def _line(document: DocumentInfo) -> str:
     return f"  {clean(document.name)}: {sizes}{language}{rest}"
 
 
-VERIFY_EXAMPLES = """Examples:
-
-\b
-  phrasemate index verify idx && echo whole"""
-
-
-@app.command("verify", epilog=VERIFY_EXAMPLES)
+@app.command("verify")
 def verify(directory: Directory, as_json: options.Json = False) -> None:
     """Check an index for damage.
 
     Every checksum and offset, and the search engine against exact search on a sample. Exits with 1 on a problem.
+
+    Examples:
+      phrasemate index verify idx && echo whole
     """
     from phrasemate.index import Index
 
@@ -367,16 +359,7 @@ def verify(directory: Directory, as_json: options.Json = False) -> None:
         raise typer.Exit(EXIT_ERROR)
 
 
-OPTIMIZE_EXAMPLES = """Examples:
-
-\b
-  phrasemate index optimize idx
-  phrasemate index optimize idx --target-recall 0.95
-  phrasemate index optimize idx --target-recall 0.95 --at 10       not the best hit alone: the ten best
-  phrasemate index optimize s3://bucket/idx --cluster head:6379    on many machines"""
-
-
-@app.command("optimize", epilog=OPTIMIZE_EXAMPLES)
+@app.command("optimize")
 def optimize(
     directory: Directory,
     target_recall: Target = None,
@@ -390,6 +373,12 @@ def optimize(
     """Rebuild the search files, free disk space, and tune the search.
 
     With --target-recall, says what was chosen and measured.
+
+    Examples:
+      phrasemate index optimize idx
+      phrasemate index optimize idx --target-recall 0.95
+      phrasemate index optimize idx --target-recall 0.95 --at 10       not the best hit alone: the ten best
+      phrasemate index optimize s3://bucket/idx --cluster head:6379    on many machines
     """
     from phrasemate.index import Index
 
@@ -412,17 +401,15 @@ def optimize(
         typer.echo(format_tune_report(report))
 
 
-DELETE_EXAMPLES = """Examples:
-
-\b
-  phrasemate index delete idx corpus/old.txt"""
-
-
-@app.command("delete", epilog=DELETE_EXAMPLES)
+@app.command("delete")
 def delete(
     directory: Directory, names: Annotated[list[str], argument("NAME", "Documents, named as in the answers.")]
 ) -> None:
-    """Delete documents from an index. If one name is unknown, nothing is deleted."""
+    """Delete documents from an index. If one name is unknown, nothing is deleted.
+
+    Examples:
+      phrasemate index delete idx corpus/old.txt
+    """
     from phrasemate.index import Index
 
     with Index.open(directory) as index:
@@ -433,14 +420,8 @@ def delete(
 
 Force = Annotated[bool, flag("--force", "Replace an existing index.")]
 
-BACKUP_EXAMPLES = """Examples:
 
-\b
-  phrasemate index backup idx -o /backups/idx-2026-11-25
-  phrasemate index backup idx -o /backups/idx --force          replaces the last one when the new one is complete"""
-
-
-@app.command("backup", epilog=BACKUP_EXAMPLES)
+@app.command("backup")
 def backup(
     directory: Directory,
     destination: Annotated[Path, option("--out", "-o", "DIR", "The folder for the copy.")],
@@ -450,19 +431,17 @@ def backup(
     """Copy an index while it is used.
 
     The copy holds the state of one moment, whatever is added or deleted meanwhile, and is an index itself.
+
+    Examples:
+      phrasemate index backup idx -o /backups/idx-2026-11-25
+      phrasemate index backup idx -o /backups/idx --force          replaces the last one when the new one is complete
     """
     from phrasemate.index.backup import backup
 
     _report_copy(directory, destination, backup(directory, destination, force), as_json)
 
 
-RESTORE_EXAMPLES = """Examples:
-
-\b
-  phrasemate index restore /backups/idx-2026-11-25 -o idx --force"""
-
-
-@app.command("restore", epilog=RESTORE_EXAMPLES)
+@app.command("restore")
 def restore(
     copy: Annotated[Path, argument("COPY", "A copy that backup made.")],
     directory: Annotated[Path, option("--out", "-o", "DIR", "The index to replace, or a new folder.")],
@@ -472,20 +451,16 @@ def restore(
     """Check a backup and restore it.
 
     A server that serves the index need not be stopped.
+
+    Examples:
+      phrasemate index restore /backups/idx-2026-11-25 -o idx --force
     """
     from phrasemate.index.backup import restore
 
     _report_copy(copy, directory, restore(copy, directory, force), as_json)
 
 
-UPGRADE_EXAMPLES = """Examples:
-
-\b
-  phrasemate index upgrade idx                     after an update of phrasemate
-  phrasemate index upgrade idx --model my-model    from another model to yours"""
-
-
-@app.command("upgrade", epilog=UPGRADE_EXAMPLES)
+@app.command("upgrade")
 def upgrade(
     directory: Directory,
     model: Annotated[
@@ -498,6 +473,10 @@ def upgrade(
 
     If the model has changed, all sentences of the index are encoded again. The texts need not be there. The old index
     answers until the new one is complete.
+
+    Examples:
+      phrasemate index upgrade idx                     after an update of phrasemate
+      phrasemate index upgrade idx --model my-model    from another model to yours
     """
     from phrasemate.cli.progress import IndexingBar
     from phrasemate.cli.render import count

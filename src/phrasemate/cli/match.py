@@ -141,35 +141,6 @@ def _named(terms: Sequence[Term]) -> str:
 
 WRITTEN = (".tsv", ".csv", ".jsonl", ".xlsx", ".tbx")
 
-EXAMPLES = """Examples:
-
-\b
-  phrasemate match de.txt en.txt --source-text german/ --target-text english/
-  phrasemate match de.tbx en.xlsx --source-lang de --target-lang en --source-index idx --target-index idx -o out.tbx
-  phrasemate match de.csv en.csv --source-column Benennung --target-column 2 \\
-      --source-text de.txt --target-text en.txt --one-to-one -o matches.xlsx --unmatched rest.tsv
-  phrasemate match de.txt en.txt --source-text de.gz --target-text en.gz --limit 3 --min-margin 0 --json"""
-
-HELP = """Match the terms of two lists, one in each language.
-
-A term is compared through the sentences that contain it, so give text of both languages; it need not be parallel.
-The lists are .txt (one term per line), .tsv, .csv, .xlsx or .tbx. Without -o the matches are printed; with it they are
-written in the format that the name of the file says.
-
-score is the cosine of two terms, margin how far it stands out: csls is 2 cos(x, y) minus the mean cosines of x and of
-y with their nearest terms of the other list, ratio is cos(x, y) divided by their mean. A match is mutual if each is
-the other's best by margin.
-
-With --json, one JSON object per line is printed for each match (or none, with -o), and one at the end; start and end
-of a sentence's term are characters:
-
-\b
-  {"source": "Speisekarte", "target": "menu", "score": 0.81, "margin": 0.34, "mutual": true, "rank": 1,
-   "source_examples": 8, "target_examples": 5,
-   "source_evidence": [{"text": "Die Speisekarte ist lang.", "start": 4, "end": 15}], "target_evidence": [...]}
-  {"matches": 1, "source_unmatched": ["Bank"], "target_unmatched": [], ...}
-"""
-
 
 Margin = Literal["auto", "csls", "ratio", "probability"]
 
@@ -253,6 +224,31 @@ def match(
     force: Annotated[bool, flag("--force", "Overwrite files that exist.")] = False,
     as_json: Annotated[bool, flag("--json", "Print JSON lines.")] = False,
 ) -> None:
+    r"""Match the terms of two lists, one in each language.
+
+    A term is compared through the sentences that contain it, so give text of both languages; it need not be
+    parallel. The lists are .txt (one term per line), .tsv, .csv, .xlsx or .tbx. Without -o the matches are printed;
+    with it they are written in the format that the name of the file says.
+
+    score is the cosine of two terms, margin how far it stands out. The margin csls is 2 cos(x, y) minus the mean
+    cosines of x and of y with their nearest terms of the other list. The margin ratio is cos(x, y) divided by their
+    mean. A match is mutual if each is the other's best by margin.
+
+    With --json, one JSON object per line is printed for each match (or none, with -o), and one at the end; start
+    and end of a sentence's term are characters:
+
+      {"source": "Speisekarte", "target": "menu", "score": 0.81, "margin": 0.34, "mutual": true, "rank": 1,
+       "source_examples": 8, "target_examples": 5,
+       "source_evidence": [{"text": "Die Speisekarte ist lang.", "start": 4, "end": 15}], "target_evidence": [...]}
+      {"matches": 1, "source_unmatched": ["Bank"], "target_unmatched": [], ...}
+
+    Examples:
+      phrasemate match de.txt en.txt --source-text german/ --target-text english/
+      phrasemate match de.tbx en.xlsx --source-lang de --target-lang en --source-index idx --target-index idx -o out.tbx
+      phrasemate match de.csv en.csv --source-column Benennung --target-column 2 \
+          --source-text de.txt --target-text en.txt --one-to-one -o matches.xlsx --unmatched rest.tsv
+      phrasemate match de.txt en.txt --source-text de.gz --target-text en.gz --limit 3 --min-margin 0 --json
+    """
     from phrasemate.encode import load_model
     from phrasemate.match import MatchSettings, match_terms
     from phrasemate.text import read
@@ -292,9 +288,6 @@ def match(
     if unmatched is not None:
         write_unmatched(unmatched, matching)
     say_matches(matching, to, as_json)
-
-
-match.__doc__ = HELP
 
 
 def _check_files(to: Path | None, unmatched: Path | None, force: bool, read: Sequence[str | Path]) -> None:

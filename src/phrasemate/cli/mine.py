@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     from phrasemate.mine import Counts, Mined, Report
     from phrasemate.text import Skipped
 
-EXAMPLES = """Examples:
-
-\b
-  phrasemate mine german.txt english.txt -o pairs.tsv --source-lang de --target-lang en
-  phrasemate mine german/ english/ -o memory.tmx --source-lang de --target-lang en --calibrate known.tsv
-  phrasemate mine a.txt.gz b.txt.gz -o pairs.jsonl --lines sentence --threshold 0.95 --work mining
-  phrasemate align pairs.tsv -o links.txt              word links of what was found
-
-To resume a stopped run, give the same command again."""
-
 
 Check = Literal["none", "script", "language"]
 Pairing = Literal["greedy", "mutual", "all"]
@@ -120,6 +110,14 @@ def mine(
     A .tsv line is: source, target, score, places of the source, places of the target (document:line, several with
     " | " between). What is computed is kept in FILE.work until the pairs are written, or in --work for good: there,
     other thresholds and filters take seconds.
+
+    Examples:
+      phrasemate mine german.txt english.txt -o pairs.tsv --source-lang de --target-lang en
+      phrasemate mine german/ english/ -o memory.tmx --source-lang de --target-lang en --calibrate known.tsv
+      phrasemate mine a.txt.gz b.txt.gz -o pairs.jsonl --lines sentence --threshold 0.95 --work mining
+      phrasemate align pairs.tsv -o links.txt              word links of what was found
+
+    To resume a stopped run, give the same command again.
     """
     from phrasemate.encode import load_model
     from phrasemate.mine import Mining, write_mates

@@ -32,16 +32,16 @@ Folder = Annotated[Path | None, argument("FOLDER", "The model folder (default: t
 Pooling = Literal["ends", "mean", "cls"]
 Graph = Literal["auto", "written", "traced"]
 Precision = Literal["int8", "bf16", "fp16", "fp32"]
-INFO_EXAMPLES = """Examples:
-
-\b
-  phrasemate model info
-  phrasemate model info my-model --json"""
 
 
-@app.command("info", epilog=INFO_EXAMPLES)
+@app.command("info")
 def info(folder: Folder = None, as_json: Json = False) -> None:
-    """Show what a model is and how it was made."""
+    """Show what a model is and how it was made.
+
+    Examples:
+      phrasemate model info
+      phrasemate model info my-model --json
+    """
     description = _facts(folder)
     if as_json:
         typer.echo(json.dumps(description, ensure_ascii=False))
@@ -51,18 +51,15 @@ def info(folder: Folder = None, as_json: Json = False) -> None:
     out().print(facts(description))
 
 
-VERIFY_EXAMPLES = """Examples:
-
-\b
-  phrasemate model verify
-  phrasemate model verify my-model"""
-
-
-@app.command("verify", epilog=VERIFY_EXAMPLES)
+@app.command("verify")
 def verify(folder: Folder = None, as_json: Json = False) -> None:
     """Check a model for damage.
 
     The size and the SHA-256 of every file. Exits with 1 if one is wrong.
+
+    Examples:
+      phrasemate model verify
+      phrasemate model verify my-model
     """
     facts = _facts(folder)
     if as_json:
@@ -71,19 +68,7 @@ def verify(folder: Folder = None, as_json: Json = False) -> None:
         typer.echo(f"{facts['folder']}: every file is as it was made ({facts['hash'][:12]})")
 
 
-EXPORT_EXAMPLES = """Examples:
-
-\b
-  phrasemate model export ./multilingual-e5-small -o my-model
-  phrasemate model export ./xlm-roberta-base -o my-model --pooling mean --layer 8 --embedding-bits 8
-  phrasemate model export ./LaBSE -o labse --precision fp32
-  phrasemate model export ./embeddinggemma-300m -o gemma --prompt Clustering
-  phrasemate model export ./my-encoder -o my-model --project corpus.txt --dim 128
-  phrasemate model export runs/ccpr/model -o my-model --min-belief 0.8
-  phrasemate model export runs/ccpr/model -o my-model --base ./multilingual-e5-small --share 0.8"""
-
-
-@app.command("export", epilog=EXPORT_EXAMPLES)
+@app.command("export")
 def export(
     folder: Annotated[Path, argument("FOLDER", "A Hugging Face encoder, or a sentence-transformers folder.")],
     out: Annotated[Path, option("--out", "-o", "OUT", "The model folder to write.")],
@@ -148,6 +133,15 @@ def export(
     whole: its pooling, layers, prompts and longest text come along. The projection and the segmenter of a
     trained folder (heads.safetensors) come along. Using it needs no torch; making it needs
     pip install 'phrasemate[train]'.
+
+    Examples:
+      phrasemate model export ./multilingual-e5-small -o my-model
+      phrasemate model export ./xlm-roberta-base -o my-model --pooling mean --layer 8 --embedding-bits 8
+      phrasemate model export ./LaBSE -o labse --precision fp32
+      phrasemate model export ./embeddinggemma-300m -o gemma --prompt Clustering
+      phrasemate model export ./my-encoder -o my-model --project corpus.txt --dim 128
+      phrasemate model export runs/ccpr/model -o my-model --min-belief 0.8
+      phrasemate model export runs/ccpr/model -o my-model --base ./multilingual-e5-small --share 0.8
     """
     from phrasemate.encode.export.export import export_model
 
@@ -178,21 +172,18 @@ def export(
     typer.echo(f"{out}: model {digest[:12]}")
 
 
-UNPACK_EXAMPLES = """Examples:
-
-\b
-  phrasemate model unpack -o e5-small-ccpr
-  phrasemate model unpack my-model -o my-encoder
-  phrasemate train ccpr ccpr-small -o run --set model.base=e5-small-ccpr --set model.head=base"""
-
-
-@app.command("unpack", epilog=UNPACK_EXAMPLES)
+@app.command("unpack")
 def unpack(
     folder: Folder = None, *, out: Annotated[Path, option("--out", "-o", "OUT", "The folder to write.")]
 ) -> None:
     """Make a Hugging Face encoder of a model folder, to train on from it.
 
     The weights in float32, the tokenizer, the heads. Needs pip install 'phrasemate[train]'.
+
+    Examples:
+      phrasemate model unpack -o e5-small-ccpr
+      phrasemate model unpack my-model -o my-encoder
+      phrasemate train ccpr ccpr-small -o run --set model.base=e5-small-ccpr --set model.head=base
     """
     from phrasemate.encode.export.to_hf import unpack_model
     from phrasemate.encode.model_folder import bundled_folder

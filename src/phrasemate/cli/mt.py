@@ -368,21 +368,8 @@ def _lines(file: str) -> list[str]:
 
 _HUGGING_FACE = re.compile(r"(\w[\w.-]*/)?\w[\w.-]*")  # NAME or OWNER/NAME
 
-PREPARE_EXAMPLES = """Examples:
 
-\b
-  phrasemate mt prepare pairs.tsv --index idx --source-lang de --target-lang en -o lessons
-  phrasemate mt prepare memory.tmx --index idx --source-lang de --target-lang en -o lessons --count 500 --contexts 0
-  phrasemate mt tune lessons.chat.jsonl --base my-model -o adapter"""
-
-TUNE_EXAMPLES = """Examples:
-
-\b
-  phrasemate mt tune lessons.plain.jsonl --base my-model -o adapter
-  phrasemate mt tune lessons.chat.jsonl --base my-chat-model -o adapter --steps 200 --rank 16 --device cuda"""
-
-
-@app.command("prepare", epilog=PREPARE_EXAMPLES)
+@app.command("prepare")
 def prepare(
     pairs: Annotated[Path, argument("PAIRS", "Parallel text (.tsv, .tsv.gz, .tmx, .xlf).")],
     *,
@@ -411,6 +398,11 @@ def prepare(
     """Write fine-tuning examples: the prompt of each sentence, as phrasemate mt would ask, with its reference.
 
     A sentence's own translation is never among its hints, even if the parallel text was indexed.
+
+    Examples:
+      phrasemate mt prepare pairs.tsv --index idx --source-lang de --target-lang en -o lessons
+      phrasemate mt prepare memory.tmx --index idx --source-lang de --target-lang en -o lessons --count 500 --contexts 0
+      phrasemate mt tune lessons.chat.jsonl --base my-model -o adapter
     """
     from phrasemate.mt import Hints, Prompter
     from phrasemate.mt.translate import lessons, sampled, write_lessons
@@ -441,7 +433,7 @@ def prepare(
         typer.echo(f"{chat}, {plain}: {lesson_counts:,} examples")
 
 
-@app.command("tune", epilog=TUNE_EXAMPLES)
+@app.command("tune")
 def tune(
     data: Annotated[Path, argument("DATA", "A file of phrasemate mt prepare, chat or plain.")],
     *,
@@ -459,7 +451,12 @@ def tune(
     force: Annotated[bool, flag("--force", "Overwrite a folder that exists.")] = False,
     as_json: JsonAtEnd = False,
 ) -> None:
-    """Adapt a causal language model to the form of the prompts by LoRA (needs the extra [train])."""
+    """Adapt a causal language model to the form of the prompts by LoRA (needs the extra [train]).
+
+    Examples:
+      phrasemate mt tune lessons.plain.jsonl --base my-model -o adapter
+      phrasemate mt tune lessons.chat.jsonl --base my-chat-model -o adapter --steps 200 --rank 16 --device cuda
+    """
     from phrasemate.utils.storage import check_new
 
     if not data.is_file():

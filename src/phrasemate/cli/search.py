@@ -24,36 +24,6 @@ if TYPE_CHECKING:
 
 BATCH = 1000  # queries from a pipe that are answered together
 
-EXAMPLES = """Examples:
-
-\b
-  phrasemate search idx "Er sitzt auf der [[Bank]]."
-  phrasemate search idx -k 3 --contexts 1 "Wir hielten [[eine Schweigeminute]] ab."
-  phrasemate search idx --document news.txt --language en "Nous avons [[pris un congé]]."
-  phrasemate search idx "Er sitzt auf der Bank."        no marks: every proposed phrase
-  phrasemate search idx --dictionary my.tbx "Der [[Vertrag]] gilt."    with your own term base
-  phrasemate search idx --quick < queries.txt           by vectors alone, fewer of the answers right
-  phrasemate search idx --json < queries.txt > answers.jsonl"""
-
-HELP = """Find what means the same as a marked phrase.
-
-[[ ]] marks the phrase in its sentence (several may be marked); \\[[ and \\]] are literal brackets. A query without
-marks is answered for every phrase that the model proposes in it. Without QUERY (or with -), queries are read from
-standard input, one per line.
-
-With --json, one JSON object per line is printed for each query, in the order of the queries:
-
-\b
-  {"query": "auf der [[Bank]]", "results": [
-    {"phrase": "Bank", "start": 8, "end": 12, "confidence": 0.92, "groups": [
-      {"text": "bench", "score": 0.71, "support": 0.92, "count": 3, "probability": 0.92, "source": "lexicon",
-       "hits": [
-        {"context": "He sat on the bench.", "start": 14, "end": 19, "score": 0.71,
-         "document": "park.txt", "line": 7, "language": "en", "metadata": {}}]}]}]}
-
-start and end are characters: of the query without its marks, and of the context.
-"""
-
 
 def search(
     index: Annotated[Path, argument("DIR", "The index.")],
@@ -77,6 +47,32 @@ def search(
         Path | None, option("--model", "FOLDER", "Model folder (default: the one that the index was built with).")
     ] = None,
 ) -> None:
+    r"""Find what means the same as a marked phrase.
+
+    [[ ]] marks the phrase in its sentence (several may be marked); \[[ and \]] are literal brackets. A query without
+    marks is answered for every phrase that the model proposes in it. Without QUERY (or with -), queries are read from
+    standard input, one per line.
+
+    With --json, one JSON object per line is printed for each query, in the order of the queries:
+
+      {"query": "auf der [[Bank]]", "results": [
+        {"phrase": "Bank", "start": 8, "end": 12, "confidence": 0.92, "groups": [
+          {"text": "bench", "score": 0.71, "support": 0.92, "count": 3, "probability": 0.92, "source": "lexicon",
+           "hits": [
+            {"context": "He sat on the bench.", "start": 14, "end": 19, "score": 0.71,
+             "document": "park.txt", "line": 7, "language": "en", "metadata": {}}]}]}]}
+
+    start and end are characters: of the query without its marks, and of the context.
+
+    Examples:
+      phrasemate search idx "Er sitzt auf der [[Bank]]."
+      phrasemate search idx -k 3 --contexts 1 "Wir hielten [[eine Schweigeminute]] ab."
+      phrasemate search idx --document news.txt --language en "Nous avons [[pris un congé]]."
+      phrasemate search idx "Er sitzt auf der Bank."        no marks: every proposed phrase
+      phrasemate search idx --dictionary my.tbx "Der [[Vertrag]] gilt."    with your own term base
+      phrasemate search idx --quick < queries.txt           by vectors alone, fewer of the answers right
+      phrasemate search idx --json < queries.txt > answers.jsonl
+    """
     from phrasemate.encode import load_model
     from phrasemate.index import Index
     from phrasemate.search import Searcher
@@ -89,9 +85,6 @@ def search(
                 list(dict.fromkeys(batch)), k=k, contexts=contexts, documents=document, languages=language
             )
             _print(batch, results, as_json, explain)
-
-
-search.__doc__ = HELP
 
 
 def _dictionaries(paths: Sequence[Path] | None) -> Sequence[Lexicon]:
@@ -164,18 +157,6 @@ def _print(batch: Sequence[str], results: Iterable[Result], as_json: bool, expla
             console.print(f"no phrase proposed in: {clean(query)}", markup=False)
 
 
-CONCORDANCE_EXAMPLES = """Examples:
-
-\b
-  phrasemate concordance idx collateral
-  phrasemate concordance idx "secur* interest" --sort right
-  phrasemate concordance idx grant --how forms -n 50      granted, grants, granting
-  phrasemate concordance idx "\\b(take|took) effect" --how regex --document contracts/
-  phrasemate concordance idx collateral --near pledge
-  phrasemate concordance memory Sicherheit --side translation     the other side of a translation memory
-  phrasemate concordance idx collateral --json"""
-
-
 How = Literal["words", "forms", "regex"]
 Sort = Literal["text", "left", "right"]
 Side = Literal["text", "translation"]
@@ -207,9 +188,18 @@ def concordance(
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Look up words in the texts of an index: how often they occur, what stands beside them, and every line.
+    r"""Look up words in the texts of an index: how often they occur, what stands beside them, and every line.
 
     In words, * stands for any letters and ? for one. Case does not matter. No model is loaded.
+
+    Examples:
+      phrasemate concordance idx collateral
+      phrasemate concordance idx "secur* interest" --sort right
+      phrasemate concordance idx grant --how forms -n 50      granted, grants, granting
+      phrasemate concordance idx "\b(take|took) effect" --how regex --document contracts/
+      phrasemate concordance idx collateral --near pledge
+      phrasemate concordance memory Sicherheit --side translation     the other side of a translation memory
+      phrasemate concordance idx collateral --json
     """
     from phrasemate.index import Index
     from phrasemate.lookup import lookup
@@ -244,13 +234,6 @@ def _print_lookup(answer: Lookup) -> None:
 
 LONGEST = 500  # characters of a copied text; a longer one is passed over
 
-WATCH_EXAMPLES = """Examples:
-
-\b
-  phrasemate watch idx                                   prints candidates for what you copy
-  phrasemate watch idx -k 3 --dictionary clients.tbx
-  phrasemate watch --page http://127.0.0.1:8000/         shows them on the page of a running server"""
-
 
 def watch(
     index: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The index; or give --page.")] = None,
@@ -268,6 +251,11 @@ def watch(
 
     Up to four words are looked up as one phrase, a sentence by its phrases. Text of more than 500 characters is
     ignored. Nothing leaves this machine, unless the page is on another. Ctrl-C stops.
+
+    Examples:
+      phrasemate watch idx                                   prints candidates for what you copy
+      phrasemate watch idx -k 3 --dictionary clients.tbx
+      phrasemate watch --page http://127.0.0.1:8000/         shows them on the page of a running server
     """
     try:
         import pyperclip

@@ -12,17 +12,6 @@ from phrasemate.cli.options import Dictionaries, Quick, argument, flag, option
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.utils.machine import share_heaps
 
-EXAMPLES = """Examples:
-
-\b
-  phrasemate serve idx                                       then open http://127.0.0.1:8000/
-  phrasemate serve german english --port 9000                several indexes
-  phrasemate serve idx --glossary terms.jsonl                keeps the equivalents that you choose
-  phrasemate serve idx --dictionary clients.tbx              proposes what your term bases give
-  phrasemate serve idx --host 0.0.0.0 --token-file token     for others, who need the token
-  phrasemate serve idx --host 0.0.0.0 --public               a demo that everybody may use
-  curl http://127.0.0.1:8000/api/v1/search --json '{"query": "Er sitzt auf der [[Bank]]."}'"""
-
 
 def serve(
     indexes: Annotated[list[Path], argument("DIR...", "The indexes.")],
@@ -80,6 +69,15 @@ def serve(
 
     On this machine only, unless another address and a token are given. An index may be added to while it is served.
     Ctrl-C stops the server when it has finished what it is doing. SIGHUP opens the indexes and the tokens again.
+
+    Examples:
+      phrasemate serve idx                                       then open http://127.0.0.1:8000/
+      phrasemate serve german english --port 9000                several indexes
+      phrasemate serve idx --glossary terms.jsonl                keeps the equivalents that you choose
+      phrasemate serve idx --dictionary clients.tbx              proposes what your term bases give
+      phrasemate serve idx --host 0.0.0.0 --token-file token     for others, who need the token
+      phrasemate serve idx --host 0.0.0.0 --public               a demo that everybody may use
+      curl http://127.0.0.1:8000/api/v1/search --json '{"query": "Er sitzt auf der [[Bank]]."}'
     """
     try:
         from phrasemate.server import api, app

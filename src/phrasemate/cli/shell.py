@@ -34,7 +34,7 @@ UsageError: Any = typer.BadParameter.__base__  # typer brings its own; it has no
 # A corpus must not steer the terminal (escape sequences) nor break a line; one space each keeps all offsets.
 _CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029], " ")
 
-Offer = typer.Typer | tuple[Callable[..., Any], str]  # a group of commands; or one, and what its help ends with
+Offer = typer.Typer | Callable[..., Any]  # a group of commands; or one
 
 
 def out() -> Console:
@@ -104,8 +104,7 @@ def _command(name: str, offer: Offer) -> Any:
         typer_app.add_typer(offer, name=name)
         group: Any = get_command(typer_app)
         return group.commands[name]
-    function, epilog = offer
-    typer_app.command(name, cls=Command, epilog=epilog)(function)
+    typer_app.command(name, cls=Command)(offer)
     return get_command(typer_app)
 
 
@@ -277,8 +276,20 @@ def panel(name: str) -> str:
     return next((panel for panel, names in PANELS.items() if name in names), OTHER)
 
 
+_INDENTED = re.compile(r"(?:^|(?<=\n\n))(?=  )")  # the beginning of a paragraph that is printed as it stands
+
+
 class Command(TyperCommand):
-    """A command that knows the former names of its options, and lists options in groups."""
+    """A command that knows the former names of its options, and lists options in groups.
+
+    Its help is the docstring of its function, which ends with examples.
+    """
+
+    def __init__(self, *names: Any, **settings: Any) -> None:
+        text, _, examples = (settings.pop("help") or "").partition("\n\nExamples:\n")
+        if examples:
+            settings["epilog"] = "Examples:\n\n" + _INDENTED.sub("\b\n", examples)
+        super().__init__(*names, help=_INDENTED.sub("\b\n", text), **settings)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         former_names = RENAMED.get(ctx.command_path.partition(" ")[2], {})

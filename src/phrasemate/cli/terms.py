@@ -22,35 +22,6 @@ if TYPE_CHECKING:
 
 INDENT = " " * 6
 
-EXAMPLES = """Examples:
-
-\b
-  phrasemate terms manual.docx --source-lang de                              the terms alone
-  phrasemate terms manual.docx --source-lang de --index idx -o terms.tbx     with candidate translations
-  phrasemate terms memory.tmx --source-lang de --index idx --limit 200 --min-count 3 -o terms.xlsx
-  phrasemate terms manual.docx --source-lang de --known glossary.tbx         marks what the glossary has
-  phrasemate terms report.txt --index idx -k 3 --contexts 1 --json > terms.jsonl"""
-
-HELP = """Find the terms of a document, best first, and look up candidate translations in an index.
-
-DOC is a file (txt, docx, html, xliff, tmx, tbx, jsonl, tables), a folder, or - for standard input; of a file in several
-languages, --source-lang says which side. Without -o the terms are printed with their candidate translations. With it
-they are written, with the sentences they were found in, in the format that the name of the file says.
-
-Terms are ranked by the probability of being one: from how often and where they stand, whether the document defines
-them, and how rare their words are in general language or in --reference. Inflected forms are one term. A term is
-looked up by the mean vector of its occurrences; what --known has is marked.
-
-With --json, one JSON object per line is printed for each term:
-
-\b
-  {"text": "Kernel", "score": 0.72, "count": 41, "belief": 0.84, "variants": [{"text": "Kernel", "count": 41}],
-   "places": [{"context": "Der Kernel startet.", "start": 4, "end": 10, "document": "a.txt", "line": 3}],
-   "confidence": 0.93, "groups": [{"text": "kernel", "score": 0.88, "count": 60, "hits": [...]}]}
-
-start and end are characters of the context; groups are as phrasemate search prints them.
-"""
-
 
 Rank = Literal["termhood", "expected", "frequency", "cvalue"]
 
@@ -111,6 +82,32 @@ def terms(
         Path | None, option("--model", "FOLDER", "Model folder (default: the index's, or bundled).")
     ] = None,
 ) -> None:
+    """Find the terms of a document, best first, and look up candidate translations in an index.
+
+    DOC is a file (txt, docx, html, xliff, tmx, tbx, jsonl, tables), a folder, or - for standard input; of a file in
+    several languages, --source-lang says which side. Without -o the terms are printed with their candidate
+    translations. With it they are written, with the sentences they were found in, in the format that the name of
+    the file says.
+
+    Terms are ranked by the probability of being one. It depends on how often and where they stand, whether the
+    document defines them, and how rare their words are in general language or in --reference. Inflected forms are
+    one term. A term is looked up by the mean vector of its occurrences; what --known has is marked.
+
+    With --json, one JSON object per line is printed for each term:
+
+      {"text": "Kernel", "score": 0.72, "count": 41, "belief": 0.84, "variants": [{"text": "Kernel", "count": 41}],
+       "places": [{"context": "Der Kernel startet.", "start": 4, "end": 10, "document": "a.txt", "line": 3}],
+       "confidence": 0.93, "groups": [{"text": "kernel", "score": 0.88, "count": 60, "hits": [...]}]}
+
+    start and end are characters of the context; groups are as phrasemate search prints them.
+
+    Examples:
+      phrasemate terms manual.docx --source-lang de                              the terms alone
+      phrasemate terms manual.docx --source-lang de --index idx -o terms.tbx     with candidate translations
+      phrasemate terms memory.tmx --source-lang de --index idx --limit 200 --min-count 3 -o terms.xlsx
+      phrasemate terms manual.docx --source-lang de --known glossary.tbx         marks what the glossary has
+      phrasemate terms report.txt --index idx -k 3 --contexts 1 --json > terms.jsonl
+    """
     from phrasemate.encode import load_model
     from phrasemate.termhood import reference_of_text
     from phrasemate.terms import TermSettings, document_terms
@@ -144,9 +141,6 @@ def terms(
             )
     options.say_skipped(corpus.skipped)
     _give(rows, to, lang, contexts, as_json)
-
-
-terms.__doc__ = HELP
 
 
 def _check(to: Path | None, documents: Sequence[str], lang: str, force: bool) -> None:

@@ -152,26 +152,6 @@ def _draw(run: Path) -> None:
         typer.echo(f"no curves: {error}", err=True)
 
 
-CCPR_EXAMPLES = """Examples:
-
-\b
-  phrasemate train ccpr ccpr-small -o run --data pairs/
-  phrasemate train ccpr ccpr-small -o run --data pairs/ --minutes 9
-  phrasemate train ccpr ccpr -o run --set model.base=xlm-roberta-base --set loop.steps=5000
-  phrasemate model export run/model -o my-model
-
-To resume a stopped run, give the same command again."""
-
-XPR_EXAMPLES = """Examples:
-
-\b
-  phrasemate train xpr xpr-small -o run --data xpr/
-  phrasemate train xpr xpr-small -o run --data xpr/ --set 'data.pairs=["de-en"]' --states states/
-  phrasemate train xpr xpr -o run --data xpr/ --set model.projection=tokens --set loss.targets=same
-  phrasemate model export run/model -o my-model
-
-To resume a stopped run, give the same command again."""
-
 app = typer.Typer(
     name="train",
     help="Train models on your own text (needs the extra [train]).",
@@ -185,7 +165,7 @@ app = typer.Typer(
 )
 
 
-@app.command("ccpr", epilog=CCPR_EXAMPLES)
+@app.command("ccpr")
 def ccpr(
     config: Annotated[Path, config_argument("ccpr-small")],
     *,
@@ -203,6 +183,14 @@ def ccpr(
 
     Takes files of ``phrasemate pairs``, one for each language. Writes metrics.jsonl, curves.svg, a checkpoint, and the
     best model so far as a Hugging Face folder, which ``phrasemate model export`` turns into one that searches.
+
+    Examples:
+      phrasemate train ccpr ccpr-small -o run --data pairs/
+      phrasemate train ccpr ccpr-small -o run --data pairs/ --minutes 9
+      phrasemate train ccpr ccpr -o run --set model.base=xlm-roberta-base --set loop.steps=5000
+      phrasemate model export run/model -o my-model
+
+    To resume a stopped run, give the same command again.
     """
     with needs_training():
         from phrasemate.training import processes
@@ -218,7 +206,7 @@ def ccpr(
     train(Trainer(task, settings.loop, run, task.facts()), run, minutes, as_json)
 
 
-@app.command("xpr", epilog=XPR_EXAMPLES)
+@app.command("xpr")
 def xpr(
     config: Annotated[Path, config_argument("xpr-small")],
     *,
@@ -234,6 +222,14 @@ def xpr(
     """Train vectors of phrases that stand alone, through example sentences (XPR).
 
     Takes phrase pairs with example sentences, of one or several language pairs. Writes the same as ``train ccpr``.
+
+    Examples:
+      phrasemate train xpr xpr-small -o run --data xpr/
+      phrasemate train xpr xpr-small -o run --data xpr/ --set 'data.pairs=["de-en"]' --states states/
+      phrasemate train xpr xpr -o run --data xpr/ --set model.projection=tokens --set loss.targets=same
+      phrasemate model export run/model -o my-model
+
+    To resume a stopped run, give the same command again.
     """
     with needs_training():
         from phrasemate.training import processes
@@ -249,18 +245,7 @@ def xpr(
     train(Trainer(task, task.loop, run, task.facts()), run, minutes, as_json)
 
 
-BICLA_EXAMPLES = """Examples:
-
-\b
-  phrasemate train bicla bicla -o runs/bicla/de-en --data pairs/ --vectors vectors/
-  phrasemate train bicla bicla -o runs/bicla/cs-hu --data pairs/ --vectors vectors/ --set data.pair=cs-hu
-  phrasemate train bicla bicla -o runs/inatt/de-en --data pairs/ --vectors vectors/ --set model.cross=false
-  phrasemate evaluate bicla --data corpora --vectors vectors/ --runs runs/
-
-To resume a stopped run, give the same command again."""
-
-
-@app.command("bicla", epilog=BICLA_EXAMPLES)
+@app.command("bicla")
 def bicla(
     config: Annotated[Path, config_argument("bicla")],
     *,
@@ -277,6 +262,14 @@ def bicla(
 
     Takes sentence pairs, source and target language separated by a tab, and word vectors of one multilingual space.
     Writes metrics.jsonl, curves.svg, a checkpoint, and the best model so far by held-out loss.
+
+    Examples:
+      phrasemate train bicla bicla -o runs/bicla/de-en --data pairs/ --vectors vectors/
+      phrasemate train bicla bicla -o runs/bicla/cs-hu --data pairs/ --vectors vectors/ --set data.pair=cs-hu
+      phrasemate train bicla bicla -o runs/inatt/de-en --data pairs/ --vectors vectors/ --set model.cross=false
+      phrasemate evaluate bicla --data corpora --vectors vectors/ --runs runs/
+
+    To resume a stopped run, give the same command again.
     """
     with needs_training():
         from phrasemate.training.bicla import BiCLATask, Config
@@ -289,18 +282,7 @@ def bicla(
     train(Trainer(task, settings.loop, run, task.facts()), run, minutes, as_json, "phrasemate evaluate bicla")
 
 
-RERANKER_EXAMPLES = """Examples:
-
-\b
-  phrasemate train reranker reranker -o run --data pairs/
-  phrasemate train reranker reranker -o run --data pairs/ --states states/ --minutes 9
-  phrasemate train reranker reranker -o run --data pairs/ --set 'data.pairs=["de-en"]'
-  phrasemate evaluate bicla --data corpora --vectors vectors/ --reranker run/model
-
-To resume a stopped run, give the same command again."""
-
-
-@app.command("reranker", epilog=RERANKER_EXAMPLES)
+@app.command("reranker")
 def reranker(
     config: Annotated[Path, config_argument("reranker")],
     *,
@@ -318,6 +300,14 @@ def reranker(
 
     Takes sentence pairs, the two languages separated by a tab. The encoder stays as it is; its states are computed
     once. Writes metrics.jsonl, curves.svg, a checkpoint, and the best model so far by held-out MAP.
+
+    Examples:
+      phrasemate train reranker reranker -o run --data pairs/
+      phrasemate train reranker reranker -o run --data pairs/ --states states/ --minutes 9
+      phrasemate train reranker reranker -o run --data pairs/ --set 'data.pairs=["de-en"]'
+      phrasemate evaluate bicla --data corpora --vectors vectors/ --reranker run/model
+
+    To resume a stopped run, give the same command again.
     """
     with needs_training():
         from phrasemate.training.processes import expect_one

@@ -18,28 +18,6 @@ if TYPE_CHECKING:
     from phrasemate.text import Corpus
     from phrasemate.vectors import WordVectors
 
-DISTIL_EXAMPLES = """Examples:
-
-\b
-  phrasemate vectors distil english.txt -o vectors/en --lang en
-  phrasemate vectors distil deutsch.txt.gz -o vectors/de --lang de --space vectors/en
-  phrasemate vectors distil both.tsv -o vectors/cs --column 2 --words 20000 --contexts 16
-
-To resume a stopped run, give the same command again."""
-
-TRAIN_EXAMPLES = """Examples:
-
-\b
-  phrasemate vectors train english.txt -o plain/en --lang en
-  phrasemate vectors train both.tsv.gz -o plain/de --column 2 --lines sentence --words 20000 --min-count 3"""
-
-
-COVER_EXAMPLES = """Examples:
-
-\b
-  phrasemate vectors cover vectors/de collection.txt -o wide/de
-  phrasemate vectors cover vectors/cs both.tsv more/ -o wide/cs --column 2"""
-
 
 Pooling = Literal["mean", "ends", "head"]
 Texts = Annotated[list[str], argument("TEXT", "Files (.txt, .jsonl, .tsv, gzip of any), folders; - is stdin.")]
@@ -93,6 +71,13 @@ def distil(
 
     The mean over several sentences of the word's token states, reduced to --dim numbers. Words are found in any script
     and lower-cased. All languages share the encoder's space; give --space so that they share the reduction, too.
+
+    Examples:
+      phrasemate vectors distil english.txt -o vectors/en --lang en
+      phrasemate vectors distil deutsch.txt.gz -o vectors/de --lang de --space vectors/en
+      phrasemate vectors distil both.tsv -o vectors/cs --column 2 --words 20000 --contexts 16
+
+    To resume a stopped run, give the same command again.
     """
     from phrasemate.encode import load_model
     from phrasemate.vectors import DistilSettings, Sentences, WordVectors
@@ -138,6 +123,10 @@ def cover(
     """Add a vector for every word of a text that has none: names, rare inflections, compounds.
 
     The encoder reads each such word by itself; what all that stand alone have in common is taken off.
+
+    Examples:
+      phrasemate vectors cover vectors/de collection.txt -o wide/de
+      phrasemate vectors cover vectors/cs both.tsv more/ -o wide/cs --column 2
     """
     from phrasemate.encode import load_model
     from phrasemate.vectors import Sentences, WordVectors, tokens
@@ -178,6 +167,10 @@ def train(
     Positive pointwise mutual information of neighbouring words, reduced by a singular value decomposition. The vectors
     of two languages have nothing in common until they are mapped: phrasemate vectors map. Needs
     pip install 'phrasemate[vectors]'.
+
+    Examples:
+      phrasemate vectors train english.txt -o plain/en --lang en
+      phrasemate vectors train both.tsv.gz -o plain/de --column 2 --lines sentence --words 20000 --min-count 3
     """
     from phrasemate.vectors import Sentences
     from phrasemate.vectors.ppmi import PPMISettings, train_ppmi
@@ -229,9 +222,9 @@ app = typer.Typer(
   phrasemate vectors map wiki.de.vec wiki.en.vec -o mapped --unsupervised
   phrasemate vectors evaluate mapped/source mapped/target --lexicon de-en.txt""",
 )
-app.command("distil", epilog=DISTIL_EXAMPLES)(distil)
-app.command("cover", epilog=COVER_EXAMPLES)(cover)
-app.command("train", epilog=TRAIN_EXAMPLES)(train)
+app.command("distil")(distil)
+app.command("cover")(cover)
+app.command("train")(train)
 
 
 Method = Literal["procrustes", "symmetric"]
@@ -243,15 +236,8 @@ Skip = Annotated[
 ]
 Side = "A .vec or .vec.gz file of fastText, or a folder of word vectors"
 
-MAP_EXAMPLES = """Examples:
 
-\b
-  phrasemate vectors map wiki.de.vec wiki.en.vec.gz -o mapped --lexicon de-en.txt --limit 200000
-  phrasemate vectors map plain/de plain/en -o mapped --unsupervised
-  phrasemate vectors map plain/de plain/en -o mapped --lexicon de-en.txt --entries 1:100 --self-learning"""
-
-
-@app.command("map", epilog=MAP_EXAMPLES)
+@app.command("map")
 def map_(
     source: Annotated[Path, argument("SRC", f"{Side}, most frequent words first.")],
     target: Annotated[Path, argument("TGT", "The same of the other language.")],
@@ -288,6 +274,11 @@ def map_(
 
     With a lexicon by a rotation (Smith et al. 2017), or without one by self-learning (Artetxe et al. 2018), which needs
     vectors of comparable texts; its objective, the mean similarity of a word and its best counterpart, tells a failure.
+
+    Examples:
+      phrasemate vectors map wiki.de.vec wiki.en.vec.gz -o mapped --lexicon de-en.txt --limit 200000
+      phrasemate vectors map plain/de plain/en -o mapped --unsupervised
+      phrasemate vectors map plain/de plain/en -o mapped --lexicon de-en.txt --entries 1:100 --self-learning
     """
     from phrasemate.vectors import SelfLearning, map_supervised, map_unsupervised
     from phrasemate.vectors.word_vectors import check_free
@@ -331,14 +322,7 @@ def map_(
         typer.echo(f"{out}/source and {out}/target: {len(sides[0]):,} and {len(sides[1]):,} words, by {how}")
 
 
-EVALUATE_EXAMPLES = """Examples:
-
-\b
-  phrasemate vectors evaluate mapped/source mapped/target --lexicon de-en.txt
-  phrasemate vectors evaluate vectors/de vectors/en --lexicon en-de.tsv.gz --columns 2,1 --entries 5001:6500 --json"""
-
-
-@app.command("evaluate", epilog=EVALUATE_EXAMPLES)
+@app.command("evaluate")
 def evaluate(
     source: Annotated[Path, argument("SRC", f"{Side}: the words that are asked.")],
     target: Annotated[Path, argument("TGT", "The same of the other language, in the same space.")],
@@ -354,6 +338,10 @@ def evaluate(
 
     Accuracy at 1 among all target words, by cosine and by CSLS, of the lexicon's words that have a vector and a
     translation with one. Without --entries, words that a mapping was learnt from are asked, too.
+
+    Examples:
+      phrasemate vectors evaluate mapped/source mapped/target --lexicon de-en.txt
+      phrasemate vectors evaluate vectors/de vectors/en --lexicon en-de.tsv.gz --columns 2,1 --entries 5001:6500 --json
     """
     from phrasemate.vectors import induce
 
@@ -368,20 +356,18 @@ def evaluate(
     )
 
 
-INFO_EXAMPLES = """Examples:
-
-\b
-  phrasemate vectors info vectors/en
-  phrasemate vectors info wiki.de.vec --json"""
-
-
-@app.command("info", epilog=INFO_EXAMPLES)
+@app.command("info")
 def info(
     folder: Annotated[Path, argument("DIR", f"{Side}.")],
     on_error: Skip = "raise",
     as_json: options.Json = False,
 ) -> None:
-    """Show what word vectors are and how they were made, and check every byte."""
+    """Show what word vectors are and how they were made, and check every byte.
+
+    Examples:
+      phrasemate vectors info vectors/en
+      phrasemate vectors info wiki.de.vec --json
+    """
     vectors = _vectors(folder, None, on_error)
     about = {"folder": str(folder), "language": vectors.language, "words": len(vectors), "dim": vectors.dim}
     about |= {"first": list(vectors.words[:10]), "counts": vectors.counts is not None, **vectors.facts}
@@ -394,20 +380,18 @@ def info(
     console().print(facts(about))
 
 
-EXPORT_EXAMPLES = """Examples:
-
-\b
-  phrasemate vectors export vectors/en -o en.vec
-  phrasemate vectors export mapped/source -o de.vec.gz"""
-
-
-@app.command("export", epilog=EXPORT_EXAMPLES)
+@app.command("export")
 def export(
     folder: Annotated[Path, argument("DIR", "A folder of word vectors.")],
     out: Annotated[Path, option("--out", "-o", "FILE", "The file to write: .vec or .vec.gz.")],
     force: Force = False,
 ) -> None:
-    """Write word vectors in the text format of fastText, which other programs read."""
+    """Write word vectors in the text format of fastText, which other programs read.
+
+    Examples:
+      phrasemate vectors export vectors/en -o en.vec
+      phrasemate vectors export mapped/source -o de.vec.gz
+    """
     from phrasemate.vectors import WordVectors, write_fasttext
 
     options.check_apart(out, *folder.glob("*"))
