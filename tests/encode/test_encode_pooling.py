@@ -43,6 +43,18 @@ def test_means_of_long_texts_do_not_drift() -> None:
     np.testing.assert_allclose(pool_mean(values, first, last), expected, rtol=1e-6)
 
 
+@given(lengths=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), max_size=6), after=st.integers(0, 2))
+def test_means_of_spans_one_after_another(lengths: list[tuple[int, int]], after: int) -> None:
+    spans, at = [], 0
+    for gap, length in lengths:
+        spans.append((at + gap, at + gap + length - 1))
+        at += gap + length
+    values = np.random.default_rng(at).standard_normal((at + after, 3)).astype(np.float32)
+    expected = [values[i : j + 1].astype(np.float64).mean(0) for i, j in spans]
+    means = pool_mean(values, *np.array(spans, np.int64).reshape(-1, 2).T)
+    np.testing.assert_allclose(means, np.reshape(expected, (-1, 3)), rtol=1e-5, atol=1e-6)
+
+
 def plain_rows(tokens: list[tuple[int, int]], start: int, end: int) -> tuple[int, int]:
     overlapping = [row for row, (a, b) in enumerate(tokens) if a < end and b > start]
     if overlapping:

@@ -332,13 +332,14 @@ class Model:
             return unit(vectors, out=vectors)
         if self.longest:
             return for_inner_products(self.head(states.values, first, last), self.longest, indexed)
-        vectors = self.head.unit(states.values, first, last, threads=self.runtime.threads)
         if not self.context_weight:
-            return vectors
-        tokens = np.arange(len(states.values))
+            return self.head.unit(states.values, first, last, threads=self.runtime.threads)
+        tokens = np.arange(len(states.values))  # as spans of one token: what projects the spans projects these, too
+        first_rows, last_rows = (np.concatenate([rows, tokens]) for rows in (first, last))
+        both = self.head.unit(states.values, first_rows, last_rows, threads=self.runtime.threads)
+        vectors, token_vectors = both[: len(first)], both[len(first) :]
         opening = states.bounds[:-1] + len(self.runtime.opening)  # special tokens belong to no word
         closing = states.bounds[1:] - len(self.runtime.closing) - 1
-        token_vectors = self.head.unit(states.values, tokens, tokens, threads=self.runtime.threads)
         contexts = pool_mean(token_vectors, opening, np.maximum(closing, opening))
         vectors += np.float32(self.context_weight) * contexts[texts]
         return unit(vectors, out=vectors)

@@ -161,6 +161,8 @@ def _used(values: Floats, rows: Rows) -> tuple[Floats, Rows]:
     """The values of the rows that occur at all, and the rows counted among these."""
     flags = np.zeros(len(values), np.bool_)
     flags[rows] = True
+    if flags.all():
+        return values, rows
     return values[flags], (np.cumsum(flags) - 1)[rows]
 
 
@@ -192,7 +194,14 @@ def pool_ends(values: Floats, first: Rows, last: Rows) -> Floats:
 
 
 def pool_mean(values: Floats, first: Rows, last: Rows) -> Floats:
-    """(spans, width): the mean of the states from the first to the last token, by differences of running sums."""
+    """(spans, width): the mean of the states from the first to the last token.
+
+    Spans that follow one another without overlap are summed one by one, others by differences of running sums.
+    """
+    if len(first) and (first[1:] > last[:-1]).all():
+        places = np.column_stack([first, last + 1]).ravel()
+        sums = np.add.reduceat(values, places[: -1 if places[-1] == len(values) else None], dtype=np.float64)[::2]
+        return np.asarray(sums / (last + 1 - first)[:, None], np.float32)
     sums = np.zeros((len(values) + 1, values.shape[1]), np.float64)
     np.cumsum(values, axis=0, out=sums[1:])
     means: Floats = ((sums[last + 1] - sums[first]) / (last + 1 - first)[:, None]).astype(np.float32)
