@@ -1,16 +1,22 @@
-"""One model for many threads: the same answers, fewer passes."""
+"""One model and one searcher for many threads: the same answers, fewer passes."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import Any
 
 import numpy as np
 import pytest
 from index_fakes import vector_of
 from server_fakes import FakeModel
 
-from phrasemate.errors import PhrasemateError
+from phrasemate import Document, Index, Searcher
+from phrasemate.errors import InputError, PhrasemateError
+from phrasemate.search import Answer, SearchRequest
 from phrasemate.server.batching_model import SharedModel
+from phrasemate.server.batching_searcher import TOGETHER, SharedSearcher
 from phrasemate.types import Phrase
 
 TEXT = "Er sitzt auf der Bank"
@@ -106,7 +112,7 @@ def test_a_query_goes_before_the_rest_of_a_document(shared: SharedModel, model: 
     events: list[str] = []
 
     def expect(name: str, later: bool) -> None:
-        shared.do(name, lambda items: events.extend(items) or items, [name], 1, later)
+        shared.batches.do(name, lambda items: events.extend(items) or items, [name], 1, later)
 
     with ThreadPoolExecutor(4) as pool:
         pool.submit(shared.encode, [phrase("a", "a")])
@@ -142,3 +148,44 @@ def test_after_close_there_is_an_error(shared: SharedModel) -> None:
     shared.close()
     with pytest.raises(PhrasemateError, match="stopping"):
         shared.encode([phrase("a", "a")])
+
+
+def texts_of(answers: list[Answer]) -> list[list[str]]:
+    return [[group.text for group in groups] for groups, _ in answers]
+
+
+def test_searches_that_wait_are_done_together(tmp_path: Path, model: FakeModel) -> None:
+    texts = [f"Satz {number} auf der Bank" for number in range(6)]
+    phrases = [phrase(text, "Bank") for text in texts]
+    with Index.create(tmp_path / "idx", model) as index:
+        index.add([Document.from_texts("story", ["the bank", "a bench"])])
+        alone = Searcher(index, model, views=False)
+        shared = SharedSearcher(index, SharedModel(model), views=False)
+        sizes: list[int] = []
+        gate = Event()
+
+        def nearest(vectors: Any, *arguments: Any) -> Any:
+            sizes.append(len(vectors))
+            assert gate.wait(10)
+            return plain(vectors, *arguments)
+
+        plain, index.nearest = index.nearest, nearest  # type: ignore[method-assign]
+        with ThreadPoolExecutor(6) as pool:
+            answers = [pool.submit(shared.search_phrases, [one], SearchRequest(2)) for one in phrases[:1]]
+            while not sizes:
+                pass
+            answers += [pool.submit(shared.search_phrases, [one], SearchRequest(2)) for one in phrases[1:5]]
+            answers.append(pool.submit(shared.search_phrases, phrases[5:], SearchRequest(1)))
+            while shared.batches.asked < 6:
+                pass
+            gate.set()
+            results = [answer.result(10) for answer in answers]
+        assert sizes == [1, 4, 1]
+        expected = [alone.search_phrases([one], SearchRequest(2)) for one in phrases[:5]]
+        expected.append(alone.search_phrases(phrases[5:], SearchRequest(1)))
+        assert list(map(texts_of, results)) == list(map(texts_of, expected))
+        many = phrases * TOGETHER
+        assert shared.search_phrases(many, SearchRequest(2)) == alone.search_phrases(many, SearchRequest(2))
+        with pytest.raises(InputError, match="absent"):
+            shared.search_phrases(phrases, SearchRequest(2, documents=["absent"]))
+        shared.close()

@@ -204,6 +204,12 @@ class BaseIndex(ABC):
             return Run(*self._view.search(state, queries, k, self._scope(state, filters)))
 
     @property
+    def generation(self) -> int:
+        """Number of the latest committed state."""
+        with self.store.reading() as state:
+            return state.generation
+
+    @property
     def has_wordings(self) -> bool:
         """Whether phrases can be looked up by their wording."""
         return False

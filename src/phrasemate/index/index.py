@@ -323,6 +323,11 @@ class Index(BaseIndex):
         return self._view.codes(state, phrases)
 
     @property
+    def generation(self) -> int:
+        """As in `BaseIndex`; it does not wait for searches of other threads."""
+        return Manifest.read(self.path / INDEX_JSON).generation
+
+    @property
     def has_wordings(self) -> bool:
         """Whether phrases can be looked up by their wording: not in a large index of an earlier version."""
         with self.store.reading() as state:

@@ -1,24 +1,20 @@
 """One model for all requests: what they ask for at the same time is encoded together, and kept for the next click.
 
-The runtime has one queue of batches and is not a place for two threads. Here one thread has it to itself: it takes what
-waits, all of a kind together, and gives each its part. A request that comes alone waits for nobody.
+The runtime has one queue of batches and is not a place for two threads. Here one thread has it to itself (`Batches`).
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
-from threading import Condition, Lock, Thread
-from typing import Any, NamedTuple
+from threading import Lock
+from typing import Any
 
 import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from phrasemate.errors import PhrasemateError
-from phrasemate.server.cancellation import go_on
+from phrasemate.server.batches import Batches
 from phrasemate.types import Phrase, Span
 
 LIKE_ONE = 256  # characters that take as much memory as a vector, nearly
@@ -26,15 +22,6 @@ SLICE = 2_000  # characters that a request gives in at once; others come in betw
 TOGETHER = 8_000  # characters that are encoded together: 0.6 s on one core
 
 Floats = NDArray[np.float32]
-
-
-class _Job(NamedTuple):
-    kind: Any  # jobs of equal kinds can be done together
-    work: Callable[[list[Any]], Sequence[Any]]  # items -> a result for each
-    items: Sequence[Any]
-    size: int
-    later: bool  # not the first slice of what somebody waits for
-    result: Future[Sequence[Any]]
 
 
 class SharedModel:
@@ -48,10 +35,7 @@ class SharedModel:
         self._model = model
         self._pooling = getattr(model, "pooling", None)
         self._cache = _Cache(vectors)
-        self._jobs: deque[_Job] = deque()
-        self._some, self._closed = Condition(), False
-        self.asked = self.passes = 0
-        Thread(target=self._run, name="encoder", daemon=True).start()
+        self.batches = Batches("encoder", TOGETHER)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
@@ -61,11 +45,17 @@ class SharedModel:
         """The model itself, which is not for several threads."""
         return self._model
 
+    @property
+    def asked(self) -> int:
+        return self.batches.asked
+
+    @property
+    def passes(self) -> int:
+        return self.batches.passes
+
     def close(self) -> None:
         """End the thread; what waits is still done."""
-        with self._some:
-            self._closed = True
-            self._some.notify_all()
+        self.batches.close()
 
     def encode(self, phrases: Sequence[Phrase], pooling: str | None = None, layer: int | None = None) -> Floats:
         """(phrases, dim) float32, as `Model.encode`; the model's own vectors are kept."""
@@ -142,82 +132,12 @@ class SharedModel:
                 if at == first or text(items[at]) != text(items[at - 1]):  # a context is encoded once
                     size += len(text(items[at]))
                 at += 1
-            results.extend(self.do(kind, work, items[first:at], size, later=first > 0))
+            results.extend(self.batches.do(kind, work, items[first:at], size, later=first > 0))
         return results
-
-    def do(
-        self,
-        kind: Any,
-        work: Callable[[list[Any]], Sequence[Any]],
-        items: Sequence[Any],
-        size: int,
-        later: bool = False,
-    ) -> Any:
-        """Have the thread do ``work`` on ``items``, with what others want of the same kind, and wait for it.
-
-        Raises GivenUp if nobody waits for what we are asked for.
-        """
-        go_on()
-        job = _Job(kind, work, items, size, later, Future())
-        with self._some:
-            if self._closed:
-                raise PhrasemateError("the server is stopping")
-            self.asked += 1
-            self._jobs.append(job)
-            self._some.notify()
-        return job.result.result()
-
-    def _run(self) -> None:
-        while jobs := self._next():
-            try:
-                results = jobs[0].work([item for job in jobs for item in job.items])
-                at = 0
-                for job in jobs:
-                    job.result.set_result(results[at : at + len(job.items)])
-                    at += len(job.items)
-            except BaseException as error:
-                self._alone(jobs, error)
-
-    def _alone(self, jobs: Sequence[_Job], error: BaseException) -> None:
-        """Work on each by itself after one of several failed, or the others would fail with it."""
-        for job in jobs:
-            if job.result.done():
-                continue
-            try:
-                job.result.set_result(job.work(list(job.items)) if len(jobs) > 1 else _fail(error))
-            except BaseException as failure:
-                job.result.set_exception(failure)
-
-    def _next(self) -> list[_Job]:
-        """The job that has waited longest, and those of its kind; none at the end.
-
-        Every other time first slices have precedence: a query does not wait for a whole document, nor the other way.
-        """
-        with self._some:
-            self._some.wait_for(lambda: self._jobs or self._closed)
-            if not self._jobs:
-                return []
-            first = self._jobs[0]
-            if self.passes % 2 == 0:
-                first = next((job for job in self._jobs if not job.later), first)
-            batch, rest, size = [first], deque[_Job](), first.size
-            for job in self._jobs:
-                if job is not first and job.kind == first.kind and size + job.size <= TOGETHER:
-                    batch.append(job)
-                    size += job.size
-                elif job is not first:
-                    rest.append(job)
-            self._jobs = rest
-            self.passes += 1
-        return batch
 
 
 def _context(phrase: Phrase) -> str:
     return phrase.context
-
-
-def _fail(error: BaseException) -> Any:
-    raise error
 
 
 class _SharedRuntime:
@@ -238,7 +158,7 @@ class _SharedRuntime:
                 batch.append(texts[at + len(batch)])
             first = at
             work = lambda texts: [list(self._runtime.blocks(texts, layer))]  # noqa: E731
-            for part, states in self._shared.do(object(), work, batch, 0, later=at > 0)[0]:
+            for part, states in self._shared.batches.do(object(), work, batch, 0, later=at > 0)[0]:
                 yield slice(first + part.start, first + part.stop), states
             at += len(batch)
 

@@ -26,6 +26,7 @@ from phrasemate.lexicon import Lexicon
 from phrasemate.lexicon.inflection import separable_verbs
 from phrasemate.search import Searcher, SearchRequest
 from phrasemate.server.batching_model import SharedModel
+from phrasemate.server.batching_searcher import SharedSearcher
 from phrasemate.server.errors import Refusal
 from phrasemate.server.settings import Settings
 from phrasemate.server.tokens import allowed, demand
@@ -206,7 +207,7 @@ class _Open:
     """An open index; ``users`` requests are in it."""
 
     index: BaseIndex
-    searcher: Searcher
+    searcher: SharedSearcher
     stamp: _Stamp
     model_hash: str
     users: int = 0
@@ -329,8 +330,8 @@ class _Shelf:
             model = self._models.of(self._folder, manifest)
             try:
                 index.take(model.alone)
-                searcher = Searcher(index, model, self._views, self._dictionaries)
-                _warm_up(searcher)
+                _warm_up(Searcher(index, model, self._views, self._dictionaries))
+                searcher = SharedSearcher(index, model, self._views, self._dictionaries)
             except BaseException:
                 self._models.release(manifest.model_hash)
                 raise
@@ -345,6 +346,7 @@ class _Shelf:
             self._close(old)
 
     def _close(self, old: _Open) -> None:
+        old.searcher.close()
         old.index.close()
         self._models.release(old.model_hash)
 

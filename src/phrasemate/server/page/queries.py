@@ -398,10 +398,10 @@ class Catalogue:
 
     def _of(self, name: str, searcher: Searcher) -> Facts:
         index = searcher.index
+        entry, generation = self._kept.get(name), index.generation
+        if entry is not None and entry[0] is index and entry[1] == generation:
+            return entry[2]
         with index.store.reading() as state:
-            entry = self._kept.get(name)
-            if entry is not None and entry[0] is index and entry[1] == state.generation:
-                return entry[2]
             documents = index.documents()
         facts = Facts(
             name,
