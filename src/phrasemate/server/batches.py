@@ -27,7 +27,7 @@ class _Job(NamedTuple):
 class Batches:
     """Runs jobs of up to ``most`` in size together; a larger one runs alone.
 
-    ``asked`` and ``passes`` count jobs and runs.
+    ``calls`` and ``passes`` count jobs and runs.
 
     >>> Batches("squares", 8).do("square", lambda numbers: [n * n for n in numbers], [1, 2], 2)
     [1, 4]
@@ -37,7 +37,7 @@ class Batches:
         self._most = most
         self._jobs: deque[_Job] = deque()
         self._some, self._closed = Condition(), False
-        self.asked = self.passes = 0
+        self.calls = self.passes = 0
         Thread(target=self._run, name=name, daemon=True).start()
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class Batches:
         with self._some:
             if self._closed:
                 raise PhrasemateError("the server is stopping")
-            self.asked += 1
+            self.calls += 1
             self._jobs.append(job)
             self._some.notify()
         return job.result.result()

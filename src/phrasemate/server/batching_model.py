@@ -28,7 +28,7 @@ class SharedModel:
     """A `phrasemate.Model` for many threads; what is not named here is the model's own.
 
     ``vectors``: how many phrase vectors are kept. What `segment` finds is encoded in the same pass, so a click on one
-    of its phrases needs no encoder. ``asked`` and ``passes`` count calls and passes of the encoder.
+    of its phrases needs no encoder. ``calls`` and ``passes`` count calls and passes of the encoder.
     """
 
     def __init__(self, model: Any, vectors: int = 20_000) -> None:
@@ -46,8 +46,8 @@ class SharedModel:
         return self._model
 
     @property
-    def asked(self) -> int:
-        return self.batches.asked
+    def calls(self) -> int:
+        return self.batches.calls
 
     @property
     def passes(self) -> int:

@@ -169,7 +169,7 @@ class _Models:
         with self._lock:
             self._users[model_hash] -= 1
             if not self._users[model_hash] and (idle_model := self._loaded.pop(model_hash, None)) is not None:
-                self._past = (self._past[0] + idle_model.asked, self._past[1] + idle_model.passes)
+                self._past = (self._past[0] + idle_model.calls, self._past[1] + idle_model.passes)
                 idle_model.close()
 
     @property
@@ -177,7 +177,7 @@ class _Models:
         with self._lock:
             models = list(self._loaded.values())
             requests, passes = self._past
-        return requests + sum(model.asked for model in models), passes + sum(model.passes for model in models)
+        return requests + sum(model.calls for model in models), passes + sum(model.passes for model in models)
 
     def close(self) -> None:
         for model in self._loaded.values():
