@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+from copy import copy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +23,29 @@ CONTENT = tokenizer_bytes(PATH)
 
 
 @pytest.fixture(scope="module")
-def library() -> Any:
-    return Tokenizer(PATH, CONTENT, b"").reference
+def fresh() -> Tokenizer:
+    """The tokenizer of the bundled model before it has read anything; not to be used itself, only copies of it."""
+    return Tokenizer(PATH, CONTENT, b"")
 
 
 @pytest.fixture(scope="module")
-def pieces() -> Any:
+def library(fresh: Tokenizer) -> Any:
+    return copy(fresh).reference
+
+
+@pytest.fixture(scope="module")
+def pieces(fresh: Tokenizer) -> Any:
     """What reads short texts; without a limit to how many."""
-    few = Tokenizer(PATH, CONTENT, b"")._pieces
-    assert few is not None
-    return few
+    assert fresh._pieces is not None
+    return fresh._pieces
+
+
+@pytest.fixture
+def tokenizer(fresh: Tokenizer, library: Any) -> Tokenizer:
+    """A tokenizer that has read nothing, and need not load the whole one again."""
+    tokenizer = copy(fresh)
+    tokenizer._library = library
+    return tokenizer
 
 
 def whole(library: Any, text: str) -> Tokens:
@@ -86,8 +101,7 @@ UNUSUAL += [
 
 
 @pytest.mark.parametrize("text", UNUSUAL)
-def test_unusual_texts(library: Any, text: str) -> None:
-    tokenizer = Tokenizer(PATH, CONTENT, b"")
+def test_unusual_texts(tokenizer: Tokenizer, library: Any, text: str) -> None:
     assert tokenizer.encode([text]) == [whole(library, text)]
     assert tokenizer.encode(["one", text, "two"])[1] == whole(library, text)
 
@@ -114,9 +128,15 @@ def packed(path: Path, content: bytes) -> Path:
     return path
 
 
-def small(**changes: Any) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(CONTENT)
+@cache
+def _few() -> str:
+    content = json.loads(CONTENT)
     content["model"]["vocab"] = content["model"]["vocab"][:3000]
+    return json.dumps(content)
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(_few())
     content["model"].update(changes)
     return content
 
