@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -76,6 +75,12 @@ def table_rows(path: Path) -> Iterator[list[str]]:
             yield line.rstrip("\n").split("\t")
 
 
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a text, one line for each, into a folder that is made where it is absent."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
 def dictionary_rows(data: Path, lang: str) -> Iterator[tuple[str, str]]:
     """Read the lists of terms and the dictionaries of a language: (English, other) wordings."""
     for name in ("terms", "dictionaries"):
@@ -135,12 +140,6 @@ def rerun(*arguments: str) -> dict[str, Any]:
     command = [sys.executable, *sys.argv, *arguments]
     answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     return answer
-
-
-def processor_seconds() -> float:
-    """Processor time of this process and its finished children."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
 
 
 def report(name: str, header: Sequence[str], rows: Sequence[Sequence[Any]], facts: dict[str, Any]) -> None:

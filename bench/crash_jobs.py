@@ -1,5 +1,9 @@
 """The seven jobs that bench/crash.py kills: indexer, appender, deleter, optimiser, upgrader, copier, trainer.
 
+`prepare` makes what a job begins with, in a folder that is not there yet. `run` does the work, or what is left of it,
+and says, through ``say``, how far it is for good. `check` lists what is wrong with what a kill left, of which so much
+was promised (0: nothing). `rows` is all that the job has made, to be compared with an undisturbed run.
+
 Each is small and honest: the real code on made-up text. Models are made in-process (the fakes of the tests): a phrase's
 vector is drawn from the hash of its words, the trainer's encoder is a random XLM-R of two layers. A job is rebuilt
 on a copy of what `prepare` made, continues wherever it was interrupted, and says what it has done for good as it goes.
@@ -13,7 +17,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from common import use_test_modules
@@ -34,28 +38,6 @@ index_fakes.vector_of = lru_cache(None)(index_fakes.vector_of)  # the text is sm
 Say = Callable[[int], None]
 TICKS = 1_000  # instructions of SQLite between two things that the optimiser says
 SIZES = (40, 16, 0, 90, 9, 48, 60, 33)
-
-
-class Job(Protocol):
-    """``run`` says, through ``say``, how far it is for good; `check` compares that with what is there."""
-
-    name: str
-
-    def prepare(self, folder: Path) -> None:
-        """Make what the job begins with, in a folder that is not there yet."""
-        ...
-
-    def run(self, folder: Path, say: Say) -> None:
-        """Do the work, or what is left of it."""
-        ...
-
-    def check(self, folder: Path, promised: int) -> list[str]:
-        """What is wrong with what a kill left, of which ``said`` was promised (0: nothing)."""
-        ...
-
-    def rows(self, folder: Path) -> dict[str, Any]:
-        """All that the job has made, to be compared with an undisturbed run."""
-        ...
 
 
 def documents(seed: int, names: Sequence[int] = range(len(SIZES))) -> list[Document]:
@@ -323,6 +305,7 @@ class Train:
 
 INDEXING = (Create, Add, Delete, Optimise, Upgrade, Backup)
 JOBS = (*(kind.name for kind in INDEXING), Train.name)
+Job = _Indexing | Train
 
 
 def jobs(shared: Path, only: Sequence[str] = ()) -> list[Job]:

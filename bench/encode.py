@@ -16,10 +16,9 @@ import itertools
 import random
 from pathlib import Path
 
-import common
 import numpy as np
 import torch
-from common import interleaved, parallel, parser, report
+from common import cosines, interleaved, parallel, parser, report
 from transformers import AutoModel
 
 from phrasemate import Model, load_model
@@ -64,12 +63,6 @@ class Peer:
         return states_of
 
 
-def cosines(model: Model, peer: Peer, texts: list[str]) -> np.ndarray:
-    """(tokens,) cosine of each token's state to torch's."""
-    ours = np.concatenate([block.values for block in model.token_states(texts)])
-    return common.cosines(ours, np.concatenate(peer.states()))
-
-
 def main() -> None:
     """Print the table."""
     options = parser(__doc__)
@@ -100,7 +93,8 @@ def compared(args: argparse.Namespace, threads: int, kind: str, texts: list[str]
     torch.set_num_threads(threads)
     model = load_model(args.model, threads)
     peer = Peer(args.hf, model, texts)
-    like = cosines(model, peer, texts)
+    states = np.concatenate([block.values for block in model.token_states(texts)])
+    like = cosines(states, np.concatenate(peer.states()))  # (tokens,)
     if like.mean() < SAME:
         raise SystemExit(f"{args.hf}: token states have a mean cosine of {like.mean():.3f}; it is another model")
     rows: list[list[object]] = []

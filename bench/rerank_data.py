@@ -18,7 +18,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from common import parser
+from common import parser, write_lines
 from general_data import licences
 from training_data import LANGS, chosen, key, pairs, tested
 
@@ -64,13 +64,6 @@ def apart(rows: list[Pair], excluded: set[str]) -> Iterator[Pair]:
     return (pair for pair in rows if excluded.isdisjoint(map(key, pair)))
 
 
-def write(path: Path, rows: list[Pair]) -> int:
-    """One pair a line; returns how many."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{first}\t{second}\n" for first, second in rows), encoding="utf-8")
-    return len(rows)
-
-
 def main() -> None:
     """Write the files."""
     options = parser(__doc__)
@@ -94,15 +87,17 @@ def main() -> None:
         rows = list(chosen(units, args.dev, args.seed))
         sources = usable(corpora, name, True).values()
         excluded.update(key(text) for source in sources for pair in source for text in pair)
-        print(f"{name}: {write(args.out / name / 'dev.tsv', rows):,} held-out pairs")
+        write_lines(args.out / name / "dev.tsv", map("\t".join, rows))
+        print(f"{name}: {len(rows):,} held-out pairs")
     for name in (*PAIRS, *OTHERS):
         most = args.most if name in PAIRS else args.others
         usable_pairs = {source: list(apart(rows, excluded)) for source, rows in usable(corpora, name, False).items()}
         units = {source: joined(rows, args.joined, draw) for source, rows in usable_pairs.items()}
         rows = list(chosen(units, most, args.seed))
         counts = ", ".join(f"{source} {len(some):,}" for source, some in units.items() if some)
-        count = write(args.out / name / "train.tsv", rows) if rows else 0
-        print(f"{name}: {count:,} training pairs{', of ' if counts else ''}{counts}")
+        if rows:
+            write_lines(args.out / name / "train.tsv", map("\t".join, rows))
+        print(f"{name}: {len(rows):,} training pairs{', of ' if counts else ''}{counts}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ proposes by termhood (p from the learned one) and by frequency.
 from __future__ import annotations
 
 import argparse
-import math
 import random
 import sys
 import time
@@ -32,12 +31,7 @@ from phrasemate import Document, Model, load_model
 from phrasemate.evaluate.metrics import randomisation_test
 from phrasemate.evaluate.report import signature
 from phrasemate.termhood import PhraseStatistics, describe, tokenizer_reference
-from phrasemate.terms import (
-    SCORES,
-    TermSettings,
-    find_phrases,
-    wording,
-)
+from phrasemate.terms import SCORES, TermSettings, find_phrases, wording
 
 WORDS = 13_000
 SOURCES = {"libreoffice_help": 4, "gnome_help": 2, "debian_guide": 2, "mozilla_www": 2}  # documents of each
@@ -116,9 +110,6 @@ def measure(text: Text, gold: set[str], model: Model) -> dict[str, float]:
     ngrams = {wording(s[span.start : span.end]) for s in text.sentences for span in model.ngram(s)}
     alike = {key: item for key, item in everything.items() if key in ngrams}
     scores = {name: score(proposed) for name, score in SCORES.items()}
-    scores["by length"] = {
-        key: item.belief * math.log1p(item.count) / item.words for key, item in proposed.items()
-    }  # p ln(1 + f) / n, termhood until 2026-11
     figures = {name: average_precision(order_of(proposed, item), right) for name, item in scores.items()}
     for name in ("frequency", "termhood"):
         figures[f"n-grams, {name}"] = average_precision(order_of(alike, SCORES[name](alike)), right)
@@ -159,7 +150,6 @@ COMPARED = [
     ("termhood", "n-grams, frequency"),
     ("termhood", "expected"),
     ("termhood", "cvalue"),
-    ("termhood", "by length"),
     ("several words, termhood", "several words, frequency"),
 ]
 

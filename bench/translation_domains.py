@@ -21,7 +21,7 @@ import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from common import parser, table_rows
+from common import parser, table_rows, write_lines
 from phrase_table import held_out
 from training_data import key, tested
 
@@ -44,12 +44,6 @@ def pairs_of(data: Path, lang: str, sources: Iterable[str]) -> dict[str, list[Pa
     return by_source
 
 
-def write(path: Path, lines: Iterable[str]) -> None:
-    """Write a text, a sentence on each line."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
 def law_terms(data: Path) -> list[Pair]:
     """Defined terms, (French, English)."""
     rows = table_rows(data / "terms_general" / "canada_law_defined_terms.en-fr.tsv.gz")
@@ -69,7 +63,7 @@ def write_domain(
     """Write the files of a domain; ``more``: English sentences for the index."""
     draw, lang, count, most = random.Random(args.seed), args.lang, args.count, args.index
     unique = {key(other): (other, english) for other, english in pairs}
-    write(folder / "terms.tsv", [f"{lang}\ten", *map("\t".join, dict.fromkeys(terms))])
+    write_lines(folder / "terms.tsv", [f"{lang}\ten", *map("\t".join, dict.fromkeys(terms))])
     (dictionary,) = open_dictionaries([folder / "terms.tsv"])
     candidates = [
         pair
@@ -81,8 +75,8 @@ def write_domain(
     with_terms = [candidates[line] for line in dict.fromkeys(lines)]
     size = min(count, len(with_terms) * 3 // 4)
     for name, part in (("test", with_terms[:size]), ("dev", with_terms[size : size + count])):
-        write(folder / f"{name}.{lang}", (other for other, _ in part))
-        write(folder / f"{name}.en", (english for _, english in part))
+        write_lines(folder / f"{name}.{lang}", (other for other, _ in part))
+        write_lines(folder / f"{name}.en", (english for _, english in part))
     rest = [pair for pair in unique.values() if not held_out(pair[1])]
     draw.shuffle(rest)
     questions = {key(side) for pair in candidates for side in pair}
@@ -90,7 +84,7 @@ def write_domain(
     english += draw.sample(list(more), min(len(more), most - len(english)))
     others = [other for other, _ in rest[:most]]
     for name, sentences in (("index.en", english), (f"index.{lang}", others)):
-        write(folder / name, (text for text in dict.fromkeys(sentences) if not _holds(key(text), questions)))
+        write_lines(folder / name, (text for text in dict.fromkeys(sentences) if not _holds(key(text), questions)))
     print(f"{folder}: {len(pairs):,} pairs, {len(candidates):,} held out, {len(with_terms):,} of them with a term")
 
 
@@ -115,9 +109,9 @@ def main() -> None:
     write_domain(args.out / "medicine", by_source[MEDICINE], medical, medical_terms(args.data, args.lang), args)
     general = [pair for name in GENERAL for pair in by_source[name] if all(20 <= len(side) <= 200 for side in pair)]
     chosen = random.Random(args.seed).sample(general, min(args.lessons, len(general)))
-    write(args.out / "general" / "lessons.tsv", map("\t".join, chosen))
-    write(args.out / "general" / f"index.{args.lang}", dict.fromkeys(other for other, _ in chosen))
-    write(args.out / "general" / "index.en", dict.fromkeys(english for _, english in chosen))
+    write_lines(args.out / "general" / "lessons.tsv", map("\t".join, chosen))
+    write_lines(args.out / "general" / f"index.{args.lang}", dict.fromkeys(other for other, _ in chosen))
+    write_lines(args.out / "general" / "index.en", dict.fromkeys(english for _, english in chosen))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,16 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return hf_families.save_family("bert", tmp_path_factory.mktemp("encoder") / "bert")
 
 
+@pytest.fixture(scope="module")
+def with_layer(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the library with a dense layer; not to be changed."""
+    from sentence_transformers.base.modules import Dense
+
+    folder = tmp_path_factory.mktemp("dense") / "st"
+    write(folder, encoder, "cls", Dense(64, 8))
+    return folder
+
+
 def write(folder: Path, encoder: Path, modes: Any, *layers: Any, **options: Any) -> Any:
     """The library's own folder of these modules; returns its model."""
     from sentence_transformers import SentenceTransformer
@@ -42,7 +52,7 @@ def write(folder: Path, encoder: Path, modes: Any, *layers: Any, **options: Any)
     transformer = Transformer(str(encoder), max_seq_length=options.pop("longest", 24))
     pooling = Pooling(64, pooling_mode=modes, include_prompt=options.pop("include_prompt", True))
     built = SentenceTransformer(modules=[transformer, pooling, *layers], device="cpu", **options)
-    built.save(str(folder))
+    built.save(str(folder), create_model_card=False)
     return SentenceTransformer(str(folder), device="cpu")
 
 
@@ -179,12 +189,9 @@ def test_older_folders(encoder: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_read_is_named(
-    place: str, change: Any, error: type[Exception], expected: str, encoder: Path, tmp_path: Path
+    place: str, change: Any, error: type[Exception], expected: str, with_layer: Path, tmp_path: Path
 ) -> None:
-    from sentence_transformers.base.modules import Dense
-
-    folder = tmp_path / "st"
-    write(folder, encoder, "cls", Dense(64, 8))
+    folder = shutil.copytree(with_layer, tmp_path / "st")
     path = folder / place
     if change is None:
         path.unlink()
@@ -226,13 +233,10 @@ def test_layers_by_hand() -> None:
     np.testing.assert_allclose(normed(vectors), [[2 * 1, 2 * -1 + 1]], atol=1e-5)  # mean -0.5, spread 3.5
 
 
-def test_damaged_layers(encoder: Path, tmp_path: Path) -> None:
-    from sentence_transformers.base.modules import Dense
-
+def test_damaged_layers(with_layer: Path, tmp_path: Path) -> None:
     from phrasemate.encode.model_folder import write_manifest
 
-    write(tmp_path / "st", encoder, "cls", Dense(64, 8))
-    export_model(tmp_path / "st", tmp_path / "model")
+    export_model(with_layer, tmp_path / "model")
     path = tmp_path / "model" / "sentence.safetensors"
     save_file({name: array[:, :5] for name, array in load_file(path).items() if array.ndim == 2}, path)
     write_manifest(tmp_path / "model")
