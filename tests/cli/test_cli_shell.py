@@ -117,7 +117,7 @@ def test_help_that_nobody_reads_or_that_does_not_fit(arguments: list[str]) -> No
 
 @pytest.mark.parametrize("descriptor", [0, 1, 2])
 def test_streams_that_are_closed(descriptor: int) -> None:
-    result = ran("model", "info", stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(descriptor))
+    result = ran("--version", stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(descriptor))
     assert (result.returncode, result.stderr) == (0, b"")
     result = ran("search", "nowhere", stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(descriptor))
     assert (result.returncode, result.stderr.count(b"\n")) == (1, int(descriptor != 2))

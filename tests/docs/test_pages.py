@@ -17,14 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = ("tutorials", "how-to", "explanation", "reference", "results")
 FOLDERS = [ROOT / "docs" / section for section in SECTIONS]
 WRITTEN = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted(page for f in FOLDERS for page in f.glob("*.md"))]
-FIRST = WRITTEN[:2]  # what a newcomer runs; the others take a minute, so they are slow
-RUN = [
-    page if page in FIRST else pytest.param(page, marks=pytest.mark.slow)
-    for page in WRITTEN
-    if any(block.language in pages.RUN and not block.skipped for block in pages.of(page))
-]
+RUN = [page for page in WRITTEN if any(block.language in pages.RUN and not block.skipped for block in pages.of(page))]
 
 
+@pytest.mark.slow  # each command is a process, which loads a model
 @pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_page_prints_what_it_shows(page: Path, tmp_path: Path, demo_index: Path) -> None:
     assert pages.run(page, tmp_path, demo_index) == [], "look at what differs, then: make pages"

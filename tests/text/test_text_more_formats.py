@@ -413,9 +413,12 @@ def test_a_paragraph_continues_on_the_next_page(tmp_path: Path) -> None:
 
 
 def test_a_small_pdf_that_needs_any_memory_is_refused(tmp_path: Path) -> None:
-    packer = zlib.compressobj(9)
-    packed = b"".join(packer.compress(b" " * 1_000_000) for _ in range(800)) + packer.flush()
-    stream = zlib.compress(packed, 9)  # 2 KB, which pdfium unpacks twice
+    packer, block, checksum = zlib.compressobj(9), b" " * 1_000_000, 1
+    first, other = (packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    for _ in range(800):
+        checksum = zlib.adler32(block, checksum)
+    packed = first + 799 * other + b"\x03\x00" + checksum.to_bytes(4, "big")  # 800 MB
+    stream = zlib.compress(packed, 9)  # some KB, which pdfium unpacks twice
     content = pdf([(50, 700, "x")])
     at = content.index(b"<</Filter/FlateDecode")
     end = content.index(b"endobj", at)
