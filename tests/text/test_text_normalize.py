@@ -15,7 +15,7 @@ from phrasemate.concordance import _plain
 from phrasemate.dataset.aho_corasick import _folded
 from phrasemate.index.fulltext import forms
 from phrasemate.terms import wording
-from phrasemate.text.normalize import composed, decomposed
+from phrasemate.text.normalize import composed, decomposed, folded, folded_parts
 from phrasemate.text.sentences import content_words
 from phrasemate.vectors import tokens
 
@@ -55,3 +55,10 @@ def test_ordinary_text_takes_little_longer_than_in_python() -> None:
         work(text)
         took.append(time.process_time() - start)
     assert took[0] < 10 * took[1] + 0.1
+
+
+@given(
+    st.text(st.sampled_from("aB \t'’-ß\u00ad"), max_size=12), st.lists(st.tuples(st.integers(0, 6), st.integers(0, 12)))
+)
+def test_parts_are_folded_as_each_by_itself(text: str, spans: list[tuple[int, int]]) -> None:
+    assert folded_parts(text, spans) == [folded(text[start:end]) for start, end in spans]

@@ -28,7 +28,7 @@ from phrasemate.encode.pooling import token_rows
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
 from phrasemate.text import folded, words
-from phrasemate.text.normalize import INVISIBLE
+from phrasemate.text.normalize import INVISIBLE, folded_parts
 from phrasemate.types import Span
 
 MAX_WORDS = 5  # longer phrases are rare in use, and the index grows with every word
@@ -130,7 +130,7 @@ class FrequentWords:
 
     def update(self, text: str) -> None:
         """Count the words of a text, case-folded."""
-        self.counts.update(folded(text[start:end]) for start, end in words(text))
+        self.counts.update(folded_parts(text, words(text)))
 
     def words(self, rate: float = RATE, most: int = 100) -> list[str]:
         """The words that make up at least ``rate`` of the text, most frequent first, ``most`` at most.

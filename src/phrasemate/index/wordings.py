@@ -30,7 +30,7 @@ from phrasemate.index.store import SentenceRow, State, Store
 from phrasemate.index.types import VerifyReport
 from phrasemate.lexicon.inflection import stemmed_all
 from phrasemate.lexicon.wordings import Wordings as Texts
-from phrasemate.text.normalize import folded
+from phrasemate.text.normalize import folded_parts
 from phrasemate.utils.storage import install, save_arrays, sha256_of
 
 WORDINGS_JSON = "wordings.json"
@@ -183,8 +183,7 @@ def build_segment(sentences: Iterable[SentenceRow], low: int, high: int, languag
     language_of: dict[str, str] = {}
     for row in sentences:
         starts, ends = (column.tolist() for column in row_codec.unpack_spans(row.spans, row.phrases)[:2])
-        for phrase, (start, end) in enumerate(zip(starts, ends, strict=True), row.first_phrase):
-            wording = folded(row.text[start:end])
+        for phrase, wording in enumerate(folded_parts(row.text, zip(starts, ends, strict=True)), row.first_phrase):
             phrases = ids_of.get(wording)
             if phrases is None:
                 ids_of[wording] = [phrase]

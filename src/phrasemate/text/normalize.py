@@ -9,7 +9,7 @@ million of them would take an hour.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import chain
 from unicodedata import combining, normalize
@@ -61,6 +61,14 @@ def plain(text: str) -> str:
 def folded(text: str) -> str:
     """Fold a wording: texts that differ in case, white space, apostrophes, hyphens or unseen characters become one."""
     return " ".join(plain(text).casefold().split())
+
+
+def folded_parts(text: str, spans: Iterable[tuple[int, int]]) -> list[str]:
+    """Fold the parts of a text, from start to end each, as `folded` does; the text at once where that is the same."""
+    if text.isascii() and text == " ".join(text.split()):  # then folding moves no character
+        lower = text.lower()
+        return [lower[start:end].strip() for start, end in spans]
+    return [folded(text[start:end]) for start, end in spans]
 
 
 def _visible_spans(text: str) -> Iterator[tuple[int, int]]:
