@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from bundled_once import bundled_once  # noqa: F401
 from cli_fakes import Library
 from typer.testing import CliRunner
 

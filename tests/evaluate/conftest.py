@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bundled_once import bundled_once  # noqa: F401
 from safetensors.numpy import save_file
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "encode"))

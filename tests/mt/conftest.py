@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bundled_once import bundled_once  # noqa: F401
 from llm_double import ENGLISH, Double
 
 from phrasemate import Document, Index, Model, load_model

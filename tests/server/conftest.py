@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bundled_once import bundled_once  # noqa: F401
 
 sys.path.append(str(Path(__file__).parents[1] / "index"))  # for `index_fakes`, the model without a model
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from bundled_once import bundled_once  # noqa: F401
 
 from phrasemate.encode import Model, load_model
 from phrasemate.index import Index
