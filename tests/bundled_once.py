@@ -10,14 +10,14 @@ import pytest
 
 from phrasemate.encode.model import Model
 
-_loaded = cache(Model)
+_model = cache(Model)
 
 
-def _made(folder: Any, threads: Any, bundled: bool, device: str) -> Model:
-    return copy(_loaded(folder, threads, bundled, device)) if bundled else Model(folder, threads, bundled, device)
+def _copy_of_model(folder: Any, threads: Any, bundled: bool, device: str) -> Model:
+    return copy(_model(folder, threads, bundled, device)) if bundled else Model(folder, threads, bundled, device)
 
 
 @pytest.fixture(autouse=True)
 def bundled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have `load_model` give copies of the bundled model: what a test changes in its own stays there."""
-    monkeypatch.setattr("phrasemate.encode.model.Model", _made)
+    monkeypatch.setattr("phrasemate.encode.model.Model", _copy_of_model)
