@@ -59,7 +59,7 @@ def german(data: Path, model: Model, count: int, seed: int) -> list[str]:
 def build(args: argparse.Namespace) -> dict[str, Any]:
     """Index the sentences; runs in a process of its own."""
     model = load_model(args.model, args.threads)
-    clock = _Clock(model)
+    clock = Clock(model)
     used = time.process_time()
     with Index.create(args.work / "index", model, threads=args.threads) as index:
         added = index.add([*read(args.work / "sentences.txt", lines="sentence")], lang="en")
@@ -84,7 +84,7 @@ def build(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-class _Clock:
+class Clock:
     """Time spent in the runtime of a model: tokenisation and the forward pass, nothing else.
 
     ``used`` is processor time of all threads.

@@ -1,18 +1,17 @@
 """From ten thousand to ten million phrases of real text: what building, keeping and searching an index costs.
 
-Unique sentences of all languages of the parallel corpora, shuffled, are encoded with the bundled model in chunks of
-1,024 (what an index gives its model at once); every span of up to six words is kept. One index is grown to each size.
-At each size: seconds of encoding and of writing (all that `Index.add` does without the model), bytes on disk, and in a
-process of its own the time to open, to answer the first, one, and 1,000 queries (phrases of held-out sentences, 32
-results), the memory, and recall against exact search. At the largest size `optimize(target_recall=...)` is run and
-measured too.
+Unique English sentences of all corpora, shuffled, are encoded with the bundled model in chunks of 1,024, as an index
+does it. An index of each size is made in one run. At each size: processor seconds of the encoder (tokens and forward
+pass) and of the whole run, bytes on disk, and in a process of its own the time to open, to answer the first, one, and
+1,000 queries (phrases of held-out sentences, 32 results), the memory, and recall against exact search. At the largest
+size `optimize(target_recall=...)` is run and measured too.
 
 Everything is kept in --work and continued there: run it again until it says that it is done. What was measured with
 other settings, another model or on another machine is not continued: that takes a folder of its own. A chunk is a file
 that holds spans, vectors in 8 bits as an index keeps them, and the seconds that it took; `Replay` stands in for the
-model, so that growing and tuning need no encoder and the index holds the same bytes.
+model, so that every sentence is encoded once, and the index holds the same bytes.
 
-    python bench/scale.py --work FOLDER --phrases 10000000
+    python bench/scale.py --work FOLDER --phrases 10000000 --threads 1
 """
 
 from __future__ import annotations
@@ -20,42 +19,53 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shutil
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import corpora, memory, milliseconds, parallel, parser, report, rerun
+from common import memory, milliseconds, parser, report, rerun, table_rows
+from index import Clock
 from numpy.typing import NDArray
 
 from phrasemate import Document, Index, Model, load_model
 from phrasemate.encode import Extracted
 from phrasemate.evaluate.report import signature
-from phrasemate.index import row_codec
-from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
+from phrasemate.index import IndexSettings, row_codec
 from phrasemate.utils.storage import atomic_file, write_text
 
-CHUNK = 1_024  # sentences
-SENTENCES = 320_000  # kept of all: more than 10 million phrases need
+CHUNK = IndexSettings().chunk  # sentences
+SENTENCES = 1_000_000  # kept of all: more than 10 million phrases need
 HELD_OUT = 4_000  # from the end of these: nothing of them is ever indexed
 LEAST, MOST = 12, 600  # characters of a sentence
-WORDS = 6  # of a phrase
 QUERIES, K, SINGLES, DEPTH = 1_000, 32, 200, 10
 SIZES = [10_000, 31_623, 100_000, 316_228, 1_000_000, 3_162_278, 10_000_000]
 HEADER = [
-    *("phrases", "sentences", "encode s", "write s", "build s", "bytes/phrase", "open ms", "first ms", "one ms"),
+    *("phrases", "sentences", "encoder s", "build s", "ratio", "bytes/phrase", "open ms", "first ms", "one ms"),
     *("1000 ms", "1000 cpu ms", "recall@1", "recall@10", "memory MB", "mapped MB"),
 ]
 SETTLED = ("threads", "seed", "model", "phrasemate", "openvino", "faiss-cpu", "numpy", "machine")  # of a work folder
-TARGETS = {"open + first s": 2.0, "one ms": 1.0, "1000 ms": 55.0, "memory MB": 2_000.0, "recall@1": 0.95, "slope": 1.05}
+TARGETS = {
+    "open + first s": 2.0,
+    "one ms": 1.0,
+    "1000 ms": 55.0,
+    "memory MB": 2_000.0,
+    "recall@1": 0.95,
+    "slope": 1.05,
+    "ratio": 1.15,
+}
 
 # -- text and vectors
 
 
 class Chunk(NamedTuple):
-    """Chunk ``number``: phrases of text i are ``bounds[i]:bounds[i + 1]``; seconds of the clock and of processors."""
+    """Chunk ``number``: phrases of text i are ``bounds[i]:bounds[i + 1]``.
+
+    ``seconds`` of the clock, of processors, and of processors in the encoder.
+    """
 
     number: int
     texts: list[str]
@@ -64,19 +74,23 @@ class Chunk(NamedTuple):
     ends: NDArray[np.int32]
     scores: NDArray[np.float16]
     codes: NDArray[np.int8]  # (phrases, dim)
-    seconds: float
-    processor: float
+    seconds: NDArray[np.float64]  # (3,)
+
+
+def english(data: Path) -> Iterator[str]:
+    """The English sentences of all corpora."""
+    tables = sorted([*data.glob("parallel/en-*.tsv.gz"), *data.glob("parallel_general/en-*.tsv.gz")])
+    if not tables:
+        raise SystemExit(f"{data / 'parallel'}: no en-*.tsv.gz; name the folder of the corpora with --data")
+    for path in [*tables, *sorted(data.glob("collections/en_*.txt.gz"))]:
+        yield from (cells[0] for cells in table_rows(path))
 
 
 def sentences(data: Path, work: Path, seed: int) -> list[str]:
     """All sentences in their order; the file is made at the first call."""
     path = work / "sentences.txt"
     if not path.exists():
-        if not corpora(data):
-            raise SystemExit(f"{data / 'parallel'}: no en-*.tsv.gz; name the folder of the corpora with --data")
-        unique = {
-            " ".join(text.split()) for lang in corpora(data) for pair in parallel(data, lang) for text in pair[:2]
-        }
+        unique = {" ".join(text.split()) for text in english(data)}
         texts = sorted(text for text in unique if LEAST <= len(text) <= MOST)
         random.Random(seed).shuffle(texts)
         work.mkdir(parents=True, exist_ok=True)
@@ -88,22 +102,22 @@ def encode(model: Model, texts: Sequence[str], work: Path, phrases: int, seconds
     """Encode chunk after chunk until there are so many phrases or the time is up; returns how many there are."""
     folder = work / "encoded"
     folder.mkdir(exist_ok=True)
-    deadline, total = time.monotonic() + seconds, 0
+    deadline, total, clock = time.monotonic() + seconds, 0, Clock(model)
     for number in range((len(texts) - HELD_OUT) // CHUNK):
         path = folder / f"{number:05}.npz"
         if not path.exists():
             if total >= phrases or time.monotonic() > deadline:
                 break
-            _encode_chunk(model, texts[number * CHUNK : (number + 1) * CHUNK], path)
+            _encode_chunk(model, clock, texts[number * CHUNK : (number + 1) * CHUNK], path)
         with np.load(path) as saved:
             total += int(saved["bounds"][-1])
     return total
 
 
-def _encode_chunk(model: Model, texts: Sequence[str], path: Path) -> None:
-    start, used = time.perf_counter(), time.process_time()
-    extracted = model.extract(texts, threshold=0.0, max_words=WORDS)
-    spent = [time.perf_counter() - start, time.process_time() - used]
+def _encode_chunk(model: Model, clock: Clock, texts: Sequence[str], path: Path) -> None:
+    before, start, used = clock.used, time.perf_counter(), time.process_time()
+    extracted = model.extract(texts, indexed=bool(model.longest))
+    spent = [time.perf_counter() - start, time.process_time() - used, clock.used - before]
     with atomic_file(path, "wb") as file:
         np.savez(
             file,
@@ -116,14 +130,15 @@ def _encode_chunk(model: Model, texts: Sequence[str], path: Path) -> None:
         )
 
 
-def chunks(texts: Sequence[str], work: Path, first: int = 0) -> Iterator[Chunk]:
-    """The chunks that have been encoded, from number ``first`` on."""
-    number = first
+def chunks(texts: Sequence[str], work: Path) -> Iterator[Chunk]:
+    """The chunks that have been encoded."""
+    number = 0
     while (path := work / "encoded" / f"{number:05}.npz").exists():
         part = list(texts[number * CHUNK : (number + 1) * CHUNK])
         with np.load(path) as saved:
-            arrays = [saved[name] for name in ("bounds", "starts", "ends", "scores", "codes")]
-            yield Chunk(number, part, *arrays, *saved["taken"].tolist())
+            yield Chunk(
+                number, part, *(saved[name] for name in ("bounds", "starts", "ends", "scores", "codes", "taken"))
+            )
         number += 1
 
 
@@ -137,41 +152,31 @@ def counts(work: Path) -> NDArray[np.int64]:
 
 
 class Replay:
-    """A model that has read the sentences before, from number ``first`` on.
+    """A model that has read the sentences before.
 
-    ``seconds`` and ``processor`` say what encoding those took that were asked for; ``loading`` and
-    ``loading_processor`` what it takes here, which is not part of building an index.
+    ``seconds``: what encoding those took that were asked for, as in `Chunk`; ``loading``: what it takes here, of the
+    clock and of processors, which is not part of making an index.
     """
 
-    def __init__(self, model: Model, texts: Sequence[str], work: Path, first: int) -> None:
+    def __init__(self, model: Model, texts: Sequence[str], work: Path) -> None:
         self.name, self.hash, self.path, self.dim = model.name, model.hash, model.path, model.dim
-        self.seconds = self.processor = self.loading = self.loading_processor = 0.0
-        self._stream = chunks(texts, work, first // CHUNK)
-        self._chunk: Chunk | None = None
-        self._at = first % CHUNK
+        self.seconds, self.loading = np.zeros(3), np.zeros(2)
+        self._stream = chunks(texts, work)
 
     def extract(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[Extracted]:
-        """The phrases of the next sentences, which must be these texts."""
-        start, used = time.perf_counter(), time.process_time()
-        extracted = [self._next(text) for text in texts]
-        self.loading += time.perf_counter() - start
-        self.loading_processor += time.process_time() - used
-        return extracted
-
-    def _next(self, text: str) -> Extracted:
-        if self._chunk is None or self._at == len(self._chunk.texts):
-            self._at = self._at if self._chunk is None else 0
-            self._chunk = next(self._stream)
-            self._vectors = row_codec.dequantise(self._chunk.codes)
-        chunk, at = self._chunk, self._at
-        if chunk.texts[at] != text:
+        """The phrases of the next sentences, which must be these texts: a chunk, or the beginning of the last one."""
+        start = np.array([time.perf_counter(), time.process_time()])
+        chunk = next(self._stream)
+        if chunk.texts[: len(texts)] != texts:
             raise SystemExit(f"chunk {chunk.number} was encoded from other texts; delete the work folder")
-        self._at += 1
-        part = slice(*chunk.bounds[at : at + 2])
-        share = float((part.stop - part.start) / chunk.bounds[-1])
-        self.seconds, self.processor = self.seconds + share * chunk.seconds, self.processor + share * chunk.processor
-        scores = chunk.scores[part].astype(np.float32)
-        return Extracted(chunk.starts[part], chunk.ends[part], scores, self._vectors[part])
+        bounds = chunk.bounds[: len(texts) + 1]
+        vectors = row_codec.dequantise(chunk.codes[: bounds[-1]])
+        scores = chunk.scores.astype(np.float32)
+        spans = [slice(*pair) for pair in pairwise(bounds.tolist())]
+        extracted = [Extracted(chunk.starts[part], chunk.ends[part], scores[part], vectors[part]) for part in spans]
+        self.seconds += chunk.seconds * (bounds[-1] / chunk.bounds[-1])
+        self.loading += np.array([time.perf_counter(), time.process_time()]) - start
+        return extracted
 
 
 def queries(model: Model, texts: Sequence[str], work: Path, seed: int) -> NDArray[np.float32]:
@@ -227,51 +232,35 @@ def _encoded(work: Path, first: int, last: int) -> Iterator[Any]:
 
 
 def grow(args: argparse.Namespace, texts: list[str], sizes: list[int], results: dict[str, Any]) -> None:
-    """Bring the index to each size that has not been measured, and measure it."""
+    """Make an index of each size that has not been measured, and measure it."""
     model, folder = load_model(args.model, args.threads), args.work / "index"
     ends = np.cumsum(counts(args.work))
     for size in sizes:
         if str(size) in results:
             continue
-        manifest = VectorsManifest.read_if_present(folder / VECTORS_JSON)
-        if manifest is not None and manifest.tuned:
-            raise SystemExit(f"{folder}: was tuned, so {size:,} phrases would be, too; choose another --work")
-        results.pop("tuned", None)  # of an index so small that it was searched exactly
-        with _opened(folder, model, args.threads) as index:
-            measured_until = max((row["sentences"] for row in results.values()), default=0)
-            for document in list(index.documents()):
-                if int(document.name.partition("-")[2]) > measured_until:  # of a run that was stopped
-                    index.delete(document.name)
-                    index.optimize()
-            first = index.stats().sentences
-            last = int(np.searchsorted(ends, size)) + 1
-            replay = Replay(model, texts, args.work, first)
-            index._model = replay  # it is the bundled model's own work, read instead of done
-            start, used = time.perf_counter(), time.process_time()
-            index.add([Document.from_texts(f"{first}-{last}", texts[first:last])])
-            spent = {
-                "encode s": replay.seconds,
-                "encode cpu s": replay.processor,
-                "write s": time.perf_counter() - start - replay.loading,
-                "write cpu s": time.process_time() - used - replay.loading_processor,
-            }
+        results.pop("tuned", None)  # of a smaller index
+        shutil.rmtree(folder, ignore_errors=True)
+        last, replay = int(np.searchsorted(ends, size)) + 1, Replay(model, texts, args.work)
+        with Index.create(folder, replay, threads=args.threads, settings=IndexSettings(chunk=CHUNK)) as index:
+            start = np.array([time.perf_counter(), time.process_time()])
+            index.add([Document.from_texts("text", texts[:last])], lang="en")
+            rest = np.array([time.perf_counter(), time.process_time()]) - start - replay.loading
             stats = index.stats()
+        clock, processor, encoder = replay.seconds.tolist()
         results[str(size)] = {
             "phrases": stats.phrases,
             "sentences": stats.sentences,
-            **spent,
+            "encoder s": encoder,
+            "build s": processor + rest[1],
+            "build s, clock": clock + rest[0],
+            "without the model s": rest[1],
+            "ratio": (processor + rest[1]) / encoder,
             "bytes/phrase": sum(stats.files.values()) / stats.phrases,
             "engine": stats.engine,
             **measured(args, last),
         }
         keep(args.work, results)
         print(f"{size:,}: {results[str(size)]}", flush=True)
-
-
-def _opened(folder: Path, model: Any, threads: int | None) -> Index:
-    if (folder / "index.json").exists():
-        return Index.open(folder, model, threads=threads)
-    return Index.create(folder, model, threads=threads)
 
 
 def tuned(args: argparse.Namespace, results: dict[str, Any]) -> None:
@@ -336,26 +325,20 @@ def resident() -> dict[str, float]:
     return {name: memory(name) or 0.0 for name in ("RssAnon", "RssFile")}
 
 
-def slope(results: dict[str, Any], sizes: list[int], names: tuple[str, str]) -> float:
-    """Of log(seconds until N) against log(N); not a number for a single N."""
-    if len(sizes) < 2:
-        return float("nan")
+def slope(results: dict[str, Any], sizes: list[int], name: str) -> float:
+    """Of log(seconds) against log(phrases); not a number for a single size."""
     rows = [results[str(size)] for size in sizes]
-    seconds = np.cumsum([row[names[0]] + row[names[1]] for row in rows])
-    return float(np.polyfit(np.log([row["phrases"] for row in rows]), np.log(seconds), 1)[0])
+    logs = np.log([[row["phrases"], row[name]] for row in rows])
+    return float(np.polyfit(*logs.T, 1)[0]) if len(rows) > 1 else float("nan")
 
 
 def table(results: dict[str, Any], sizes: list[int]) -> list[list[Any]]:
-    """A row for each size; seconds of building add up."""
-    rows, sums = [], {"encode s": 0.0, "write s": 0.0}
-    for name in [*map(str, sizes), *(["tuned"] if "tuned" in results else [])]:
-        facts = dict(results[name])
-        for kind in sums:
-            sums[kind] += facts.get(kind, facts["seconds"] if kind == "write s" and name == "tuned" else 0.0)
-            facts[kind] = sums[kind]
-        facts["build s"] = sum(sums.values())
-        rows.append([name if name == "tuned" else facts["phrases"], *(_short(facts[key]) for key in HEADER[1:])])
-    return rows
+    """A row for each size; that of the tuned index has the seconds of tuning besides."""
+    rows = [results[str(size)] for size in sizes]
+    if "tuned" in results:
+        total = rows[-1]["build s"] + results["tuned"]["cpu s"]
+        rows.append(rows[-1] | results["tuned"] | {"build s": total, "ratio": total / rows[-1]["encoder s"]})
+    return [["tuned" if "target" in row else row["phrases"], *(_short(row[key]) for key in HEADER[1:])] for row in rows]
 
 
 def _short(value: float) -> Any:
@@ -399,10 +382,7 @@ def main() -> None:
     grow(args, texts, sizes, results)
     if args.target_recall:
         tuned(args, results)
-    slopes = {
-        "slope": slope(results, sizes, ("encode s", "write s")),
-        "slope, processor": slope(results, sizes, ("encode cpu s", "write cpu s")),
-    }
+    slopes = {"slope": slope(results, sizes, "build s"), "slope, clock": slope(results, sizes, "build s, clock")}
     facts = signature(model, threads=args.threads or "all", seed=args.seed, **slopes)
     tuned_for = {"target recall": results["tuned"]["target"]} if "tuned" in results else {}
     report("scale", HEADER, table(results, sizes), facts | tuned_for | {"wanted": TARGETS})

@@ -42,7 +42,7 @@ def work(tmp_path: Path, bench: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
             ends=np.tile(np.array([4, 6], np.int32), 10),
             scores=np.full(20, 0.5, np.float16),
             codes=row_codec.quantise(_unit(draw.normal(size=(20, DIM)))),
-            taken=[1.0, 1.0],
+            taken=[1.0, 1.0, 0.8],
         )
     np.save(tmp_path / "queries.npy", _unit(draw.normal(size=(5, DIM))))
     return tmp_path
@@ -81,22 +81,25 @@ def test_exact_answers_in_steps_are_those_of_all(bench: Any, work: Path) -> None
     assert not list(work.glob("*.part"))
 
 
-def test_a_size_is_grown_to_again_when_measuring_stops(bench: Any, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_of_each_size_is_made_in_one_run(bench: Any, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     args, results = options(work), {}
-    monkeypatch.setattr(bench, "measured", lambda *_: {})
-    bench.grow(args, TEXTS, [30], results)
 
     def stopped(*_: Any) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bench, "measured", stopped)
     with pytest.raises(KeyboardInterrupt):
-        bench.grow(args, TEXTS, [60], results)
+        bench.grow(args, TEXTS, [30], results)
+    assert not results
     monkeypatch.setattr(bench, "measured", lambda *_: {})
-    bench.grow(args, TEXTS, [60], results)
-    assert results["30"]["encode s"] == pytest.approx(1.5)  # of 15 sentences
-    assert results["60"]["encode s"] == pytest.approx(1.5)  # of the 15 after them, once
-    assert results["60"]["sentences"] == 31 - 1
+    bench.grow(args, TEXTS, [30, 60], results)
+    for size, sentences in ((30, 15), (60, 30)):
+        row = results[str(size)]
+        assert row["sentences"] == pytest.approx(sentences, abs=1)
+        assert row["phrases"] == 2 * row["sentences"]
+        assert row["encoder s"] == pytest.approx(0.08 * row["sentences"])
+        assert row["build s"] == pytest.approx(0.1 * row["sentences"] + row["without the model s"])
+        assert row["ratio"] == row["build s"] / row["encoder s"]
 
 
 def test_tuned_again_for_another_target(bench: Any, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,18 +115,8 @@ def test_tuned_again_for_another_target(bench: Any, work: Path, monkeypatch: pyt
     assert "tuned" not in results  # of fewer
 
 
-def test_a_tuned_index_is_not_grown(bench: Any, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        bench, "VectorsManifest", SimpleNamespace(read_if_present=lambda _: SimpleNamespace(tuned={"at": 1}))
-    )
-    with pytest.raises(SystemExit, match="was tuned"):
-        bench.grow(options(work), TEXTS, [30], {})
-
-
 def test_slope_of_what_grows_with_a_power(bench: Any) -> None:
-    counts, seconds = [10, 100, 1000], np.diff([0, *(2.0 * n**1.5 for n in (10, 100, 1000))])
-    results = {
-        str(n): {"phrases": n, "encode s": s / 4, "write s": 3 * s / 4} for n, s in zip(counts, seconds, strict=True)
-    }
-    assert bench.slope(results, counts, ("encode s", "write s")) == pytest.approx(1.5)
-    assert np.isnan(bench.slope(results, counts[:1], ("encode s", "write s")))
+    counts = [10, 100, 1000]
+    results = {str(n): {"phrases": n, "build s": 2.0 * n**1.5} for n in counts}
+    assert bench.slope(results, counts, "build s") == pytest.approx(1.5)
+    assert np.isnan(bench.slope(results, counts[:1], "build s"))
