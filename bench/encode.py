@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from common import cosines, interleaved, parallel, parser, report
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModel
 
 from phrasemate import Model, load_model
@@ -51,11 +52,9 @@ class Peer:
         states_of: list[np.ndarray] = [np.empty(0)] * len(order)
         for at in range(0, len(order), 32):
             batch = order[at : at + 32]
-            ids = torch.zeros(len(batch), max(len(self.ids[i]) for i in batch), dtype=torch.long)  # (batch, tokens)
-            mask = torch.zeros_like(ids)
-            for row, i in enumerate(batch):
-                ids[row, : len(self.ids[i])] = torch.tensor(self.ids[i])
-                mask[row, : len(self.ids[i])] = 1
+            rows = [torch.tensor(self.ids[i]) for i in batch]
+            ids = pad_sequence(rows, batch_first=True)  # (batch, tokens)
+            mask = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
             with torch.inference_mode():
                 states = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state.numpy()
             for row, i in enumerate(batch):

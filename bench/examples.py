@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import Any
 
-from common import corpora, parallel, parser, report
+from common import corpora, parallel, parser, report, write_lines
 
 from phrasemate.evaluate.report import signature
 from phrasemate.examples import ExampleIndex
@@ -61,11 +61,9 @@ def sentences(data: Path, count: int) -> dict[str, list[str]]:
 
 def write(texts: dict[str, list[str]], folder: Path) -> None:
     """Files such as de-00.txt."""
-    for language, lines_of in texts.items():
-        stream = iter(lines_of)
-        for number in range(len(lines_of) // TOGETHER + 1):
-            if lines := list(islice(stream, TOGETHER)):
-                (folder / f"{language}-{number:02}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for language, lines in texts.items():
+        for number, at in enumerate(range(0, len(lines), TOGETHER)):
+            write_lines(folder / f"{language}-{number:02}.txt", lines[at : at + TOGETHER])
 
 
 def drawn(texts: dict[str, list[str]], count: int, draw: random.Random) -> dict[str, list[str]]:
@@ -135,7 +133,6 @@ def main() -> None:
     args = options.parse_args()
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work, "text")
-        folder.mkdir()
         texts = sentences(args.data, args.sentences)
         write(texts, folder)
         phrases = drawn(texts, args.phrases, random.Random(args.seed))

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import corpora, memory, milliseconds, parallel, parser, report, rerun, seconds
+from common import corpora, memory, milliseconds, parallel, parser, report, rerun, seconds, write_lines
 
 from phrasemate import Index, Model, Phrase, Searcher, load_model, read
 from phrasemate.evaluate.report import signature
@@ -204,11 +204,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         args.work = args.work or Path(folder)
-        args.work.mkdir(parents=True, exist_ok=True)
         if (args.work / "index").exists():
             options.error(f"--work {args.work}: holds an index already; choose another folder")
-        texts = english(args.data, args.sentences, args.seed)
-        (args.work / "sentences.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+        write_lines(args.work / "sentences.txt", english(args.data, args.sentences, args.seed))
         work = ("--work", str(args.work))
         figures = rerun("--part", "build", *work)
         if not args.build_only:
