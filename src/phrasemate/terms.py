@@ -419,10 +419,7 @@ def translate_beside(
         return list(terms)
     phrases = dict(zip(texts, model.extract(texts), strict=True))
     vectors, _ = by_examples(
-        model,
-        [term.text for term in terms],
-        [representative(term, settings.examples) for term in terms],
-        model.pooling,
+        model, [term.text for term in terms], [representative(term, settings.examples) for term in terms], model.pooling
     )
     return [
         replace(term, groups=(*groups, *_others(term.groups, groups))[: settings.k], confidence=None)

@@ -9,8 +9,8 @@ from cli_fakes import FakeResult, bench
 from rich.cells import cell_len
 from rich.console import Console
 
-from phrasemate.cli.render import count, facts, kwic, marked, print_results
-from phrasemate.cli.shell import clean
+from phrasemate.cli.render import facts, kwic, marked, print_results
+from phrasemate.cli.shell import clean, count
 from phrasemate.search import Group, Result
 from phrasemate.types import Hit, Phrase
 

@@ -17,6 +17,7 @@ import typer
 from phrasemate.cli import options
 from phrasemate.cli.options import argument, flag, option
 from phrasemate.cli.progress import stages
+from phrasemate.cli.shell import count
 
 if TYPE_CHECKING:
     from phrasemate.align import Aligner, ParallelText, Report
@@ -199,8 +200,6 @@ def _say(report: Report, skipped: Sequence[Skipped], what: str, as_json: bool, o
         facts = {**asdict(report), "out": name, "skipped": [item._asdict() for item in skipped]}
         typer.echo(json.dumps(facts, ensure_ascii=False), err=on_stderr)
         return
-    from phrasemate.cli.render import count
-
     options.say_skipped(skipped, " (all are in --json)")
     before = f", {report.lines - report.new:,} were there" if report.new != report.lines else ""
     blank = f"; {count(report.blank, 'line')} without text" if report.blank else ""

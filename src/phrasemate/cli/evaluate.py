@@ -219,8 +219,7 @@ def mt(
         str, option("--comet", "COMMAND", "Run this: COMMAND -s SRC -t OUTPUT -r REFERENCE, for COMET.")
     ] = "",
     terms: Annotated[
-        list[Path] | None,
-        option("--terms", "FILE", "Count how often a term base's terms are used. Repeatable."),
+        list[Path] | None, option("--terms", "FILE", "Count how often a term base's terms are used. Repeatable.")
     ] = None,
     samples: Annotated[int, option("--samples", "N", "Samples of the bootstrap.", min=100)] = 1_000,
     folder: Annotated[Path | None, option("--out", "-o", "DIR", "Write mt.json here.")] = None,
@@ -365,8 +364,7 @@ def lookup(
     ] = "dev",
     langs: Annotated[str, option("--langs", "XX,...", "Languages of the queries (default: all there are).")] = "",
     model: Annotated[
-        list[str] | None,
-        option("--model", "NAME=FOLDER", "A row for a search with this model folder. Repeatable."),
+        list[str] | None, option("--model", "NAME=FOLDER", "A row for a search with this model folder. Repeatable.")
     ] = None,
     systems: Annotated[
         str,

@@ -13,7 +13,7 @@ import typer
 
 from phrasemate.cli import options
 from phrasemate.cli.options import argument, flag, option
-from phrasemate.cli.shell import err, out
+from phrasemate.cli.shell import clean, count, err, out
 from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
@@ -150,7 +150,6 @@ def _source(
 
 def _built(corpus: Corpus, store: Path | None, lang: str) -> ExampleIndex:
     from phrasemate.cli.progress import IndexingBar
-    from phrasemate.cli.render import count
     from phrasemate.examples import ExampleIndex
 
     with IndexingBar() as bar:
@@ -186,8 +185,7 @@ def _print(results: Iterable[tuple[str, list[Example]]], as_json: bool) -> Count
 def _print_phrase(console: Console, phrase: str, examples: Sequence[Example]) -> None:
     from rich.text import Text
 
-    from phrasemate.cli.render import count, marked
-    from phrasemate.cli.shell import clean
+    from phrasemate.cli.render import marked
 
     summary = count(len(examples), "example") if examples else "no example found"
     console.print(Text.assemble((clean(phrase), "bold cyan"), (f"  {summary}", "dim")))

@@ -13,7 +13,7 @@ import typer
 
 from phrasemate.cli import options
 from phrasemate.cli.options import argument, flag, option
-from phrasemate.cli.shell import EXIT_ERROR, EXIT_INTERRUPTED, DefaultGroup, clean, out
+from phrasemate.cli.shell import EXIT_ERROR, EXIT_INTERRUPTED, DefaultGroup, clean, count, out
 from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 Target = Annotated[
     float | None,
-    option(
-        "--target-recall",
-        "R",
-        "Measure and keep the fastest settings that reach this recall, e.g. 0.95.",
-    ),
+    option("--target-recall", "R", "Measure and keep the fastest settings that reach this recall, e.g. 0.95."),
 ]
 At = Annotated[int, option("--at", "N", "With --target-recall: recall at 1, or at 10, which makes searches slower.")]
 Seed = Annotated[int, option("--seed", "N", "With --target-recall: seed of the sample of phrases.")]
@@ -167,8 +163,7 @@ def add(
     texts: Annotated[
         list[str],
         argument(
-            "TEXT",
-            "Files (text, tables, TMX, TBX, XLIFF, Word, Excel, PDF, web pages and more), folders; - is stdin.",
+            "TEXT", "Files (text, tables, TMX, TBX, XLIFF, Word, Excel, PDF, web pages and more), folders; - is stdin."
         ),
     ],
     directory: Annotated[Path, option("--out", "-o", "DIR", "The index to make or to append to.")],
@@ -265,8 +260,6 @@ def _open_or_create(directory: Path, folder: Path | None, threads: int | None, s
 
 
 def _say_stopped(directory: Path, sentences: int) -> None:
-    from phrasemate.cli.render import count
-
     remainder = f"{count(sentences, 'sentence')} of this run" if sentences else "what was there before"
     typer.echo(f"stopped; {label(directory)} keeps {remainder}; run the same command again to resume", err=True)
     raise typer.Exit(EXIT_INTERRUPTED)
@@ -277,8 +270,6 @@ def _report(report: AddReport, skipped: Sequence[Skipped], directory: Path, as_j
         facts = {"index": label(directory), **asdict(report), "skipped": [item._asdict() for item in skipped]}
         typer.echo(json.dumps(facts, ensure_ascii=False))
         return
-    from phrasemate.cli.render import count
-
     options.say_skipped(skipped, " (all are in --json)")
     typer.echo(
         f"{label(directory)}: {count(report.sentences, 'sentence')} and {count(report.phrases, 'phrase')} added in "
@@ -327,8 +318,6 @@ def stats(
 
 
 def _line(document: DocumentInfo) -> str:
-    from phrasemate.cli.render import count
-
     language = f", {document.language}" if document.language else ""
     rest = "" if document.complete else ", to be continued"
     sizes = f"{count(document.sentences, 'sentence')}, {count(document.phrases, 'phrase')}"
@@ -479,7 +468,6 @@ def upgrade(
       phrasemate index upgrade idx --model my-model    from another model to yours
     """
     from phrasemate.cli.progress import IndexingBar
-    from phrasemate.cli.render import count
     from phrasemate.encode import load_model
     from phrasemate.index.backup import upgrade
 
@@ -497,8 +485,6 @@ def upgrade(
 
 
 def _report_copy(source: Path, directory: Path, statistics: IndexStats, as_json: bool) -> None:
-    from phrasemate.cli.render import count
-
     if as_json:
         typer.echo(json.dumps({"index": str(directory), **asdict(statistics)}, ensure_ascii=False))
         return

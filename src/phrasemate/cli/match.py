@@ -15,7 +15,7 @@ import typer
 from phrasemate.cli import options
 from phrasemate.cli.options import argument, flag, option
 from phrasemate.cli.progress import stages
-from phrasemate.cli.shell import clean, out
+from phrasemate.cli.shell import clean, count, out
 from phrasemate.errors import InputError, ReadError
 
 if TYPE_CHECKING:
@@ -124,8 +124,6 @@ def say_matches(matching: Matching, to: Path | None, as_json: bool) -> None:
 
 
 def _remarks(matching: Matching, side: str, place: int) -> Iterator[str]:
-    from phrasemate.cli.render import count
-
     if terms := (matching.source_unmatched, matching.target_unmatched)[place]:
         yield f"without a match: {count(len(terms), f'{side} term')}: {_named(terms)}"
     if alone := matching.alone[place]:

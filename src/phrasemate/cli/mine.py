@@ -14,6 +14,7 @@ import typer
 from phrasemate.cli import options
 from phrasemate.cli.options import argument, flag, option
 from phrasemate.cli.progress import stages
+from phrasemate.cli.shell import count
 from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
@@ -177,8 +178,6 @@ def _say(out: Path, mined: Mined, passed_over: Sequence[Skipped], as_json: bool)
         facts["skipped"] = [item._asdict() for item in skipped_lines]
         typer.echo(json.dumps(facts, ensure_ascii=False))
         return
-    from phrasemate.cli.render import count
-
     options.say_skipped(skipped_lines, " (all are in --json)")
     for remark in mined.remarks:
         typer.echo(f"warning: {remark} (--calibrate, --min-score)", err=True)

@@ -112,13 +112,7 @@ def read_texts(
     from phrasemate.text import read
 
     return read(
-        *paths,
-        column=column,
-        text_field=text_field,
-        lines=lines,
-        lang=lang,
-        on_error=on_error,
-        encoding=encoding,
+        *paths, column=column, text_field=text_field, lines=lines, lang=lang, on_error=on_error, encoding=encoding
     )
 
 

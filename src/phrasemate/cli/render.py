@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.text import Text
 
-from phrasemate.cli.shell import clean
+from phrasemate.cli.shell import clean, count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,11 +22,6 @@ LEAST_REASON = 0.05  # that is shown
 PLACE_CELLS = 32  # at most, and a quarter of the line, for document:line; a longer one keeps its end
 MOST = 12  # members of a list of facts that are shown
 LEFT_SHARE = 0.4  # of a keyword-in-context line: more room to the right, where a phrase continues
-
-
-def count(number: int, noun: str) -> str:
-    """``count(1, "hit") == "1 hit"``, ``count(1200, "hit") == "1,200 hits"``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def facts(named: Mapping[str, Any]) -> Text:
@@ -78,37 +73,26 @@ def print_results(console: Console, results: Iterable[Result], explain: bool = F
     ``explain``: a line for each group that says what speaks for it.
     """
     for result in results:
-        lines = _pretty(result, console.width, explain) if console.is_terminal else _plain(result, explain)
-        for line in lines:
+        for line in _lines(result, console.width if console.is_terminal else 0, explain):
             console.print(line)
         console.print()
 
 
-def _pretty(result: Result, width: int, explain: bool) -> Iterator[Text]:
-    yield marked(result.phrase, "bold yellow")
+def _lines(result: Result, width: int, explain: bool) -> Iterator[Text]:
+    """Lines of one result; ``width``: cells of the terminal, 0 for a pipe."""
+    indent = Text(" " * INDENT)
+    yield marked(result.phrase, "bold yellow" if width else None)
     yield from _doubts(result)
     for rank, group in enumerate(result.groups, 1):
-        yield Text.assemble((f"{rank:3}  ", "dim"), (clean(group.text), "bold cyan"), (_figures(group), "dim"))
+        number = (f"{rank:3}  ", "dim") if width else f"{rank:3}. "
+        yield Text.assemble(number, (clean(group.text), "bold cyan"), (_figures(group), "dim"))
         if explain:
-            yield Text(" " * INDENT + _reasons(group), "dim")
-        for hit in group.hits:
-            yield Text(" " * INDENT).append_text(kwic(hit, width - INDENT))
-    if not result.groups:
-        yield Text("     nothing found", "dim")
-
-
-def _plain(result: Result, explain: bool) -> Iterator[Text]:
-    yield marked(result.phrase)
-    yield from _doubts(result)
-    for rank, group in enumerate(result.groups, 1):
-        yield Text(f"{rank:3}. {clean(group.text)}{_figures(group)}")
-        if explain:
-            yield Text(" " * INDENT + _reasons(group))
+            yield Text.assemble(indent, (_reasons(group), "dim"))
         for hit in group.hits:
             place = f"  ({clean(hit.document)}:{hit.line})"
-            yield Text(" " * INDENT).append_text(marked(hit.phrase)).append(place)
+            yield Text.assemble(indent, kwic(hit, width - INDENT) if width else marked(hit.phrase).append(place))
     if not result.groups:
-        yield Text("     nothing found")
+        yield Text("     nothing found", "dim")
 
 
 def _doubts(result: Result) -> Iterator[Text]:

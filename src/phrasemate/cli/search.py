@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import typer
 
 from phrasemate.cli.options import Dictionaries, Quick, Threads, WithLexicon, argument, flag, option
-from phrasemate.cli.shell import clean, out
+from phrasemate.cli.shell import clean, count, out
 from phrasemate.errors import InputError, MissingExtra, QueryError
 
 if TYPE_CHECKING:
@@ -215,8 +215,7 @@ def concordance(
 def _print_lookup(answer: Lookup) -> None:
     from rich.text import Text
 
-    from phrasemate.cli.render import count, kwic, marked
-    from phrasemate.cli.shell import clean
+    from phrasemate.cli.render import kwic, marked
 
     console = out()
     so_far = "" if answer.whole else " so far (time ran out)"

@@ -63,6 +63,11 @@ def clean(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
+def count(number: int, noun: str) -> str:
+    """``count(1, "hit") == "1 hit"``, ``count(1200, "hit") == "1,200 hits"``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def fail(message: str, code: int = EXIT_ERROR) -> NoReturn:
     """Print one line ``error: ...`` to standard error and leave with ``code``."""
     typer.secho("error: ", fg="red", bold=True, err=True, nl=False)

@@ -13,7 +13,7 @@ import typer
 from phrasemate.cli import options
 from phrasemate.cli.options import argument, flag, option
 from phrasemate.cli.progress import stages
-from phrasemate.cli.shell import out
+from phrasemate.cli.shell import clean, count, out
 from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ def terms(
         option("--examples", "N", "Maximum number of occurrences that a term is searched by (default: 16).", min=1),
     ] = None,
     glossaries: Annotated[
-        list[Path] | None,
-        option("--known", "FILE", "A glossary; terms that it has are marked."),
+        list[Path] | None, option("--known", "FILE", "A glossary; terms that it has are marked.")
     ] = None,
     reference: Annotated[
         Path | None,
@@ -174,7 +173,6 @@ def _searcher(stack: ExitStack, index: Path, model: Any, threads: int | None, qu
 
 
 def _give(document_terms: Sequence[DocumentTerm], to: Path | None, lang: str, contexts: int, as_json: bool) -> None:
-    from phrasemate.cli.render import count
     from phrasemate.terms import write_document_terms
 
     translation_count = sum(bool(term.groups) for term in document_terms)
@@ -195,9 +193,6 @@ def _give(document_terms: Sequence[DocumentTerm], to: Path | None, lang: str, co
 
 def _line(rank: int, term: DocumentTerm) -> str:
     """A term, and its candidate translations below it."""
-    from phrasemate.cli.render import count
-    from phrasemate.cli.shell import clean
-
     sure = "" if term.confidence is None else f", confidence {term.confidence:.0%}"
     mark = ", known" if term.in_glossary else ""
     line = f"{rank:>4}. {clean(term.text)}  {term.score:.3f}, {count(term.count, 'time')}{mark}{sure}"

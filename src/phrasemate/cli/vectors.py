@@ -358,9 +358,7 @@ def evaluate(
 
 @app.command("info")
 def info(
-    folder: Annotated[Path, argument("DIR", f"{Side}.")],
-    on_error: Skip = "raise",
-    as_json: options.Json = False,
+    folder: Annotated[Path, argument("DIR", f"{Side}.")], on_error: Skip = "raise", as_json: options.Json = False
 ) -> None:
     """Show what word vectors are and how they were made, and check every byte.
 

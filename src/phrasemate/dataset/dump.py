@@ -330,10 +330,7 @@ _READ = 50_000_000  # characters that it may read for one page, some ten seconds
 
 
 def paragraphs(
-    wikitext: str,
-    namespaces: Iterable[str] = (),
-    left_out: Callable[[], None] = lambda: None,
-    variants: bool = False,
+    wikitext: str, namespaces: Iterable[str] = (), left_out: Callable[[], None] = lambda: None, variants: bool = False
 ) -> Iterator[str]:
     """The lines of text of a page, without markup, white space made single.
 

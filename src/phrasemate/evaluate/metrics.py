@@ -141,11 +141,7 @@ def _drawn(units: int, size: int, seed: int, start: int) -> Doubles:
 
 
 def bootstrap(
-    scores: ArrayLike,
-    groups: ArrayLike | None = None,
-    samples: int = SAMPLES,
-    seed: int = 0,
-    level: float = LEVEL,
+    scores: ArrayLike, groups: ArrayLike | None = None, samples: int = SAMPLES, seed: int = 0, level: float = LEVEL
 ) -> Estimate:
     """Estimate the mean of the scores, with its percentile interval.
 

@@ -170,11 +170,7 @@ class BaseIndex(ABC):
             yield
 
     def search(
-        self,
-        vectors: ArrayLike,
-        k: int,
-        documents: Sequence[str] | None = None,
-        languages: Sequence[str] | None = None,
+        self, vectors: ArrayLike, k: int, documents: Sequence[str] | None = None, languages: Sequence[str] | None = None
     ) -> Run:
         """The nearest phrases of each vector, best first.
 

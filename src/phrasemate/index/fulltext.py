@@ -14,15 +14,7 @@ from phrasemate.errors import InputError
 from phrasemate.index import row_codec
 from phrasemate.index.store import State, Store
 from phrasemate.index.types import ALL_IDS, IdRange
-from phrasemate.text.normalize import (
-    APOSTROPHES,
-    HYPHENS,
-    composed,
-    decomposed,
-    plain,
-    unseen_signs,
-    visible,
-)
+from phrasemate.text.normalize import APOSTROPHES, HYPHENS, composed, decomposed, plain, unseen_signs, visible
 
 _TRIGRAM = 3
 _WINDOWS = 8  # trigrams of a phrase that are looked up with what is not seen between their characters

@@ -23,14 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate import errors
-from phrasemate.errors import (
-    ClusterError,
-    IndexDamaged,
-    InputError,
-    ModelMismatch,
-    PhraseIndexError,
-    PhrasemateError,
-)
+from phrasemate.errors import ClusterError, IndexDamaged, InputError, ModelMismatch, PhraseIndexError, PhrasemateError
 from phrasemate.index import row_codec
 from phrasemate.index.base import BaseIndex
 from phrasemate.index.exact import Floats, Ids, Runs, best

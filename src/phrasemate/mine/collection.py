@@ -155,15 +155,7 @@ def _identifier() -> Any:
 _TELL = 10_000  # sentences between two calls of the progress
 LONGEST = 2_000  # characters: what is longer is not a sentence, and its vector says little
 _FILES = ("txt", "starts.npy", "lengths.npy", "places.npy", "first.npy")
-_FACTS = {
-    "made_of": str,
-    "key": str,
-    "counts": dict,
-    "documents": list,
-    "hidden": int,
-    "places": int,
-    "skipped": list,
-}
+_FACTS = {"made_of": str, "key": str, "counts": dict, "documents": list, "hidden": int, "places": int, "skipped": list}
 
 
 class Place(NamedTuple):

@@ -39,10 +39,7 @@ class PPMISettings:
 
 
 def train_ppmi(
-    texts: Iterable[str],
-    settings: PPMISettings | None = None,
-    language: str = "",
-    progress: Progress = lambda *_: None,
+    texts: Iterable[str], settings: PPMISettings | None = None, language: str = "", progress: Progress = lambda *_: None
 ) -> WordVectors:
     """A vector of unit length for each of the most frequent words of some texts, which are read twice.
 

@@ -351,10 +351,7 @@ def paragraphs(text: str) -> str:
 
 
 def write_units(
-    path: str | os.PathLike[str],
-    units: Iterable[Unit],
-    languages: tuple[str, str] | None = None,
-    version: str = "",
+    path: str | os.PathLike[str], units: Iterable[Unit], languages: tuple[str, str] | None = None, version: str = ""
 ) -> None:
     """Write units as they come, in the format that the name of the file tells: .tmx, .xlf or .xliff.
 

@@ -64,10 +64,7 @@ _WORD = (
     "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
     "http://purl.oclc.org/ooxml/wordprocessingml/main",
 )
-MATH = (
-    "http://schemas.openxmlformats.org/officeDocument/2006/math",
-    "http://purl.oclc.org/ooxml/officeDocument/math",
-)
+MATH = ("http://schemas.openxmlformats.org/officeDocument/2006/math", "http://purl.oclc.org/ooxml/officeDocument/math")
 FALLBACK = "http://schemas.openxmlformats.org/markup-compatibility/2006 Fallback"  # the same text, for old programs
 _UNHEARD = frozenset({FALLBACK, "del", "moveFrom", "rt"})  # also what was deleted or moved away, and reading aids
 _REMOVED = frozenset({"del", "moveFrom"})  # in the properties of a paragraph: its mark is gone, it joins the next one
