@@ -194,7 +194,6 @@ class ExactSearch:
 
     def search(self, queries: Floats, k: int) -> tuple[Ids, Floats]:
         faiss = load_faiss()
-
         scores, ids = faiss.knn(queries, self._vectors, min(k, len(self._vectors)), metric=faiss.METRIC_INNER_PRODUCT)
         return ids.astype(np.int32), scores
 
@@ -211,7 +210,6 @@ class ApproximateSearch:
         self, vectors: Halves, samples: Floats, k: int, progress: Callable[[int], None] = lambda _: None
     ) -> None:
         faiss = load_faiss()
-
         count, dim = vectors.shape
         self._mean = _mean_vector(vectors)  # taken off: codes then tell vectors apart instead of their common part
         cells = int(2 ** np.round(np.log2(4 * np.sqrt(count))))
@@ -243,7 +241,6 @@ class ApproximateSearch:
 
     def search(self, queries: Floats, k: int) -> tuple[Ids, Floats]:
         faiss = load_faiss()
-
         cells, parameters = faiss.SearchParametersIVF(), faiss.IndexRefineSearchParameters()
         cells.nprobe, parameters.k_factor, parameters.base_index_params = self.probes, float(self._factor), cells
         scores, ids = self._index.search(queries, k, params=parameters)
@@ -260,13 +257,11 @@ def _mean_vector(vectors: Halves) -> Floats:
 def _exact_blocks(vectors: Halves, queries: Floats, k: int) -> NDArray[np.int64]:
     """(q, k) rows, without all of the vectors in memory."""
     faiss = load_faiss()
-
-    ids = np.zeros((len(queries), 0), np.int64)
-    scores = np.zeros((len(queries), 0), np.float32)
+    best = faiss.ResultHeap(len(queries), k, keep_max=True)
     for at in range(0, len(vectors), _BLOCK):
         block = vectors[at : at + _BLOCK].astype(np.float32)
-        more, block_scores = faiss.knn(queries, block, min(k, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
-        ids, scores = np.hstack([ids, block_scores + at]), np.hstack([scores, more])
-        columns, scores = topk(scores, min(k, scores.shape[1]))
-        ids = np.take_along_axis(ids, columns, 1)
+        scores, rows = faiss.knn(queries, block, min(k, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
+        best.add_result(scores, rows + at)
+    best.finalize()
+    ids: NDArray[np.int64] = best.I
     return ids
