@@ -112,6 +112,35 @@ class Failure(NamedTuple):
     message: str
 
 
+def _of_wordings(index: BaseIndex, question: str, *arguments: Any) -> Any:
+    with index.wordings() as search:
+        return getattr(search.table, question)(*arguments)
+
+
+# What a part may be asked, and how its index and the state that was opened answer it.
+QUESTIONS: Mapping[str, Callable[..., Any]] = {
+    "pid": lambda index, state: os.getpid(),
+    "facts": lambda index, state: Facts(index.manifest, state, index.documents(), index.has_wordings),
+    "nearest": lambda index, state, vectors, k, documents: index.nearest_in(vectors, k, documents),
+    "codes": lambda index, state, phrases: index.store.vectors_of(phrases.tolist()),
+    "codes_of_live": lambda index, state, phrases: index.codes(state, phrases),
+    "of_phrases": lambda index, state, phrases: _of_wordings(index, "of_phrases", phrases.tolist()),
+    "occurrences": lambda index, state, wordings: _of_wordings(index, "occurrences", wordings),
+    "of_stems": lambda index, state, stems: _of_wordings(index, "of_stems", stems),
+    "sentences_of": lambda index, state, phrases: index.store.sentences_of(phrases.tolist()),
+    "sentences": lambda index, state, ids: list(index.store.sentences(ids.tolist())),
+    "sentences_after": lambda index, state, first, document: index.store.sentences_after(first, _PAGE, document),
+    "translated_after": lambda index, state, first, fragment: list(
+        islice(index.store.translated_sentences(fragment, first), _PAGE)
+    ),
+    "near": lambda index, state, sentence, count: list(index.store.near(sentence, count)),
+    "texts": lambda index, state, phrase, ids: index.texts.candidates(phrase, ids),
+    "containing": lambda index, state, phrase, limit: index.containing(phrase, limit),
+    "stats": lambda index, state: index.stats(),
+    "verify": lambda index, state: index.verify(),
+}
+
+
 class Shard:
     """A part, as its actor has it: every question is answered from the state that was opened."""
 
@@ -121,9 +150,10 @@ class Shard:
         self._snapshot = ExitStack()  # which ends with the process
 
     def answer(self, question: str, *arguments: Any) -> tuple[int, Any]:
-        """The generation of the part, and what the method of that name returns, or a `Failure`."""
+        """The generation of the part, and the answer to one of `QUESTIONS`, or a `Failure`."""
         try:
-            return self._index()[1].generation, getattr(self, question)(*arguments)
+            index, state = self._index()
+            return state.generation, QUESTIONS[question](index, state, *arguments)
         except PhrasemateError as error:
             return -1, Failure(type(error).__name__, str(error))
 
@@ -134,63 +164,6 @@ class Shard:
                 raise InputError(f"{self._folder}: cannot be a part; expected an index of one machine")
             self._opened = index, self._snapshot.enter_context(index.store.snapshot())
         return self._opened
-
-    def pid(self) -> int:
-        return os.getpid()
-
-    def facts(self) -> Facts:
-        index, state = self._index()
-        return Facts(index.manifest, state, index.documents(), index.has_wordings)
-
-    def nearest(self, vectors: Floats, k: int, documents: Ids | None) -> Any:
-        return self._index()[0].nearest_in(vectors, k, documents)
-
-    def codes(self, phrases: Ids) -> Any:
-        index, _ = self._index()
-        return index.store.vectors_of(phrases.tolist())
-
-    def codes_of_live(self, phrases: Ids) -> Any:
-        index, state = self._index()
-        return index.codes(state, phrases)
-
-    def of_phrases(self, phrases: Ids) -> Any:
-        with self._index()[0].wordings() as search:
-            return search.table.of_phrases(phrases.tolist())
-
-    def occurrences(self, wordings: Sequence[str]) -> Any:
-        with self._index()[0].wordings() as search:
-            return search.table.occurrences(wordings)
-
-    def of_stems(self, stems: Sequence[str]) -> Any:
-        with self._index()[0].wordings() as search:
-            return search.table.of_stems(stems)
-
-    def sentences_of(self, phrases: Ids) -> Any:
-        return self._index()[0].store.sentences_of(phrases.tolist())
-
-    def sentences(self, ids: Ids) -> Any:
-        return list(self._index()[0].store.sentences(ids.tolist()))
-
-    def sentences_after(self, sentence: int, document: int | None) -> Any:
-        return self._index()[0].store.sentences_after(sentence, _PAGE, document)
-
-    def translated_after(self, sentence: int, fragment: str) -> Any:
-        return list(islice(self._index()[0].store.translated_sentences(fragment, sentence), _PAGE))
-
-    def near(self, sentence: SentenceRow, count: int) -> Any:
-        return list(self._index()[0].store.near(sentence, count))
-
-    def texts(self, phrase: str, ids: IdRange) -> Any:
-        return self._index()[0].texts.candidates(phrase, ids)
-
-    def containing(self, phrase: str, limit: int) -> Any:
-        return self._index()[0].containing(phrase, limit)
-
-    def stats(self) -> Any:
-        return self._index()[0].stats()
-
-    def verify(self) -> Any:
-        return self._index()[0].verify()
 
 
 class Caller(Protocol):
