@@ -24,12 +24,12 @@ import concurrency
 def test_every_answer_is_of_one_committed_state(tmp_path: Path) -> None:
     texts = [[[*sentences(30, 100 * n + v, 3000), f"only {n} {v}"] for v in range(3)] for n in range(12)]
     pool = concurrency.Pool.make(FakeModel(), texts)
-    pool.save(folder := tmp_path / "work")
+    (folder := tmp_path / "work").mkdir()
     Index.create(folder / "index", concurrency.Recorded(pool), threads=1, settings=concurrency.SETTINGS).close()
     (folder / "log.jsonl").touch()
     spawn = get_context("spawn")
-    writer = spawn.Process(target=concurrency.write, args=(folder, 3.0, 0.02, 7))
-    readers = [spawn.Process(target=concurrency.read, args=(folder, 3.0, 0.005, seed)) for seed in (1, 2)]
+    writer = spawn.Process(target=concurrency.write, args=(folder, pool, 3.0, 0.02, 7))
+    readers = [spawn.Process(target=concurrency.read, args=(folder, pool, 3.0, 0.005, seed)) for seed in (1, 2)]
     for process in (writer, *readers):
         process.start()
     for process in (writer, *readers):
@@ -49,7 +49,7 @@ def test_every_answer_is_of_one_committed_state(tmp_path: Path) -> None:
 def test_an_answer_of_no_committed_state_is_seen(tmp_path: Path) -> None:
     """The check itself: a state that the log does not tell of, a sentence that a state does not hold."""
     pool = concurrency.Pool.make(FakeModel(), [[["one two", "three four"], ["five six"]]])
-    pool.save(folder := tmp_path / "work")
+    (folder := tmp_path / "work").mkdir()
     with Index.create(folder / "index", concurrency.Recorded(pool), threads=1, settings=concurrency.SETTINGS) as index:
         index.add([pool.document(0, 0)], lang="en")
         generation = index.store.state().generation
