@@ -15,7 +15,7 @@ BENCHES := sentence_retrieval index
 HF     ?= .cache/bundled
 
 .DEFAULT_GOAL := help
-.PHONY: help demo programs test test-slow test-cluster test-data check format docs pages site deploy bench crash damage fuzz lock licences audit wheel clean
+.PHONY: help demo programs test test-slow test-cluster test-data test-pythons check format docs pages site deploy bench crash damage fuzz lock licences audit wheel clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ test-cluster: $(VENV)/.ray ## run the tests that need Ray and Lance, on a cluste
 
 test-data: $(VENV)/.dev ## run the checks that need the corpora in DATA
 	@$(OFFLINE) $(BIN)/python -m pytest -m data || [ $$? -eq 5 ]  # 5: there is none yet
+
+test-pythons: $(VENV)/.dev ## try the lock, the wheel and some tests in each Python from 3.11 on that is installed
+	@deploy/pythons.sh
 
 check: $(VENV)/.dev ## lint, format check, types, prose of the pages
 	@$(BIN)/ruff check .
