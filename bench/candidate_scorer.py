@@ -24,21 +24,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from common import parser
 from scipy.optimize import minimize
+from torch import nn
 
 from phrasemate import Index, Searcher, load_model
 from phrasemate.candidates import Described
 from phrasemate.encode import Model
 from phrasemate.encode.model_folder import bundled_folder
-from phrasemate.encode.scoring import FEATURES, LISTED, CandidateScorer, alone
+from phrasemate.encode.scoring import FEATURES, LISTED, CandidateScorer, HiddenUnit, alone
 from phrasemate.evaluate.lookup import LookupQuery, SenseQuery, lemmas, read_lookups, read_senses
 from phrasemate.lexicon import Equivalent, bundled_lexicon
 from phrasemate.search import SearchRequest
 
 AT_ONCE = 64
 CALIBRATED = 5  # candidates of a query that probabilities are fitted on
-RIDGE = 1e-3
+UNITS, PENALTY = 16, 3e-3  # hidden units, and the weight of half the sum of all squared weights in the loss
+STEPS, RATE = 300, 1e-2  # of Adam, over all queries at once; the rate falls to nothing
 WITHOUT = 2
 FORGOTTEN = 4
 USUAL = 0.5
@@ -166,33 +169,12 @@ def fitted(lookups: Lookups) -> CandidateScorer:
 def fitted_on(lookups: Lookups) -> CandidateScorer:
     """Weights for some queries that rank, then a scale and a bias that make probabilities of their scores.
 
-    Ranking: the mean over the queries of -log of the softmax's share of the right ones, and of the usual ones; a query
-    counts for those that it has. Probabilities: logistic regression over each query's first `CALIBRATED` candidates,
-    queries without a right one too.
+    Probabilities: logistic regression over each query's first `CALIBRATED` candidates, queries without a right one too.
     """
     features, hit = np.concatenate(lookups.features), np.concatenate(lookups.right)
-    count = len(lookups.features)
-    mean, scale = features.mean(0), features.std(0) + 1e-9
-    owner = np.repeat(np.arange(count), [len(labelled) for labelled in lookups.right])
-    x = (features - mean) / scale
-    goals = [(1 - USUAL, hit), (USUAL, np.concatenate(lookups.usual))]
-
-    def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        scores = x @ weights
-        highest = np.full(count, -np.inf)
-        np.maximum.at(highest, owner, scores)
-        raised = np.exp(np.maximum(scores - highest[owner], -500))
-        total, value, slope = np.bincount(owner, raised, count), 0.0, np.zeros_like(weights)
-        for share, good in goals:
-            met = np.bincount(owner, raised * good, count)
-            answered = met > 0
-            value += share * np.log(total[answered] / met[answered]).mean()
-            pull = raised / np.maximum(total, 1e-300)[owner] - raised * good / np.where(answered, met, 1.0)[owner]
-            slope += share * x.T @ (pull * answered[owner]) / answered.sum()
-        return float(value + RIDGE * weights @ weights / 2), slope + RIDGE * weights
-
-    slopes = minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B").x / scale
-    scores = features @ slopes
+    owner = np.repeat(np.arange(len(lookups.features)), [len(labelled) for labelled in lookups.right])
+    scorer = ranking(features, owner, [(1 - USUAL, hit), (USUAL, np.concatenate(lookups.usual))])
+    scores = scorer.log_odds(features)
     order = np.lexsort((-scores, owner))
     place = np.arange(len(order)) - np.searchsorted(owner, owner)  # owner is sorted: rank of each within its query
     ranked = order[place < CALIBRATED]
@@ -204,7 +186,56 @@ def fitted_on(lookups: Lookups) -> CandidateScorer:
         return float(value), np.array([(off * scores[ranked]).mean(), off.mean()])
 
     slope, bias = minimize(calibration, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B").x
-    return CandidateScorer(float(bias), tuple((slope * slopes).tolist()))
+    return CandidateScorer(
+        float(bias + slope * scorer.bias),
+        tuple((slope * np.array(scorer.weights)).tolist()),
+        units=tuple(unit._replace(output=float(slope * unit.output)) for unit in scorer.units),
+    )
+
+
+def ranking(features: np.ndarray, owner: np.ndarray, goals: Sequence[tuple[float, np.ndarray]]) -> CandidateScorer:
+    """A scorer that puts candidates of each goal first; its probabilities mean nothing yet.
+
+    The loss is the mean over the queries of -log of the softmax's share of a goal's candidates; a query counts for the
+    goals that it has a candidate of.
+
+    Args:
+        features: Of the candidates of all queries (candidates, len(FEATURES)).
+        owner: Number of the query of each candidate (candidates,), ascending.
+        goals: Weight in the loss, and which candidates are meant (candidates,) bool.
+    """
+    torch.manual_seed(0)
+    count, owners = int(owner[-1]) + 1, torch.from_numpy(owner)
+    mean, scale = features.mean(0), features.std(0) + 1e-9
+    x = torch.from_numpy((features - mean) / scale).float()
+    linear, layer = nn.Linear(len(FEATURES), 1, bias=False), nn.Linear(len(FEATURES), UNITS)
+    output = nn.Linear(UNITS, 1, bias=False)
+    with torch.no_grad():
+        output.weight.mul_(0.1)
+    weights = [*linear.parameters(), *layer.parameters(), *output.parameters()]
+    optimizer = torch.optim.Adam(weights, RATE)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 1e-3, STEPS)
+    for _ in range(STEPS):
+        scores = (linear(x) + output(torch.relu(layer(x))))[:, 0]
+        highest = torch.full((count,), -torch.inf).scatter_reduce(0, owners, scores.detach(), "amax")
+        raised = torch.exp(scores - highest[owners])
+        total = torch.zeros(count).index_add(0, owners, raised)
+        loss = PENALTY / 2 * sum((weight**2).sum() for weight in weights)
+        for share, good in goals:
+            met = torch.zeros(count).index_add(0, owners, raised * torch.from_numpy(good))
+            answered = met > 0
+            loss = loss + share * torch.log(total[answered] / met[answered]).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+    slopes = linear.weight.detach().double().numpy()[0] / scale
+    rows = layer.weight.detach().double().numpy() / scale
+    biases = layer.bias.detach().double().numpy() - rows @ mean
+    outputs = output.weight.detach().double().numpy()[0]
+    columns = zip(outputs.tolist(), biases.tolist(), rows.tolist(), strict=True)
+    units = tuple(HiddenUnit(value, bias, tuple(row)) for value, bias, row in columns)
+    return CandidateScorer(float(-slopes @ mean), tuple(slopes.tolist()), units=units)
 
 
 def main() -> None:
@@ -259,9 +290,6 @@ def main() -> None:
         f"{unlisted_first.mean():.3f}"
     )
     scorer = fitted(lookups.joined(meanings).joined(forgotten.chosen(np.flatnonzero(some_lacking))))
-    assert scorer.unlisted is not None
-    for name, weight, other in zip(FEATURES, scorer.weights, scorer.unlisted.weights, strict=True):
-        print(f"  {name:18} {weight:8.3f} {other:8.3f}")
     facts = {"queries": count, "indexes": [folder.name for folder in args.index], "senses": len(senses)}
     facts["right first"] = right.mean()
     scorer.save(model.path or bundled_folder(), model.hash, facts)

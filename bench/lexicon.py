@@ -2,10 +2,11 @@
 
     python bench/lexicon.py .cache/general --out src/phrasemate/models/lexicon/lexicon.safetensors
 
-Reads the XX.phrases.tsv of bench/phrase_table.py: wording, English wording, links in all pairs, links in pairs of
-class "free" that are not held out. The lexicon is made of the last column alone. It is measured on the rest: links in
-sentence pairs that are held out, or of other sources. Wordings are compared without inflection and without function
-words at their ends; links of function words do not count.
+Reads the tables of bench/phrase_table.py. XX.phrases.tsv has wording, English wording, links in all pairs, links in
+pairs of class "free" that are not held out. XX.expressions.tsv has what links miss. The lexicon is made of that and of
+the last column alone. It is measured on the rest: links in sentence pairs that are held out, or of other sources.
+Wordings are compared without inflection and without function words at their ends; links of function words do not
+count.
 
 - known: links whose wording the lexicon finds.
 - first, in five: of these, links whose English wording is the first equivalent, or among the first five.
@@ -20,7 +21,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from common import DATA, plain_parser, report, seconds, table_rows
@@ -28,6 +29,7 @@ from phrase_table import linked
 
 from phrasemate.lexicon.induced import (
     ENGLISH_FUNCTION_WORDS,
+    Expression,
     InducedLexicon,
     Pair,
     Pruning,
@@ -61,6 +63,14 @@ def tables(path: Path) -> tuple[Counts, Counts]:
     return free, others
 
 
+def expressions(path: Path) -> Iterator[Expression]:
+    """Candidates for fixed expressions, as bench/phrase_table.py writes them."""
+    with path.open(encoding="utf-8", newline="\n") as file:
+        for line in file:
+            wording, english, *counts = line.rstrip("\n").split("\t")
+            yield Expression(wording, english, *map(int, counts))
+
+
 def sentence_pairs(path: Path) -> int:
     """Lines of class "free" of an aligned text (XX.tsv), the held out ones among them."""
     with path.open(encoding="utf-8", newline="\n") as file:
@@ -82,10 +92,11 @@ def selected(folder: Path, terms: Path | None, lang: str, small: int) -> list[Sc
     entries = dictionary(terms / f"en-{lang}.tsv.gz") if terms else set()
     attested = attested_pairs(free, entries, lang) if entries else set()
     total = sentence_pairs(folder / f"{lang}.tsv")
-    pairs = select_pairs(free, total, lang, attested)
+    fixed = list(expressions(folder / f"{lang}.expressions.tsv"))
+    pairs = select_pairs(free, total, lang, attested, expressions=fixed)
     single = {one.pair.wording for one in pairs if len(words(one.pair.wording)) == 1}
     if len(single) < small:
-        pairs = select_pairs(free, total, lang, attested, Pruning(hapaxes=True))
+        pairs = select_pairs(free, total, lang, attested, Pruning(hapaxes=True), fixed)
     print(f"{lang}: {len(pairs):,} pairs", flush=True)
     return pairs
 

@@ -6,13 +6,18 @@ Reads the XX.tsv and XX.links of bench/general_data.py and writes XX.phrases.tsv
 they are linked in all pairs, and in pairs of licence class "free" that are not held out (columns, no header).
 Consistent phrase pairs of at most --words words on each side; wordings are folded (case, white space). Left out: pairs
 that are linked once only, unless both sides are single words.
+
+Writes XX.expressions.tsv, too, of free pairs that are not held out: a wording of several words, an English one, the
+sentence pairs that may link them, and the sentences with the one and with the other. Such a pair begins or ends with a
+word without a link, or none of its words has one. So does a fixed expression: "in the end" for "в конце концов".
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from hashlib import blake2b
+from itertools import groupby, pairwise, product
 from pathlib import Path
 
 from common import LANGS, parser
@@ -20,6 +25,8 @@ from common import LANGS, parser
 from phrasemate.align.pairs import Worded, consistent_boxes, parse_links
 from phrasemate.text import folded
 
+EXPRESSION = 3  # sentence pairs
+UNSPACED = ("ja", "zh")
 HELD_OUT = 20  # one English sentence in so many, with all its translations, is never trained on
 
 
@@ -76,25 +83,127 @@ def linked(path: Path) -> Iterator[tuple[str, str, int, int]]:
             yield other, english, int(every), int(free)
 
 
+def expressions(folder: Path, lang: str, most: int) -> Iterator[tuple[str, str, int, int, int]]:
+    """Rows of XX.expressions.tsv; a pair occurs in `EXPRESSION` sentence pairs or more."""
+    joint = "" if lang in UNSPACED else " "
+    texts = [
+        (Worded.of(other), Worded.of(english), links)
+        for other, english, _, licence, links in rows(folder, lang)
+        if licence == "free" and not held_out(english)
+    ]
+    together: Counter[tuple[str, str]] = Counter()
+    for other, english, links in texts:
+        wordings, translations = stretches(other, joint, most), stretches(english, " ", most)
+        together.update(
+            {
+                (wordings[a, b], translations[c, d])
+                for a, b, c, d in unlinked(links, len(other.spans), len(english.spans), most)
+                if (a, b) in wordings and (c, d) in translations
+            }
+        )
+    frequent = {pair: count for pair, count in together.items() if count >= EXPRESSION}
+    sides = [Usage({pair[0] for pair in frequent}), Usage({pair[1] for pair in frequent})]
+    for other, english, _ in texts:
+        for usage, text, between in zip(sides, (other, english), (joint, " "), strict=True):
+            usage.add(stretches(text, between, most))
+    for (wording, english), count in frequent.items():
+        if sides[0].is_free(wording) and sides[1].is_free(english):
+            yield wording, english, count, sides[0].sentences[wording], sides[1].sentences[english]
+
+
+class Usage:
+    """Counts of sentences with some wordings, and the words that stand before and after each of them."""
+
+    def __init__(self, wordings: Collection[str]) -> None:
+        self.wordings = wordings
+        self.sentences: Counter[str] = Counter()
+        self.before: dict[str, set[str]] = {}
+        self.after: dict[str, set[str]] = {}
+
+    def add(self, stretches_of: dict[tuple[int, int], str]) -> None:
+        """Count a sentence."""
+        names = set()
+        for (start, end), wording in stretches_of.items():
+            if wording in self.wordings:
+                names.add(wording)
+                edge = str(self.sentences[wording])  # a word that is not there differs from all others
+                before, after = self.before.setdefault(wording, set()), self.after.setdefault(wording, set())
+                before.add(stretches_of[start - 1, start] if start else edge)
+                after.add(stretches_of.get((end, end + 1), edge))
+        self.sentences.update(names)
+
+    def is_free(self, wording: str) -> bool:
+        """Whether a wording has different neighbours on both sides; a piece of a longer formula has not."""
+        return min(len(self.before[wording]), len(self.after[wording])) >= EXPRESSION
+
+
+def stretches(text: Worded, joint: str, most: int) -> dict[tuple[int, int], str]:
+    """First word and end of each stretch of so many words without punctuation inside -> its folded wording."""
+    forms = [folded(text.text[start:end]) for start, end in text.spans]
+    gaps = [text.text[end:start].strip() for (_, end), (start, _) in pairwise(text.spans)]
+    stops = {number for number, gap in enumerate(gaps, 1) if gap}
+    wordings: dict[tuple[int, int], str] = {}
+    for start in range(len(forms)):
+        for end in range(start + 1, min(start + most, len(forms)) + 1):
+            wordings[start, end] = joint.join(forms[start:end])
+            if end in stops:
+                break
+    return wordings
+
+
+def unlinked(links: Sequence[tuple[int, int]], sources: int, targets: int, most: int) -> set[tuple[int, int, int, int]]:
+    """Stretches of several words with their translations (word numbers, ends after), of which a border has no link."""
+    linked_words = [{link[side] for link in links} for side in (0, 1)]
+    boxes = {
+        (box.start, box.end, box.other_start, box.other_end)
+        for box in consistent_boxes(list(links), sources, targets, most, loose=True)
+        if not {box.start, box.end - 1} <= linked_words[0]
+        or not {box.other_start, box.other_end - 1} <= linked_words[1]
+    }
+    gaps = [runs(length, words, most) for length, words in zip((sources, targets), linked_words, strict=True)]
+    boxes |= {(*one, *other) for one, other in product(*gaps)}
+    return {box for box in boxes if box[1] - box[0] > 1}
+
+
+def runs(length: int, linked_words: Collection[int], most: int) -> list[tuple[int, int]]:
+    """The stretches of at most so many words, none of which has a link."""
+    stretched = []
+    for is_linked, group in groupby(range(length), linked_words.__contains__):
+        if not is_linked:
+            numbers = list(group)
+            stretched += [(a, b) for a in numbers for b in range(a + 1, min(a + most, numbers[-1] + 1) + 1)]
+    return stretched
+
+
 def main() -> None:
-    """Write the table of each language that has links and no table."""
+    """Write the tables of each language that has links and no table."""
     options = parser(__doc__)
     options.add_argument("folder", type=Path)
     options.add_argument("--words", type=int, default=5)
     options.add_argument("--langs", default=" ".join(LANGS))
     args = options.parse_args()
     for lang in args.langs.split():
-        out = args.folder / f"{lang}.phrases.tsv"
-        if out.exists() or not (args.folder / f"{lang}.links").exists():
+        if not (args.folder / f"{lang}.links").exists():
             continue
-        every, free = table(args.folder, lang, args.words)
-        part = out.with_suffix(".part")
-        with part.open("w", encoding="utf-8", newline="\n") as file:
-            for (other, english), count in every.items():
-                if count > 1 or (" " not in other and " " not in english):
-                    file.write(f"{other}\t{english}\t{count}\t{free[other, english]}\n")
-        part.rename(out)
-        print(f"{lang}: {len(every):,} pairs of wordings", flush=True)
+        out, other = args.folder / f"{lang}.phrases.tsv", args.folder / f"{lang}.expressions.tsv"
+        if not out.exists():
+            every, free = table(args.folder, lang, args.words)
+            single = [pair for pair in every if " " not in pair[0] and " " not in pair[1]]
+            counted = [pair for pair, count in every.items() if count > 1] + [
+                pair for pair in single if every[pair] == 1
+            ]
+            write(out, ((*pair, every[pair], free[pair]) for pair in counted))
+        if not other.exists():
+            write(other, expressions(args.folder, lang, args.words))
+
+
+def write(path: Path, lines: Iterator[tuple[object, ...]]) -> None:
+    """Write a table whole, or nothing."""
+    part = path.with_suffix(".part")
+    with part.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines("\t".join(map(str, line)) + "\n" for line in lines)
+    part.rename(path)
+    print(path, flush=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,15 @@ from math import log
 
 import pytest
 
-from phrasemate.lexicon.induced import Pruning, attested_pairs, is_wording, likelihood_ratio, select_pairs
+from phrasemate.lexicon.induced import (
+    Expression,
+    Pruning,
+    Scored,
+    attested_pairs,
+    is_wording,
+    likelihood_ratio,
+    select_pairs,
+)
 
 TOTAL = 1000
 
@@ -137,3 +145,60 @@ def test_pairs_counted_twice_need_to_be_probable() -> None:
     counts = {("haus", "house"): 20, ("haus", "den"): 2, ("laube", "den"): 2, ("laube", "arbour"): 5}
     assert ("haus", "den") not in chosen(counts)  # 2 / (22 + 1) < Pruning.rare
     assert ("laube", "den") in chosen(counts)  # 2 / (7 + 1)
+
+
+def fixed(*rows: Expression, counts: dict[tuple[str, str], int] | None = None) -> dict[tuple[str, str], Scored]:
+    """The fixed expressions that stay beside a phrase table."""
+    table = {("in", "in"): 60, ("nicht", "not"): 60, ("wie", "how"): 60, **(counts or {})}
+    pairs = select_pairs(table, TOTAL, "de", expressions=rows)
+    return {(one.pair.wording, one.pair.english): one for one in pairs if " " in one.pair.wording}
+
+
+def test_expressions_have_the_probabilities_of_sentences() -> None:
+    expected = fixed(Expression("nach wie vor", "still", 8, 10, 20))["nach wie vor", "still"]
+    assert expected.pair == ("nach wie vor", "still", 8 / (10 + 1), 8 / (20 + 1), True)
+    assert expected.worth == pytest.approx(likelihood_ratio(8, 10, 20, TOTAL))  # none of it is taken off
+
+
+def test_expressions_by_chance_or_too_rare_go() -> None:
+    assert fixed(Expression("nach wie vor", "house", 8, 80, 100)) == {}  # 80 * 100 / 1000 = 8 by chance
+    assert fixed(Expression("nach wie vor", "still", 8, 100, 20)) == {}  # 8 of 101 is less than a tenth
+
+
+def test_expressions_need_content_without_hanging_words() -> None:
+    for english in ("as", "the still", "still the", "still of", "x1"):
+        assert fixed(Expression("nach wie vor", english, 8, 10, 20)) == {}
+    assert list(fixed(Expression("nach wie", "still of", 8, 10, 20)))  # "wie" is a function word, too
+
+
+def test_a_negation_of_an_expression_stays_one() -> None:
+    assert fixed(Expression("nicht einmal", "even", 8, 10, 20)) == {}
+    assert list(fixed(Expression("nicht einmal", "not even", 8, 10, 20))) == [("nicht einmal", "not even")]
+
+
+def test_composed_wordings_are_no_expressions() -> None:
+    counts = {("altes", "old"): 20, ("haus", "house"): 20}
+    assert fixed(Expression("altes haus", "old house", 8, 10, 20), counts=counts) == {}
+
+
+def test_parts_of_the_english_expression_go_and_what_only_adds_words() -> None:
+    rows = [
+        Expression("am ende", "end", 9, 12, 30),
+        Expression("am ende", "in the end", 8, 12, 10),  # nearly as often as its part
+        Expression("am ende", "in the end we", 3, 12, 3),
+        Expression("am ende", "finally", 3, 12, 9),
+    ]
+    assert set(fixed(*rows)) == {("am ende", "in the end"), ("am ende", "finally")}
+
+
+def test_a_more_frequent_expression_stands_for_the_same_with_words_around_it() -> None:
+    rows = [Expression("nach wie vor", "still", 16, 20, 30), Expression("ist nach wie vor", "still", 8, 10, 30)]
+    assert set(fixed(*rows)) == {("nach wie vor", "still")}
+    rows[0] = Expression("nach wie vor", "still", 8, 11, 30)  # hardly without "ist"
+    assert len(fixed(*rows)) == 2
+
+
+def test_the_table_goes_before_an_expression() -> None:
+    counts = {("nach wie vor", "still"): 8}
+    pair = fixed(Expression("nach wie vor", "still", 6, 20, 30), counts=counts)["nach wie vor", "still"].pair
+    assert pair.forward == 8 / (8 + 1)

@@ -30,17 +30,21 @@ s: cosine of the best group, m: mean cosine of the next `OTHERS` groups, n: how 
 wording; groups come by support (`Views`). A search that looks at its hits again has other cosines
 and fewer hits, so it has a bias and weights of its own, under the key ``views``.
 
-Candidates: the choice among the candidates of a search: one logistic function of what speaks for each::
+Candidates: the choice among the candidates of a search. A network with one layer of hidden units weighs what speaks for
+each::
 
-    P(right) = 1 / (1 + exp(-(b + w . f)))
+    P(right) = 1 / (1 + exp(-(b + w . f + sum_units o max(0, c + v . f))))
 
-A query of which no candidate is listed in a dictionary has weights of its own, under the key ``unlisted``.
+Without hidden units it is a logistic function. A query of which no candidate is listed in a dictionary has weights of
+its own, under the key ``unlisted``.
 
 The features f of a candidate wording are those of `FEATURES`; the weights w are the same for every language. They are
 fitted by ``bench/candidate_scorer.py`` on look-ups in text that is not a translation, and kept in the model's folder as
 scorer.json, beside what the model's hash seals::
 
-    {"model": HASH, "bias": b, "weights": {FEATURE: w, ...}, "unlisted": {"bias": b, "weights": {...}}, "signature": {}}
+    {"model": HASH, "bias": b, "weights": {FEATURE: w, ...},
+     "hidden": [{"output": o, "bias": c, "weights": {FEATURE: v, ...}}, ...],
+     "unlisted": {"bias": b, "weights": {...}, "hidden": [...]}, "signature": {}}
 """
 
 from __future__ import annotations
@@ -48,9 +52,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log
+from functools import cache
+from itertools import product
+from math import factorial, log
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -240,6 +246,18 @@ LEAST_LOG = -6.0
 Doubles = NDArray[np.float64]
 
 
+class HiddenUnit(NamedTuple):
+    """Unit of the hidden layer: its part of the log-odds is output max(0, bias + weights . f).
+
+    >>> HiddenUnit(output=2.0, bias=-1.0, weights=(0.5,))
+    HiddenUnit(output=2.0, bias=-1.0, weights=(0.5,))
+    """
+
+    output: float
+    bias: float
+    weights: tuple[float, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class CandidateScorer:
     """Features of candidates -> how likely each is right. ``unlisted``: for queries without a listed candidate.
@@ -252,27 +270,31 @@ class CandidateScorer:
     bias: float
     weights: tuple[float, ...]
     unlisted: CandidateScorer | None = None
+    units: tuple[HiddenUnit, ...] = ()
 
     def probabilities(self, features: ArrayLike) -> Doubles:
         """(n,) probabilities of the n candidates of a query, with features (n, len(FEATURES))."""
         table = np.asarray(features, np.float64)
-        if self.unlisted is not None and not table[:, LISTED].any():
-            return self.unlisted.probabilities(table)
-        values: Doubles = 1 / (1 + np.exp(-(table @ np.array(self.weights) + self.bias)))
+        values: Doubles = 1 / (1 + np.exp(-self._chosen(table).log_odds(table)))
         return values
 
     def reasons(self, features: ArrayLike, chosen: Sequence[int]) -> list[dict[str, float]]:
         """Reasons for each ``chosen`` candidate and against it: kind of `REASONS` -> log-odds.
 
-        They are the part w . f of the features of a kind, less its mean over all candidates. So they sum up to how far
-        a candidate's log-odds lie above the mean. ``features``: (n, len(FEATURES)), of all candidates of a query.
+        They are the Shapley values (1953) of the kinds. The features of the mean candidate are replaced by this one's,
+        kind after kind. What each kind adds then is its reason, as a mean over all orders of the kinds. So the reasons
+        sum up to how far a candidate's log-odds lie above those of the mean candidate.
+
+        ``features``: (n, len(FEATURES)), of all candidates of a query.
         """
         table = np.asarray(features, np.float64)
-        if self.unlisted is not None and not table[:, LISTED].any():
-            return self.unlisted.reasons(table, chosen)
-        parts = (table[list(chosen)] - table.mean(axis=0)) * np.array(self.weights)  # (chosen, features)
-        columns = {kind: [FEATURES.index(name) for name in names] for kind, names in REASONS.items()}
-        return [{kind: float(row[numbers].sum()) for kind, numbers in columns.items()} for row in parts]
+        scorer, mean = self._chosen(table), table.mean(axis=0)
+        kinds_known, shares = _coalitions(len(REASONS))
+        kind_of = {name: number for number, names in enumerate(REASONS.values()) for name in names}
+        is_known = kinds_known[:, [kind_of[name] for name in FEATURES]]  # (2 ** kinds, features)
+        inputs = np.where(is_known, table[list(chosen)][:, None], mean)  # (chosen, 2 ** kinds, features)
+        worths = scorer.log_odds(inputs.reshape(-1, len(FEATURES))).reshape(len(chosen), -1)
+        return [dict(zip(REASONS, values, strict=True)) for values in (worths @ shares.T).tolist()]
 
     def save(self, folder: Path, model_hash: str, signature: Mapping[str, Any]) -> None:
         """Write scorer.json into a model's folder."""
@@ -282,8 +304,38 @@ class CandidateScorer:
         record["signature"] = dict(signature)
         (folder / SCORER).write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
 
+    def _chosen(self, table: Doubles) -> CandidateScorer:
+        """The scorer for queries without a listed candidate, if these candidates are such, else this one."""
+        return self if self.unlisted is None or table[:, LISTED].any() else self.unlisted
+
+    def log_odds(self, table: Doubles) -> Doubles:
+        """(n,) log-odds of features (n, len(FEATURES)), by this scorer whether one is listed or not."""
+        values: Doubles = table @ np.array(self.weights) + self.bias
+        if self.units:
+            outputs, biases, weights = (np.array(column) for column in zip(*self.units, strict=True))
+            values += np.maximum(table @ weights.T + biases, 0) @ outputs
+        return values
+
     def _numbers(self) -> dict[str, Any]:
-        return {"bias": self.bias, "weights": dict(zip(FEATURES, self.weights, strict=True))}
+        record: dict[str, Any] = {"bias": self.bias, "weights": dict(zip(FEATURES, self.weights, strict=True))}
+        if self.units:
+            record["hidden"] = [
+                {**unit._asdict(), "weights": dict(zip(FEATURES, unit.weights, strict=True))} for unit in self.units
+            ]
+        return record
+
+
+@cache
+def _coalitions(players: int) -> tuple[NDArray[np.bool_], Doubles]:
+    """All sets of players, (2 ** players, players) bool, and the weights (players, 2 ** players) of Shapley values.
+
+    The value of a player is the sum of its weights times the worths of the sets.
+    """
+    sets = np.array(list(product([False, True], repeat=players)))
+    sizes = sets.sum(axis=1)
+    orders = np.array([factorial(size) * factorial(players - size - 1) for size in range(players)]) / factorial(players)
+    joins, stays = orders[sizes - 1], orders[np.minimum(sizes, players - 1)]
+    return sets, np.where(sets.T, joins, -stays)
 
 
 def load_scorer(folder: Path, model_hash: str) -> CandidateScorer | None:
@@ -297,7 +349,7 @@ def load_scorer(folder: Path, model_hash: str) -> CandidateScorer | None:
         return None
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        if record["model"] != model_hash or not set(record["weights"]) <= set(FEATURES):
+        if record["model"] != model_hash or not _named(record) <= set(FEATURES):
             return None
         unlisted_scorer = _scorer(record["unlisted"], None) if "unlisted" in record else None
         scorer = _scorer(record, unlisted_scorer)
@@ -306,10 +358,22 @@ def load_scorer(folder: Path, model_hash: str) -> CandidateScorer | None:
     return scorer
 
 
+def _named(record: Mapping[str, Any]) -> set[str]:
+    """The features that a record has weights for."""
+    return {*record["weights"], *(name for unit in record.get("hidden", ()) for name in unit["weights"])}
+
+
 def _scorer(record: Mapping[str, Any], unlisted: CandidateScorer | None) -> CandidateScorer:
     """Raises ValueError for a number that is not finite, TypeError, KeyError or AttributeError for another record."""
-    weights = tuple(float(record["weights"].get(name, 0.0)) for name in FEATURES)
-    scorer = CandidateScorer(float(record["bias"]), weights, unlisted)
-    if not np.isfinite([scorer.bias, *scorer.weights]).all():
+    units = tuple(
+        HiddenUnit(float(unit["output"]), float(unit["bias"]), _weights(unit)) for unit in record.get("hidden", ())
+    )
+    scorer = CandidateScorer(float(record["bias"]), _weights(record), unlisted, units)
+    of_units = [number for unit in units for number in (unit.output, unit.bias, *unit.weights)]
+    if not np.isfinite([scorer.bias, *scorer.weights, *of_units]).all():
         raise ValueError("a number that is not finite")
     return scorer
+
+
+def _weights(record: Mapping[str, Any]) -> tuple[float, ...]:
+    return tuple(float(record["weights"].get(name, 0.0)) for name in FEATURES)

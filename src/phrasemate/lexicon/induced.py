@@ -28,6 +28,10 @@ and composition. A pair stays if
 - a wording of several words was counted twice or more, `Pruning.phrase` of its links are to this English wording, it is
   a worse pair without its article, and its negation is in the English wording, too ("nicht gehen" is not "to go").
 
+Word links miss many fixed expressions: hardly a word of "в конце концов" translates one of "in the end". So a phrase
+table may come with `Expression`s, counted in sentences. These follow the same thresholds. None is composed, none is a
+part of a better one, and none is a more frequent expression with words around it.
+
 Most wordings of several words are composed: "in meinem Zimmer". Others are units. These mean something else than their
 words do ("in due course"), and that more than twice, in many of their occurrences. A unit may also be composed, if it
 is frequent and has no function word at an end. In English, what translates a single word is a unit, too.
@@ -410,6 +414,8 @@ _UNSPACED = frozenset({"ja", "zh"})
 _FREQUENT = 20  # links of a function word
 _MOSTLY = 0.6  # of its links are to English function words
 _SHARE = 0.3  # of a pair's links with which a shorter or longer one takes its place
+_WHOLE = 0.5  # of an expression's links with which a longer one takes its place
+_OFTENER = 1.5  # times as frequent is an expression than the same with words around it
 _TRANSLATED = 0.05  # least share of a word's links, or of an English word's, that are to a translation of it
 
 
@@ -440,6 +446,20 @@ class Scored(NamedTuple):
 
     pair: Pair
     worth: float
+
+
+class Expression(NamedTuple):
+    """A wording of several words and an English one, and the sentence pairs with both, sentences with one, the other.
+
+    >>> Expression("nach wie vor", "still", together=12, wordings=20, englishes=900).together
+    12
+    """
+
+    wording: str
+    english: str
+    together: int
+    wordings: int
+    englishes: int
 
 
 def likelihood_ratio(both: int, one: int, other: int, total: int) -> float:
@@ -474,13 +494,28 @@ def _stems(wordings: Iterable[str], lang: str) -> dict[str, str]:
 
 
 def select_pairs(
-    counts: Counts, total: int, lang: str, attested: Collection[tuple[str, str]] = (), pruning: Pruning | None = None
+    counts: Counts,
+    total: int,
+    lang: str,
+    attested: Collection[tuple[str, str]] = (),
+    pruning: Pruning | None = None,
+    expressions: Iterable[Expression] = (),
 ) -> list[Scored]:
     """The pairs of a language that stay, the ones that are worth most first.
 
-    ``total`` is the number of sentence pairs that were counted; ``attested`` are pairs that a dictionary has too.
+    Args:
+        counts: A phrase table.
+        total: Number of sentence pairs that were counted.
+        lang: The language that is not English.
+        attested: Pairs that a dictionary has too.
+        pruning: Thresholds.
+        expressions: Candidates for fixed expressions.
     """
-    return _Selection(counts, total, lang, frozenset(attested), pruning or Pruning()).pairs()
+    selection = _Selection(counts, total, lang, frozenset(attested), pruning or Pruning())
+    pairs = selection.pairs()
+    stay = {(one.pair.wording, one.pair.english) for one in pairs}
+    pairs += [one for one in selection.expressions(expressions) if (one.pair.wording, one.pair.english) not in stay]
+    return sorted(pairs, key=lambda pair: -pair.worth)
 
 
 class _Selection:
@@ -490,6 +525,7 @@ class _Selection:
         self, counts: Counts, total: int, lang: str, attested: frozenset[tuple[str, str]], pruning: Pruning
     ) -> None:
         self.counts, self.total, self.attested, self.pruning = counts, total, attested, pruning
+        self.lang = lang
         self.links: Counter[str] = Counter()
         self.english_links: Counter[str] = Counter()
         for (wording, english), count in counts.items():
@@ -514,7 +550,62 @@ class _Selection:
             if [pair.pair.english for pair in top_pairs] != [wording]:  # the same wording needs no dictionary
                 pair_scores += top_pairs[: self.pruning.most]
         pair_scores += self._grammar(by_wording)
-        return sorted(pair_scores, key=lambda pair: -pair.worth)
+        return pair_scores
+
+    def expressions(self, candidates: Iterable[Expression]) -> list[Scored]:
+        """The pairs of fixed expressions."""
+        by_wording: dict[str, list[Expression]] = {}
+        for candidate in candidates:
+            wording, english = candidate.wording, candidate.english
+            if candidate.together < self.pruning.phrase * (candidate.wordings + 1):
+                continue
+            if is_wording(wording) and is_wording(english):
+                self.words.setdefault(wording, _words(wording, self.lang))
+                self.english_words.setdefault(english, tuple(english.split()))
+                if self._is_fixed(wording, english):
+                    by_wording.setdefault(wording, []).append(candidate)
+        best = [link for links in by_wording.values() for link in self._best(links)]
+        pairs = [self._expression(link) for link in best if not self._surrounded(link, by_wording)]
+        return [pair for pair in pairs if pair]
+
+    def _is_fixed(self, one: str, english: str) -> bool:
+        """Whether a pair may be one of fixed expressions: not composed, no article or loose word at an end."""
+        first, *_, last = self.english_words[english] * 2
+        if first in ARTICLES or not self._english_core(english) or not self._negates(one, english):
+            return False
+        loose = last in ENGLISH_FUNCTION_WORDS and self.words[one][-1] not in self.function_words
+        return not loose and last not in ARTICLES and not self._composed(one, english)
+
+    def _best(self, links: Sequence[Expression]) -> list[Expression]:
+        """The most frequent of a wording's links without those to a part of a better English wording, or to more."""
+        best: list[Expression] = []
+        for link in sorted(links, key=lambda link: (-link.together, -len(link.english))):
+            words_of_link = f" {link.english} "
+            longer = [more for more in links if words_of_link in f" {more.english} " and more.english != link.english]
+            is_part = any(more.together >= _WHOLE * link.together for more in longer)
+            if not is_part and not any(f" {less.english} " in words_of_link for less in best):
+                best.append(link)
+        return best[: self.pruning.most]
+
+    def _surrounded(self, link: Expression, links: Mapping[str, Sequence[Expression]]) -> bool:
+        """Whether a shorter wording, which is more frequent, has the same English one: "and in the end"."""
+        form_words = self.words[link.wording]
+        shorter = [form_words[a:b] for a in range(len(form_words)) for b in range(a + 2, len(form_words) + 1)]
+        return any(
+            other.english == link.english
+            and other.wordings >= _OFTENER * link.wordings
+            and other.together * link.wordings >= _WHOLE * link.together * other.wordings
+            for part in shorter
+            for other in links.get(self.join.join(part), ())
+        )
+
+    def _expression(self, link: Expression) -> Scored | None:
+        """The pair of a link, if it is significant."""
+        forward, backward = link.together / (link.wordings + 1), link.together / (link.englishes + 1)
+        worth = likelihood_ratio(link.together, link.wordings, link.englishes, self.total)
+        often = link.together >= 3 + self._edged(link.wording, link.english) and forward >= self.pruning.idiomatic
+        pair = Pair(link.wording, link.english, forward, backward, often and backward >= self.pruning.least)
+        return Scored(pair, worth) if worth >= self.pruning.significance else None
 
     def _grammar(self, by_wording: Mapping[str, Sequence[tuple[str, int]]]) -> list[Scored]:
         """The function words with the English ones that they usually stand for, so that phrases with them translate."""
