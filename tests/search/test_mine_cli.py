@@ -50,6 +50,20 @@ def test_mine(invoke: Invoke) -> None:
     assert sorted(path.name for path in Path().iterdir()) == ["de.txt", "en.txt", "known.tsv", "pairs.tsv"]
 
 
+def test_a_model_of_ones_own_is_warned_of_before_it_encodes(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = NumberEncoder()
+    encoder.path = Path("own")  # type: ignore[attr-defined]
+    monkeypatch.setattr("phrasemate.encode.load_model", lambda path=None, threads=None: encoder)
+    warning = "warning: the default threshold was fitted to the bundled model, not to "
+    result = invoke("de.txt", "en.txt", "-o", "pairs.tsv", *COMMON)
+    assert result.stderr.startswith(warning)
+    assert result.stderr.count(warning) == 1
+    result = invoke("de.txt", "en.txt", "-o", "pairs.jsonl", *COMMON, "--json")
+    assert warning.removeprefix("warning: ") in json.loads(result.stdout)["remarks"][0]
+    for option in (("--calibrate", "known.tsv"), ("--min-score", "0.5")):
+        assert warning not in invoke("de.txt", "en.txt", "-o", "pairs.tsv", "--force", *COMMON, *option).stderr
+
+
 def test_calibrated_and_json(invoke: Invoke) -> None:
     result = invoke("de.txt", "en.txt", "-o", "pairs.jsonl", *COMMON, "--calibrate", "known.tsv", "--json")
     facts = json.loads(result.stdout)

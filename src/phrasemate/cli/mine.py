@@ -115,7 +115,7 @@ def mine(
     Examples:
       phrasemate mine german.txt english.txt -o pairs.tsv --source-lang de --target-lang en
       phrasemate mine german/ english/ -o memory.tmx --source-lang de --target-lang en --calibrate known.tsv
-      phrasemate mine a.txt.gz b.txt.gz -o pairs.jsonl --lines sentence --threshold 0.95 --work mining
+      phrasemate mine a.txt.gz b.txt.gz -o pairs.jsonl --lines sentence --min-score 0.95 --work mining
       phrasemate align pairs.tsv -o links.txt              word links of what was found
 
     To resume a stopped run, give the same command again.
@@ -123,7 +123,7 @@ def mine(
     from phrasemate.encode import load_model
     from phrasemate.mine import Mining, write_mates
     from phrasemate.mine import mine as run
-    from phrasemate.mine.mining import check_output
+    from phrasemate.mine.mining import check_output, remarks_of
 
     if calibrate is not None and threshold is not None:
         raise typer.BadParameter("--min-score and --calibrate: give one of them")
@@ -153,6 +153,8 @@ def mine(
     names = "--source-lang and --target-lang"
     fit = list(options.pairs_of(calibrate, source_lang, target_lang, names)) if calibrate else []
     encoder = load_model(model, threads=threads)
+    for remark in () if as_json else remarks_of(encoder, settings, fit):
+        typer.echo(f"warning: {remark} (--calibrate, --min-score)", err=True)
     with (
         options.sided("source", "target"),
         stages(lambda: f"{folder} keeps what is done; run the same command again to resume") as show,
@@ -179,8 +181,6 @@ def _say(out: Path, mined: Mined, passed_over: Sequence[Skipped], as_json: bool)
         typer.echo(json.dumps(facts, ensure_ascii=False))
         return
     options.say_skipped(skipped_lines, " (all are in --json)")
-    for remark in mined.remarks:
-        typer.echo(f"warning: {remark} (--calibrate, --min-score)", err=True)
     typer.echo(f"{out}: {count(report.pairs, 'pair')} with a score of {report.threshold:.4f} or more")
     for line in _details(report):
         typer.echo(f"  {line}")

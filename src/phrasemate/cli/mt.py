@@ -445,7 +445,7 @@ def tune(
     rank: Annotated[int, option("--rank", "N", "Rank of the added matrices.", min=1)] = 8,
     max_tokens: Annotated[int, option("--max-tokens", "N", "Longer examples are left out.", min=8)] = 1_024,
     seed: Annotated[int, option("--seed", "N", "Seed of the matrices and of the order.")] = 0,
-    bf16: Annotated[bool, flag("--bf16", "Hold the frozen weights in 16 bits: half the memory, and faster.")] = False,
+    bf16: Annotated[bool, flag("--bf16", "Hold the frozen weights in 16 bits: half the memory.")] = False,
     device: Annotated[str, option("--device", "auto|cpu|cuda", "Where to compute.")] = "auto",
     threads: Annotated[int | None, option("--threads", "N", "Threads on the CPU (default: all cores).", min=1)] = None,
     force: Annotated[bool, flag("--force", "Overwrite a folder that exists.")] = False,

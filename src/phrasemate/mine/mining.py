@@ -227,8 +227,8 @@ def _units(mates: Iterable[Mate], languages: tuple[str, str]) -> Iterator[Unit]:
 
 _TELL = 1 << 14  # pairs between two calls of the progress
 FOREIGN_THRESHOLD = (
-    "the default threshold {:.2f} was fitted to the bundled model, not to {}: it may take nearly all pairs or nearly "
-    "none; calibrate it with known pairs, or give one"
+    "the default threshold was fitted to the bundled model, not to {}: it may take nearly all pairs or nearly none; "
+    "calibrate it with known pairs (50 will do), or give one"
 )
 LOST = 0.02  # of known mates, that may be lost to a quick first look
 
@@ -327,8 +327,7 @@ def mine(
             limit = usual_threshold(settings.margin, look.kind, *map(len, sides))
         pairs = steps.filter(steps.search(sides, model), sides, numbers, limit)
         mining = steps.choose(steps.rerank(pairs, sides), sides, numbers, limit)
-        if settings.threshold is None and not mates and getattr(model, "path", None) is not None:
-            mining.remarks = (FOREIGN_THRESHOLD.format(mining.report.threshold, getattr(model, "name", "this model")),)
+        mining.remarks = remarks_of(model, settings, mates)
         return mining
     except BaseException as error:
         fresh = not folder.resumed and not (folder.path / "source.vectors.bin").exists()
@@ -336,6 +335,13 @@ def mine(
             folder.remove()  # nothing is lost; and a corrected text would differ from the one it was started with
         folder.close()
         raise
+
+
+def remarks_of(model: SentenceEncoder, settings: Mining, known_pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """What a user should know of the threshold, before anything is computed."""
+    if settings.threshold is not None or known_pairs or getattr(model, "path", None) is None:
+        return ()
+    return (FOREIGN_THRESHOLD.format(getattr(model, "name", "this model")),)
 
 
 class _Look(NamedTuple):
