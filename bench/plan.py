@@ -47,15 +47,15 @@ class Units:
     """Of one core; seconds unless the name says something else."""
 
     phrases_a_sentence: float = 20.75
-    encode: float = 7.3e-3  # a sentence
-    store: float = 7.4e-6  # a phrase
-    search_file: float = 1.54e-5  # a phrase
-    wordings: float = 7.9e-6  # a phrase
+    encode: float = 7.0e-3  # a sentence
+    store: float = 4.6e-6  # a phrase
+    search_file: float = 2.5e-5  # a phrase, in a part of three million; below a million 6e-6 (results/log/scale.md)
+    wordings: float = 8.8e-6  # a phrase
     bytes_stored: float = 272.0  # a phrase, with its share of the sentence
     bytes_mapped: float = 261.0  # a phrase
-    ask: float = 0.0207
+    ask: float = 0.0218
     nearest: float = 1.9e-3  # in a part of ten million phrases (results/log/scale.md)
-    look_up: float = 1.2e-3  # in a part
+    look_up: float = 9.4e-4  # in a part
     merge: float = 0.0  # for a part; within one process too little to be measured, and without Ray's messages
     core_hour: float = 0.05  # money; not measured: what a cloud asks
     gigabyte_month: float = 0.023  # money; not measured
