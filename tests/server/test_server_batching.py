@@ -15,8 +15,7 @@ from server_fakes import FakeModel
 from phrasemate import Document, Index, Searcher
 from phrasemate.errors import InputError, PhrasemateError
 from phrasemate.search import Answer, SearchRequest
-from phrasemate.server.batching_model import SharedModel
-from phrasemate.server.batching_searcher import TOGETHER, SharedSearcher
+from phrasemate.server.batching import PHRASES_TOGETHER, SharedModel, SharedSearcher
 from phrasemate.types import Phrase
 
 TEXT = "Er sitzt auf der Bank"
@@ -184,7 +183,7 @@ def test_searches_that_wait_are_done_together(tmp_path: Path, model: FakeModel) 
         expected = [alone.search_phrases([one], SearchRequest(2)) for one in phrases[:5]]
         expected.append(alone.search_phrases(phrases[5:], SearchRequest(1)))
         assert list(map(texts_of, results)) == list(map(texts_of, expected))
-        many = phrases * TOGETHER
+        many = phrases * PHRASES_TOGETHER
         assert shared.search_phrases(many, SearchRequest(2)) == alone.search_phrases(many, SearchRequest(2))
         with pytest.raises(InputError, match="absent"):
             shared.search_phrases(phrases, SearchRequest(2, documents=["absent"]))

@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 from server_fakes import FakeModel, make_index, post, running, speak
 
 from phrasemate.server.app import create_app
-from phrasemate.server.batching_model import SLICE
+from phrasemate.server.batching import SLICE
 from phrasemate.server.cancellation import Effort, GivenUp, current, go_on
 from phrasemate.server.indexes import Library
 from phrasemate.server.settings import Settings

@@ -25,8 +25,7 @@ from phrasemate.index.store import check_model
 from phrasemate.lexicon import Lexicon
 from phrasemate.lexicon.inflection import separable_verbs
 from phrasemate.search import Searcher, SearchRequest
-from phrasemate.server.batching_model import SharedModel
-from phrasemate.server.batching_searcher import SharedSearcher
+from phrasemate.server.batching import SharedModel, SharedSearcher
 from phrasemate.server.errors import Refusal
 from phrasemate.server.settings import Settings
 from phrasemate.server.tokens import allowed, demand

@@ -1,27 +1,138 @@
-"""One model for all requests: what they ask for at the same time is encoded together, and kept for the next click.
+"""One model and one searcher for all requests: what they ask for at the same time is done together.
 
 The runtime has one queue of batches and is not a place for two threads. Here one thread has it to itself (`Batches`).
+Vectors are kept for the next click.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from threading import Lock
-from typing import Any
+from functools import partial
+from threading import Condition, Lock, Thread
+from typing import Any, NamedTuple
 
 import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from phrasemate.server.batches import Batches
+from phrasemate.encode.scoring import alone
+from phrasemate.errors import PhrasemateError
+from phrasemate.search import Answer, Searcher, SearchRequest
+from phrasemate.server.cancellation import go_on
 from phrasemate.types import Phrase, Span
+from phrasemate.utils.machine import single_blas
 
+PHRASES_TOGETHER = 16  # phrases that are searched together: 0.15 s of one core
 LIKE_ONE = 256  # characters that take as much memory as a vector, nearly
 SLICE = 2_000  # characters that a request gives in at once; others come in between
-TOGETHER = 8_000  # characters that are encoded together: 0.6 s on one core
+CHARACTERS_TOGETHER = 8_000  # characters that are encoded together: 0.6 s on one core
 
 Floats = NDArray[np.float32]
+
+
+class _Job(NamedTuple):
+    kind: Any  # jobs of equal kinds can be done together
+    work: Callable[[list[Any]], Sequence[Any]]  # items -> a result for each
+    items: Sequence[Any]
+    size: int
+    later: bool  # not the first slice of what somebody waits for
+    result: Future[Sequence[Any]]
+
+
+class Batches:
+    """Runs jobs of up to ``most`` in size together; a larger one runs alone.
+
+    ``calls`` and ``passes`` count jobs and runs.
+
+    >>> Batches("squares", 8).do("square", lambda numbers: [n * n for n in numbers], [1, 2], 2)
+    [1, 4]
+    """
+
+    def __init__(self, name: str, most: int) -> None:
+        self._most = most
+        self._jobs: deque[_Job] = deque()
+        self._some, self._closed = Condition(), False
+        self.calls = self.passes = 0
+        Thread(target=self._run, name=name, daemon=True).start()
+
+    def close(self) -> None:
+        """End the thread; what waits is still done."""
+        with self._some:
+            self._closed = True
+            self._some.notify_all()
+
+    def do(
+        self,
+        kind: Any,
+        work: Callable[[list[Any]], Sequence[Any]],
+        items: Sequence[Any],
+        size: int,
+        later: bool = False,
+    ) -> Any:
+        """Have the thread do ``work`` on ``items``, with what others want of the same kind, and wait for it.
+
+        Raises GivenUp if nobody waits for what we are asked for.
+        """
+        go_on()
+        job = _Job(kind, work, items, size, later, Future())
+        with self._some:
+            if self._closed:
+                raise PhrasemateError("the server is stopping")
+            self.calls += 1
+            self._jobs.append(job)
+            self._some.notify()
+        return job.result.result()
+
+    def _run(self) -> None:
+        while jobs := self._next():
+            try:
+                results = jobs[0].work([item for job in jobs for item in job.items])
+                at = 0
+                for job in jobs:
+                    job.result.set_result(results[at : at + len(job.items)])
+                    at += len(job.items)
+            except BaseException as error:
+                self._alone(jobs, error)
+
+    def _alone(self, jobs: Sequence[_Job], error: BaseException) -> None:
+        """Work on each by itself after one of several failed, or the others would fail with it."""
+        for job in jobs:
+            if job.result.done():
+                continue
+            try:
+                job.result.set_result(job.work(list(job.items)) if len(jobs) > 1 else _fail(error))
+            except BaseException as failure:
+                job.result.set_exception(failure)
+
+    def _next(self) -> list[_Job]:
+        """The job that has waited longest, and those of its kind; none at the end.
+
+        Every other time first slices have precedence: a query does not wait for a whole document, nor the other way.
+        """
+        with self._some:
+            self._some.wait_for(lambda: self._jobs or self._closed)
+            if not self._jobs:
+                return []
+            first = self._jobs[0]
+            if self.passes % 2 == 0:
+                first = next((job for job in self._jobs if not job.later), first)
+            batch, rest, size = [first], deque[_Job](), first.size
+            for job in self._jobs:
+                if job is not first and job.kind == first.kind and size + job.size <= self._most:
+                    batch.append(job)
+                    size += job.size
+                elif job is not first:
+                    rest.append(job)
+            self._jobs = rest
+            self.passes += 1
+        return batch
+
+
+def _fail(error: BaseException) -> Any:
+    raise error
 
 
 class SharedModel:
@@ -35,7 +146,7 @@ class SharedModel:
         self._model = model
         self._pooling = getattr(model, "pooling", None)
         self._cache = _Cache(vectors)
-        self.batches = Batches("encoder", TOGETHER)
+        self.batches = Batches("encoder", CHARACTERS_TOGETHER)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
@@ -205,3 +316,39 @@ class _Cache:
     def _find(self, text: str) -> _Text:
         with self._lock:
             return self._texts.get(text) or _Text(len(text))
+
+
+class SharedSearcher(Searcher):
+    """A `Searcher` for many threads, on a `SharedModel`.
+
+    An index is searched by one thread at a time. What waits for it meanwhile is searched together, which costs less
+    than one search after another. Phrases are encoded before they wait, so that the encoder works meanwhile.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.batches = Batches("search", PHRASES_TOGETHER)
+
+    def close(self) -> None:
+        """End the thread; what waits is still done."""
+        self.batches.close()
+
+    def search_phrases(
+        self,
+        phrases: Sequence[Phrase],
+        request: SearchRequest,
+        *,
+        without: Sequence[str] | None = None,
+        at_once: int | None = None,
+        progress: Callable[[], object] = lambda: None,
+    ) -> list[Answer]:
+        """As in `Searcher`. Only calls of few phrases, without texts to leave out, are put together."""
+        search = super().search_phrases
+        if any(without or ()) or not 0 < len(phrases) <= PHRASES_TOGETHER:
+            return search(phrases, request, without=without, at_once=at_once, progress=progress)
+        views = self.views
+        self.model.encode([*phrases, *(map(alone, phrases) if views and views.mixed else ())])  # and keeps them
+        filters = (None if names is None else tuple(names) for names in (request.documents, request.languages))
+        work = single_blas(partial(search, request=request))
+        answers: list[Answer] = self.batches.do((request.k, request.contexts, *filters), work, phrases, len(phrases))
+        return answers
