@@ -218,13 +218,13 @@ def ranking(features: np.ndarray, owner: np.ndarray, goals: Sequence[tuple[float
     for _ in range(STEPS):
         scores = (linear(x) + output(torch.relu(layer(x))))[:, 0]
         highest = torch.full((count,), -torch.inf).scatter_reduce(0, owners, scores.detach(), "amax")
-        raised = torch.exp(scores - highest[owners])
-        total = torch.zeros(count).index_add(0, owners, raised)
+        exponentials = torch.exp(scores - highest[owners])
+        total = torch.zeros(count).index_add(0, owners, exponentials)
         loss = PENALTY / 2 * sum((weight**2).sum() for weight in weights)
         for share, good in goals:
-            met = torch.zeros(count).index_add(0, owners, raised * torch.from_numpy(good))
-            answered = met > 0
-            loss = loss + share * torch.log(total[answered] / met[answered]).mean()
+            part = torch.zeros(count).index_add(0, owners, exponentials * torch.from_numpy(good))
+            has_answer = part > 0
+            loss = loss + share * torch.log(total[has_answer] / part[has_answer]).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -92,11 +92,11 @@ def selected(folder: Path, terms: Path | None, lang: str, small: int) -> list[Sc
     entries = dictionary(terms / f"en-{lang}.tsv.gz") if terms else set()
     attested = attested_pairs(free, entries, lang) if entries else set()
     total = sentence_pairs(folder / f"{lang}.tsv")
-    fixed = list(expressions(folder / f"{lang}.expressions.tsv"))
-    pairs = select_pairs(free, total, lang, attested, expressions=fixed)
+    candidates = list(expressions(folder / f"{lang}.expressions.tsv"))
+    pairs = select_pairs(free, total, lang, attested, expressions=candidates)
     single = {one.pair.wording for one in pairs if len(words(one.pair.wording)) == 1}
     if len(single) < small:
-        pairs = select_pairs(free, total, lang, attested, Pruning(hapaxes=True), fixed)
+        pairs = select_pairs(free, total, lang, attested, Pruning(hapaxes=True), candidates)
     print(f"{lang}: {len(pairs):,} pairs", flush=True)
     return pairs
 

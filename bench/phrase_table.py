@@ -167,12 +167,12 @@ def unlinked(links: Sequence[tuple[int, int]], sources: int, targets: int, most:
 
 def runs(length: int, linked_words: Collection[int], most: int) -> list[tuple[int, int]]:
     """The stretches of at most so many words, none of which has a link."""
-    stretched = []
+    pairs = []
     for is_linked, group in groupby(range(length), linked_words.__contains__):
         if not is_linked:
             numbers = list(group)
-            stretched += [(a, b) for a in numbers for b in range(a + 1, min(a + most, numbers[-1] + 1) + 1)]
-    return stretched
+            pairs += [(a, b) for a in numbers for b in range(a + 1, min(a + most, numbers[-1] + 1) + 1)]
+    return pairs
 
 
 def main() -> None:
@@ -185,16 +185,13 @@ def main() -> None:
     for lang in args.langs.split():
         if not (args.folder / f"{lang}.links").exists():
             continue
-        out, other = args.folder / f"{lang}.phrases.tsv", args.folder / f"{lang}.expressions.tsv"
-        if not out.exists():
+        phrases, unlinked_phrases = (args.folder / f"{lang}.{kind}.tsv" for kind in ("phrases", "expressions"))
+        if not phrases.exists():
             every, free = table(args.folder, lang, args.words)
-            single = [pair for pair in every if " " not in pair[0] and " " not in pair[1]]
-            counted = [pair for pair, count in every.items() if count > 1] + [
-                pair for pair in single if every[pair] == 1
-            ]
-            write(out, ((*pair, every[pair], free[pair]) for pair in counted))
-        if not other.exists():
-            write(other, expressions(args.folder, lang, args.words))
+            pairs = [pair for pair, count in every.items() if count > 1 or " " not in "".join(pair)]
+            write(phrases, ((*pair, every[pair], free[pair]) for pair in pairs))
+        if not unlinked_phrases.exists():
+            write(unlinked_phrases, expressions(args.folder, lang, args.words))
 
 
 def write(path: Path, lines: Iterator[tuple[object, ...]]) -> None:

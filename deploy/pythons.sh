@@ -5,8 +5,8 @@
 #   DEBIAN=/srv/forky deploy/pythons.sh         the Python of a Debian in a folder; debootstrap makes it, as root
 #
 # TESTS are the tests to run (default: text, index and search); WORK is a folder for what is installed. SUITE is the
-# release of Debian (default: forky, which has Python 3.14), and FILES are files of this machine that it needs besides,
-# such as certificates.
+# release of Debian (default: forky, which has Python 3.14), and MIRROR where it is fetched from. FILES are files of
+# this machine that it needs besides, such as certificates.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mkdir -p "${WORK:-.cache/pythons}" && cd "${WORK:-.cache/pythons}" && pwd)
@@ -33,8 +33,9 @@ rm -rf "$work/dist" && .venv/bin/python -m build --wheel --outdir "$work/dist" .
 wheel=$(ls "$work"/dist/*.whl)
 if [ -n "${DEBIAN:-}" ]; then
     step "Debian ${SUITE:=forky} in $DEBIAN"
+    [ -d "$DEBIAN/etc" ] || : "${MIRROR:?the address of a mirror of Debian}"
     [ -d "$DEBIAN/etc" ] || debootstrap --variant=minbase --include=python3-venv,ca-certificates "$SUITE" "$DEBIAN" \
-        http://deb.debian.org/debian sid >"$work/debootstrap.log"  # sid: the steps of all releases, of new ones, too
+        "$MIRROR" sid >"$work/debootstrap.log"  # sid: the steps of all releases, of new ones, too
     # shellcheck disable=SC2086
     cp --parents --dereference /etc/resolv.conf ${FILES:-} "$DEBIAN/"
     mount --types proc proc "$DEBIAN/proc" && trap 'umount "$DEBIAN/proc"' EXIT

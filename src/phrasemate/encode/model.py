@@ -336,8 +336,8 @@ class Model:
             return self.head.unit(states.values, first, last, threads=self.runtime.threads)
         tokens = np.arange(len(states.values))  # as spans of one token: what projects the spans projects these, too
         first_rows, last_rows = (np.concatenate([rows, tokens]) for rows in (first, last))
-        both = self.head.unit(states.values, first_rows, last_rows, threads=self.runtime.threads)
-        vectors, token_vectors = both[: len(first)], both[len(first) :]
+        projections = self.head.unit(states.values, first_rows, last_rows, threads=self.runtime.threads)
+        vectors, token_vectors = projections[: len(first)], projections[len(first) :]
         opening = states.bounds[:-1] + len(self.runtime.opening)  # special tokens belong to no word
         closing = states.bounds[1:] - len(self.runtime.closing) - 1
         contexts = pool_mean(token_vectors, opening, np.maximum(closing, opening))
