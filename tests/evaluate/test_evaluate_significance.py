@@ -14,6 +14,7 @@ from phrasemate.evaluate.metrics import (
     bootstrap,
     bootstrap_test,
     harmonic,
+    joint_means,
     mean_reciprocal_rank,
     over_runs,
     randomisation_test,
@@ -181,17 +182,34 @@ def test_a_stratified_test_weighs_sets_not_queries() -> None:
 
 def test_an_interval_over_runs_adds_their_spread() -> None:
     """Half-widths by hand: t(2, .975) = 4.3027, means of runs .4, .5 and .6 with a deviation of .1."""
-    queries = np.array([0.0, 1.0] * 50)
+    queries, names = np.array([0.0, 1.0] * 50), np.arange(100)
     runs = np.stack([queries * 0.8, queries, queries * 1.2])
-    alone = bootstrap(queries)
-    both = over_runs([runs])
+    alone = over_runs([queries], [names])
+    both = over_runs([runs], [names])
     half = 4.30265 * 0.1 / math.sqrt(3)
     assert both.value == pytest.approx(0.5)
     assert both.high - 0.5 == pytest.approx(math.hypot(alone.high - 0.5, half), rel=1e-4)
     assert 0.5 - both.low == pytest.approx(math.hypot(0.5 - alone.low, half), rel=1e-4)
-    assert over_runs([queries]) == alone
+    assert alone == bootstrap(queries)
     with pytest.raises(InputError, match="sets of 1, 3 runs"):
-        over_runs([runs, queries])
+        over_runs([runs, queries], [names, names])
+
+
+def test_what_two_sets_share_is_drawn_in_both() -> None:
+    """The same queries twice are no more than once; other ones are: a deviation of .5 / 10, of .5 / sqrt(200)."""
+    queries, names = np.array([0.0, 1.0] * 50), np.arange(100)
+    shared = over_runs([queries, queries], [names, names])
+    assert shared == over_runs([queries], [names])
+    assert (shared.high - shared.low) / 2 == pytest.approx(1.96 * 0.5 / 10, rel=0.05)
+    others = over_runs([queries, queries], [names, names + 100])
+    assert (others.high - others.low) / 2 == pytest.approx(1.96 * 0.5 / math.sqrt(200), rel=0.05)
+
+
+def test_a_set_counts_as_much_as_another_however_small() -> None:
+    draws = joint_means([[1.0] * 50, [0.0]], [range(50), [50]], samples=200)
+    assert set(draws) <= {0.5, 1.0}  # where its one query is not drawn, it is left out
+    assert 0.5 in draws
+    assert over_runs([[1.0] * 50, [0.0]], [range(50), [50]]).value == 0.5
 
 
 @pytest.mark.parametrize(("share", "freedom", "value"), [(0.975, 2, 4.30265), (0.95, 10, 1.81246), (0.5, 3, 0.0)])

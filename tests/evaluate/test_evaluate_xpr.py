@@ -20,9 +20,10 @@ from phrasemate.evaluate.xpr import (
     Settings,
     _chances,
     _check_lessons,
+    _compared,
+    _differences,
     _means,
     _Measured,
-    _p,
     _table,
     evaluate_rows,
     phrase_pairs,
@@ -194,7 +195,8 @@ def test_seeds_are_averaged_query_by_query(tmp_path: Path) -> None:
     save_spaces(tmp_path, -np.eye(4), "1")
     report = evaluate_rows([Row("t", "r", vectors="v{seed}/{lang}", seeds=(0, 1))], Counted(tmp_path), lambda *_: None)
     assert report["t", "r"]["de-en"].tolist() == [[1.0] * 8, [0.0] * 8]  # right with the one, never with the other
-    (row,) = _table("t", [Row("t", "r", vectors="v{seed}/{lang}", seeds=(0, 1))], report, 0).rows
+    phrases = {"de-en": [f"en w{i}" for i in range(8)]}
+    (row,) = _table("t", [Row("t", "r", vectors="v{seed}/{lang}", seeds=(0, 1))], report, phrases, 0).rows
     mean = row[2]
     assert mean.value == 0.5
     assert mean.high - mean.value == pytest.approx(12.7062 * 0.5, rel=1e-4)  # t of one degree, error (1 - 0) / 2
@@ -422,4 +424,35 @@ def test_each_language_pair_weighs_the_same_in_the_test() -> None:
     """Four queries of one pair against one of the other: the mean of means is level, and so is p."""
     first = {"de-en": np.array([[1.0, 1, 1, 1]]), "fr-en": np.array([[0.0]])}
     second = {"de-en": np.array([[0.0, 0, 0, 0]]), "fr-en": np.array([[1.0]])}
-    assert _p(first, second) == 1.0
+    difference, p = _compared(first, second, {"de-en": ["a", "b", "c", "d"], "fr-en": ["e"]}, 0)
+    assert difference is not None
+    assert difference.value == 0
+    assert p == 1.0
+    assert _compared(first, {"ja-en": first["de-en"]}, {}, 0) == (None, 1.0)
+
+
+def test_a_phrase_of_two_language_pairs_is_one_piece_of_evidence() -> None:
+    """Six phrases are better: 2 of 2^6 signs say as much. In two language pairs they are twelve, unless the same."""
+    worse, better = (dict.fromkeys(("de-en", "fr-en"), np.full((1, 6), value)) for value in (0.0, 1.0))
+    names = [f"en w{i}" for i in range(12)]
+    assert _compared(worse, better, {"de-en": names[:6], "fr-en": names[:6]}, 0)[1] == 2 / 2**6
+    assert _compared(worse, better, {"de-en": names[:6], "fr-en": names[6:]}, 0)[1] == 2 / 2**12
+
+
+def test_seeds_are_compared_one_by_one() -> None:
+    three, other, one = np.array([[0.0, 1], [1, 1], [0, 0]]), np.array([[1.0, 1], [1, 1], [0, 1]]), np.ones((1, 2))
+    assert _differences(three, other).tolist() == [[1, 0], [0, 0], [0, 1]]
+    assert _differences(one, three).tolist() == (three - 1).tolist()
+    assert _differences(three, other[:2]) == pytest.approx(np.array([[2 / 3, 1 / 3]]))
+
+
+def test_phrases_are_told_apart_by_the_second_language(tmp_path: Path) -> None:
+    for pair in ("de-en", "fr-en", "en-de"):
+        (tmp_path / pair).mkdir()
+        write(tmp_path / pair / "test.jsonl", [ExamplePair("x", "Bank"), ExamplePair("y", "tree")])
+    measured = _Measured(Settings(tmp_path / "rows.toml", tmp_path), ["de-en", "fr-en", "en-de"])
+    for pair in measured.pairs:
+        measured.questions(pair)
+    phrases = measured.phrases()
+    assert phrases["de-en"] == phrases["fr-en"] == ["en bank", "en tree"]
+    assert phrases["en-de"] == ["de bank", "de tree"]

@@ -144,7 +144,7 @@ def test_a_table_cannot_be_named_like_a_language_pair(tmp_path: Path) -> None:
         run(settings)
 
 
-@pytest.mark.parametrize("table", ["signature", "by layer", "mean", "p"])
+@pytest.mark.parametrize("table", ["signature", "by layer", "mean", "difference", "p"])
 def test_a_table_cannot_be_named_like_what_stands_beside_it(tmp_path: Path, table: str) -> None:
     (tmp_path / "rows.toml").write_text(f'[[row]]\ntable = "{table}"\nname = "a"\nmodel = "bundled"\n')
     with pytest.raises(InputError, match=f"'{table}' is reserved; choose another table name"):

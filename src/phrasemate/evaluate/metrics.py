@@ -171,24 +171,55 @@ def stratified(
     return Estimate(float(np.mean([np.mean(np.asarray(s)) for s in sets])), float(low), float(high))
 
 
-def over_runs(sets: Sequence[ArrayLike], samples: int = SAMPLES, seed: int = 0, level: float = LEVEL) -> Estimate:
+def joint_means(
+    sets: Sequence[ArrayLike], groups: Sequence[ArrayLike], samples: int = SAMPLES, seed: int = 0
+) -> Doubles:
+    """(samples,) means of the means of several sets, whose queries are drawn by groups that the sets may share.
+
+    ``groups``: for each set the group of each query. A group that is drawn counts in every set that has it.
+    """
+    names = [np.asarray(group) for group in groups]
+    units, owners = np.unique(np.concatenate(names), return_inverse=True)
+    edges = np.cumsum([len(group) for group in names])[:-1]
+    columns = [(np.asarray(scores), owner) for scores, owner in zip(sets, np.split(owners, edges), strict=True)]
+    values = np.stack([np.bincount(owner, scores, len(units)) for scores, owner in columns], 1)  # (units, sets)
+    weights = np.stack([np.bincount(owner, minlength=len(units)) for _, owner in columns], 1).astype(np.float64)
+    size = max(1, CELLS // len(units))
+    means = []
+    for start in range(0, samples, size):
+        times = _drawn(len(units), min(size, samples - start), seed, start)
+        totals = times @ weights
+        with np.errstate(invalid="ignore"):  # a set of which nothing was drawn is left out of that mean
+            means.append(np.nanmean((times @ values) / totals, axis=1))
+    return np.concatenate(means)
+
+
+def over_runs(
+    sets: Sequence[ArrayLike],
+    groups: Sequence[ArrayLike],
+    samples: int = SAMPLES,
+    seed: int = 0,
+    level: float = LEVEL,
+) -> Estimate:
     """The mean of the means of several sets of scores (runs, queries), with an interval for other queries and runs.
 
-    To the interval of `stratified` comes that of Student's t over the runs' means, as errors add up: by their squares.
-    One run tells nothing of others; then it is that of `stratified`. Raises InputError for unequal numbers of runs.
+    The queries are drawn as in `joint_means`. To their interval comes that of Student's t over the runs' means, as
+    errors add up: by their squares. One run tells nothing of others. Raises InputError for unequal numbers of runs.
     """
     scores = [np.atleast_2d(np.asarray(run_scores, np.float64)) for run_scores in sets]
     counts = {len(run_scores) for run_scores in scores}
     if len(counts) != 1:
         raise InputError(f"sets of {', '.join(map(str, sorted(counts)))} runs; the numbers must be equal")
-    queries = stratified([run_scores.mean(0) for run_scores in scores], None, samples, seed, level)
+    draws = joint_means([run_scores.mean(0) for run_scores in scores], groups, samples, seed)
+    ends = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    value = float(np.mean([run_scores.mean() for run_scores in scores]))
     (runs,) = counts
-    if runs == 1:
-        return queries
-    means = np.mean([run_scores.mean(1) for run_scores in scores], axis=0)  # (runs,)
-    half = student_quantile((1 + level) / 2, runs - 1) * float(means.std(ddof=1)) / math.sqrt(runs)
-    low, high = (math.hypot(end - queries.value, half) for end in queries[1:])
-    return Estimate(queries.value, queries.value - low, queries.value + high)
+    half = 0.0
+    if runs > 1:
+        means = np.mean([run_scores.mean(1) for run_scores in scores], axis=0)  # (runs,)
+        half = student_quantile((1 + level) / 2, runs - 1) * float(means.std(ddof=1)) / math.sqrt(runs)
+    low, high = (math.hypot(float(end) - value, half) for end in ends)
+    return Estimate(value, value - low, value + high)
 
 
 def bootstrap_test(

@@ -225,7 +225,7 @@ def _transfer(axes: Any, table: Any) -> None:
 def _heat(axes: Any, table: Any) -> None:
     """The figure of each model (row) on each test pair (column), written into its cell."""
     rows = table["rows"]
-    name, *columns = (key for key in rows[0] if key not in ("mean", "p"))
+    name, *columns = (key for key in rows[0] if key not in ("mean", "difference", "p"))
     values = [[row[pair] if row[pair] is not None else float("nan") for pair in columns] for row in rows]
     axes.imshow(values, cmap="viridis", vmin=0, vmax=1, aspect="auto")
     for y, row in enumerate(values):

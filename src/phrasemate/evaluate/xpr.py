@@ -25,9 +25,13 @@ A list in ``examples`` or ``layer`` makes a row of each of its values.
 
 A query is a phrase of the test part; the candidates are the phrases of the other side of the test part. Vectors are
 compared by cosine (eq. 5), or by CSLS where a row says so. Candidates that mean the same by the data set's own word are
-no wrong answers: those whose pair shares a wording with the query's pair on either side. Figures of several seeds, and
-of both directions of a phrase pair, are averaged before they are tested: they stand and fall together. p is of the
-paired randomisation test over all phrase pairs of all language pairs, against the table's first row.
+no wrong answers: those whose pair shares a wording with the query's pair on either side.
+
+Intervals are for other phrases and other seeds. What is not independent counts once. Both directions of a phrase pair
+are averaged. A phrase of the second language is drawn in all language pairs that have it. The spread of the seeds' means
+is added. "difference" is that to the table's first row over the language pairs of both, with such an interval. Seeds are
+compared one by one where both rows have as many. p is of the paired randomisation test over the same phrases, of the
+seeds' means: it says nothing of other seeds.
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ from phrasemate.encode import Model, load_model
 from phrasemate.encode.pooling import POOLINGS, by_examples, unit
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest, languages, name_of
-from phrasemate.evaluate.metrics import Ranking, check_numbers, check_seed, over_runs, randomisation_test
+from phrasemate.evaluate.metrics import Estimate, Ranking, check_numbers, check_seed, over_runs, randomisation_test
 from phrasemate.evaluate.report import Named, Result, Table, signature, write_json
 from phrasemate.rank import csls, numbered
 from phrasemate.text.normalize import composed
@@ -60,7 +64,7 @@ from phrasemate.vectors import WordVectors, procrustes, tokens
 BUNDLED = "bundled"
 LISTED = ("examples", "layer")
 RESERVED = ("signature", *(f"by {what}" for what in LISTED))  # beside the tables in the results
-COLUMNS = ("mean", "p")  # of a table, beside the language pairs; the one of its rows is named as the table
+COLUMNS = ("mean", "difference", "p")  # of a table, beside the language pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +189,7 @@ Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Progress = Callable[[str, int, int], None]
 Sides = tuple[Floats, Floats]
+Phrases = dict[str, list[str]]  # language pair -> its phrases of the second language: the same wording, the same phrase
 Scores = dict[str, Doubles]  # pair -> (phrase pairs,): the chance that its two queries find each other first, mean
 
 
@@ -239,7 +244,8 @@ def run(settings: Settings, progress: Progress = lambda what, step, total: None)
         need_matplotlib()
         settings.out.mkdir(parents=True, exist_ok=True)
     scores = evaluate_rows(rows, measurement, progress)
-    result = Result([_table(name, rows, scores, settings.seed) for name in dict.fromkeys(row.table for row in rows)])
+    names, phrases = dict.fromkeys(row.table for row in rows), measurement.phrases()
+    result = Result([_table(name, rows, scores, phrases, settings.seed) for name in names])
     result.more = {f"by {what}": _curve(rows, scores, what) for what in LISTED}
     facts: dict[str, Any] = {
         "data": f"{name_of(settings.data)} {measurement.digest()}",
@@ -318,6 +324,17 @@ class _Measured:
                 raise InputError(f"{pair}: all {len(test)} phrase pairs are excluded by --without")
             self.asked[pair] = mask
         return self.asked[pair]
+
+    def phrases(self) -> Phrases:
+        """The phrases of the second language that are asked, of each language pair."""
+        return {
+            pair: [
+                f"{languages(pair)[1]} {_folded(item.target)}"
+                for item, is_asked in zip(self.data(pair, self.settings.split), mask, strict=True)
+                if is_asked
+            ]
+            for pair, mask in self.asked.items()
+        }
 
     def lessons(self, pair: str) -> list[ExamplePair]:
         """The phrase pairs that a mapping is learnt from. Raises InputError where there are none."""
@@ -464,30 +481,39 @@ def _means(space: WordVectors, phrases: Sequence[str]) -> Floats:
     return unit(vectors)
 
 
-def _table(name: str, rows: Sequence[Row], scores: dict[tuple[str, str], Scores], seed: int) -> Table:
+def _table(name: str, rows: Sequence[Row], scores: dict[tuple[str, str], Scores], phrases: Phrases, seed: int) -> Table:
     group = [row for row in rows if row.table == name]
     pairs = list(dict.fromkeys(pair for row in group for pair in scores[name, row.name]))
+    first = scores[name, group[0].name]
     cells = []
     for row in group:
         row_scores = scores[name, row.name]
         values = [float(row_scores[pair].mean()) if pair in row_scores else None for pair in pairs]
-        mean = over_runs(list(row_scores.values()), seed=seed)
-        cells.append(
-            (row.name, *values, mean, None if row is group[0] else _p(scores[name, group[0].name], row_scores))
-        )
-    note = f"acc@1, mean of both directions; p against {group[0].name}, over the pairs that both have, of these runs"
-    return Table(name, name, (name, *pairs, "mean", "p"), tuple(cells), note)
+        mean = over_runs(list(row_scores.values()), [phrases[pair] for pair in row_scores], seed=seed)
+        compared = (None, None) if row is group[0] else _compared(first, row_scores, phrases, seed)
+        cells.append((row.name, *values, mean, *compared))
+    note = f"acc@1, mean of both directions; difference to {group[0].name} and its p, over the pairs that both have"
+    return Table(name, name, (name, *pairs, *COLUMNS), tuple(cells), note)
 
 
-def _p(first: Scores, second: Scores) -> float:
+def _compared(first: Scores, second: Scores, phrases: Phrases, seed: int) -> tuple[Estimate | None, float]:
+    """The difference of two rows over the language pairs that both have, and p; each language pair weighs the same."""
     common_pairs = [pair for pair in first if pair in second]
     if not common_pairs:
-        return 1.0
-    first_means, second_means = (
-        np.concatenate([system_scores[pair].mean(0) / system_scores[pair].shape[1] for pair in common_pairs])
-        for system_scores in (first, second)
-    )
-    return randomisation_test(first_means, second_means)  # each language pair weighs the same, as in the mean
+        return None, 1.0
+    groups = [phrases[pair] for pair in common_pairs]
+    differences = [_differences(first[pair], second[pair]) for pair in common_pairs]
+    shares = [difference.mean(0) / difference.shape[1] for difference in differences]
+    owners = np.unique(np.concatenate(groups), return_inverse=True)[1]
+    sums = np.bincount(owners, np.concatenate(shares))
+    return over_runs(differences, groups, seed=seed), randomisation_test(sums, np.zeros(len(sums)))
+
+
+def _differences(first: Doubles, second: Doubles) -> Doubles:
+    """(runs, phrase pairs): run by run where both have as many, or one has one; else of the means over runs."""
+    if len(first) != len(second) and min(len(first), len(second)) > 1:
+        first, second = first.mean(0, keepdims=True), second.mean(0, keepdims=True)
+    return second - first
 
 
 def _curve(rows: Sequence[Row], scores: dict[tuple[str, str], Scores], what: str) -> list[dict[str, Any]]:
