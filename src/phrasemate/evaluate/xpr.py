@@ -28,10 +28,10 @@ compared by cosine (eq. 5), or by CSLS where a row says so. Candidates that mean
 no wrong answers: those whose pair shares a wording with the query's pair on either side.
 
 Intervals are for other phrases and other seeds. What is not independent counts once. Both directions of a phrase pair
-are averaged. A phrase of the second language is drawn in all language pairs that have it. The spread of the seeds' means
-is added. "difference" is that to the table's first row over the language pairs of both, with such an interval. Seeds are
-compared one by one where both rows have as many. p is of the paired randomisation test over the same phrases, of the
-seeds' means: it says nothing of other seeds.
+are averaged. A phrase of the second language is drawn in all language pairs that have it. The spread of the seeds'
+means is added. "difference" is that to the table's first row over the language pairs of both, with such an interval.
+Seeds are compared one by one where both rows have as many. p is of the paired randomisation test over the same phrases,
+of the seeds' means: it says nothing of other seeds.
 """
 
 from __future__ import annotations
