@@ -25,12 +25,13 @@ from phrasemate.lexicon.inflection import locutions, same_words, stem
 from phrasemate.text import folded, words
 from phrasemate.types import Phrase
 
-OCCURRENCES = 48  # of a candidate, whose vectors are looked at; more are sampled evenly
+OCCURRENCES = 24  # of a candidate, whose vectors are looked at; more are sampled evenly
 NEAR = 64  # phrases by vector whose wordings are candidates
 CHOICES, MOST_PARTS = 4, 5  # equivalents of each word that are combined, and words of a query
 LIMIT, COMPOSED = 256, 48  # combinations that are compared, and that are looked up
 NEAREST = 3  # occurrences in the feature "contexts"
 UNKNOWN = 0.5  # probability that a word without equivalents stands for itself
+READ = 16  # sentences that tell whether a word mostly stands in a fixed expression
 PRECEDED = 8  # translations of the rest of a query that begins with a function word
 SURROUNDINGS = 32  # words around a phrase whose equivalents tell its sense
 SHORTEST = 4  # characters of a part of a compound
@@ -201,7 +202,7 @@ def surroundings(phrase: Phrase, lexicon: InducedLexicon, language: str) -> dict
     for start, end in around[:SURROUNDINGS]:
         word = folded(text[start:end])
         likeliest: dict[str, float] = {}
-        for wording, weight in [(word, 1.0)] if language == "en" else lexicon.into_english(word, language):
+        for wording, weight in ((word, 1.0),) if language == "en" else lexicon.into_english(word, language):
             for form in _content_stems(wording):
                 likeliest[form] = max(likeliest.get(form, 0.0), weight)
         for form, weight in likeliest.items():
@@ -308,10 +309,7 @@ def extended(
     for wording, every in zip(lacking, table.occurrences([content[name][2] for name in lacking]), strict=True):
         (probability, source), (leading, trailing, _) = listed[wording], content[wording]
         sample = every[:: max(1, len(every) // OCCURRENCES)]
-        whole = [
-            folded(phrase.context[begins_at(phrase, leading) : ends_at(phrase, trailing)]) == wording
-            for phrase in phrases_of(sample)
-        ]
+        whole = [_stands_in(phrase, wording, leading, trailing) for phrase in phrases_of(sample)]
         ids = sample[np.array(whole, bool)]
         if len(ids):
             count = round(len(every) * len(ids) / len(sample))
@@ -330,7 +328,7 @@ def preceded(table: Wordings, query: Sequence[Part], phrases_of: Callable[[Ids],
     candidates = []
     translations = _translations(table, query[1:])[:PRECEDED]
     for rest, every in zip(translations, table.occurrences(translations), strict=True):
-        sample = every[:: max(1, len(every) // OCCURRENCES)]
+        sample = every[:: max(1, len(every) // READ)]
         groups: dict[str, list[int]] = {}
         for number, phrase in enumerate(phrases_of(sample)):
             before = folded(phrase.context[: phrase.start]).split()[-2:]
@@ -371,13 +369,12 @@ def _parted(
     word: Candidate, expressions: Sequence[tuple[str, int, int]], phrases_of: Callable[[Ids], Sequence[Phrase]]
 ) -> list[Candidate]:
     """A word as it is, or the expression that it mostly stands in and the word elsewhere."""
-    phrases = phrases_of(word.ids) if expressions else []
-    for wording, *around in expressions:
-        leading, trailing = around
-        whole = np.array(
-            [folded(p.context[begins_at(p, leading) : ends_at(p, trailing)]) == wording for p in phrases], bool
-        )
-        if 2 * whole.sum() >= len(phrases):
+    if not expressions:
+        return [word]
+    sample = phrases_of(word.ids[:: max(1, len(word.ids) // READ)])
+    for wording, leading, trailing in expressions:
+        if 2 * sum(_stands_in(phrase, wording, leading, trailing) for phrase in sample) >= len(sample):
+            whole = np.array([_stands_in(p, wording, leading, trailing) for p in phrases_of(word.ids)], bool)
             both = (wording, whole, leading, trailing, word.wording), (word.wording, ~whole, 0, 0, "")
             return [
                 replace(
@@ -393,6 +390,11 @@ def _parted(
                 if mask.any()
             ]
     return [word]
+
+
+def _stands_in(phrase: Phrase, expression: str, leading: int, trailing: int) -> bool:
+    """Whether a phrase is that word of an expression with so many words before and after it."""
+    return folded(phrase.context[begins_at(phrase, leading) : ends_at(phrase, trailing)]) == expression
 
 
 @lru_cache(8)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate, chain, islice
 from typing import Any, NamedTuple
 
@@ -119,6 +119,41 @@ class Result:
         sure = None if self.confidence is None else round(self.confidence, 3)
         place = {"phrase": self.phrase.text, "start": self.phrase.start, "end": self.phrase.end}
         return {**place, "confidence": sure, "groups": groups}
+
+
+class LazyMapping(Mapping[str, float]):
+    """Numbers by name, computed when one is first read. Pickled and copied as a dict.
+
+    >>> LazyMapping(lambda: {"count": 2.0})["count"]
+    2.0
+    """
+
+    def __init__(self, compute: Callable[[], Mapping[str, float]]) -> None:
+        self._compute = cache(compute)
+
+    def __getitem__(self, name: str) -> float:
+        return self._compute()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._compute())
+
+    def __len__(self) -> int:
+        return len(self._compute())
+
+    def __reduce__(self) -> tuple[type[dict[str, float]], tuple[dict[str, float]]]:
+        return dict, (dict(self._compute()),)
+
+    def __repr__(self) -> str:
+        return repr(dict(self._compute()))
+
+
+def _item(compute: Callable[[], Sequence[dict[str, float]]], place: int) -> dict[str, float]:
+    return compute()[place]
+
+
+def _by_name(features: Floats) -> dict[str, float]:
+    """Features by their names, `FEATURES`."""
+    return dict(zip(FEATURES, features.tolist(), strict=True))
 
 
 Answer = tuple[tuple[Group, ...], float | None]  # groups and confidence, as in `Result`
@@ -455,10 +490,10 @@ class Searcher:
         forms_of = proposals.by_words(described.candidates, order, language, request.k)
         best_rows = [forms[0] for forms in forms_of]
         groups = []
-        reasons = scorer.reasons(described.features, best_rows)
+        reasons = cache(lambda: scorer.reasons(described.features, best_rows))
         nearest = [described.nearest(forms) for forms in forms_of]
         different = self._different(nearest, max(request.contexts, 1))
-        for forms, hits, why in zip(forms_of, different, reasons, strict=True):
+        for place, (forms, hits) in enumerate(zip(forms_of, different, strict=True)):
             number = forms[0]
             candidate = described.candidates[number]
             hits = [_widened(hit, candidate) for hit in hits]
@@ -470,8 +505,8 @@ class Searcher:
                     tuple(hits[: request.contexts]),
                     probability=float(probabilities[number]),
                     source=candidate.source,
-                    evidence=dict(zip(FEATURES, described.features[number].tolist(), strict=True)),
-                    reasons=why,
+                    evidence=LazyMapping(partial(_by_name, described.features[number])),
+                    reasons=LazyMapping(partial(_item, reasons, place)),
                 )
             )
         return tuple(groups), groups[0].probability

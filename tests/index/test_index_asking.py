@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from index_fakes import SMALL, FakeModel, sentences
 
-from phrasemate.index import Index, faiss_search, row_codec, snapshot_search, tuning
+from phrasemate.index import Index, IndexSettings, faiss_search, row_codec, snapshot_search, tuning
 from phrasemate.index.exact import Exact
-from phrasemate.index.faiss_search import Faiss
+from phrasemate.index.faiss_search import Asking, Faiss
 from phrasemate.index.manifest import VectorsManifest
 from phrasemate.index.store import VectorRow
 from phrasemate.types import Document
@@ -50,6 +50,11 @@ def test_lists_that_come_after_tuning_are_read_as_by_default(tmp_path: Path) -> 
         assert manifest.asking["probes"] == settings.nprobe > 1
         assert manifest.asking["candidates"] >= report.candidates
         assert recall(index) > 0.9
+
+
+@pytest.mark.parametrize(("lists", "probes"), [(0, 128), (512, 128), (2_048, 128), (4_096, 256), (16_384, 1_024)])
+def test_at_least_one_list_of_sixteen_is_read(lists: int, probes: int) -> None:
+    assert Asking.by(IndexSettings(), lists).probes == probes
 
 
 def test_a_file_tuned_for_the_codes_of_an_earlier_version_is_asked_for_more(tmp_path: Path) -> None:

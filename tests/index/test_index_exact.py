@@ -146,7 +146,8 @@ def test_exact_search_goes_through_blocks() -> None:
         (50_000, 128, "PQ64x4fs"),
         (50_000, 192, "PQ64x4fs"),
         (60_000, 25, "PQ25x4fs"),
-        (10_000_000, 128, "IVF4096,PQ64x4fs"),
+        (1_000_000, 192, "IVF512,PQ64x4fs"),  # 2 ** 9 is below 1,000
+        (10_000_000, 128, "IVF2048,PQ64x4fs"),
     ],
 )
 def test_factory(count: int, dim: int, expected: str) -> None:
@@ -165,7 +166,7 @@ def test_exact_search_equals_a_plain_loop(tmp_path, model: FakeModel) -> None:
         matches(index.search(queries, 8, documents=["en2", "de"]), index, queries, 8, {2, 3})
 
 
-@pytest.mark.parametrize("recipe", ["FAISS PQ8x4fs", "FAISS IVF32,PQ8x4fs"])
+@pytest.mark.parametrize("recipe", ["FAISS PQ8x4fs", "FAISS IVF16,PQ8x4fs"])
 def test_faiss_finds_what_a_plain_loop_finds(tmp_path, model: FakeModel, recipe: str) -> None:
     settings = IndexSettings(
         chunk=32, learn=50, exact_below=300, ivf_from=400 if "IVF" in recipe else 10**9, exact_filtered=260, k_factor=64
@@ -209,7 +210,7 @@ def test_a_file_of_an_earlier_version_answers_until_it_is_rebuilt(
         with Index.create(tmp_path / "idx", model, settings=settings) as index:
             fill(index)
     with Index.open(tmp_path / "idx", model, settings=settings) as index:
-        assert index.stats().engine == f"FAISS OPQ8,{'IVF64,' if lists else ''}PQ8x4fs"
+        assert index.stats().engine == f"FAISS OPQ8,{'IVF32,' if lists else ''}PQ8x4fs"
         matches(index.search(queries := unit(12), 1), index, queries, 1)
         assert index.verify().ok
         index.add([Document.from_texts("more", sentences(60, 77, 5000))], lang="en")

@@ -52,7 +52,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 from math import factorial, log
 from pathlib import Path
@@ -258,7 +258,7 @@ class HiddenUnit(NamedTuple):
     weights: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CandidateScorer:
     """Features of candidates -> how likely each is right. ``unlisted``: for queries without a listed candidate.
 
@@ -310,11 +310,17 @@ class CandidateScorer:
 
     def log_odds(self, table: Doubles) -> Doubles:
         """(n,) log-odds of features (n, len(FEATURES)), by this scorer whether one is listed or not."""
-        values: Doubles = table @ np.array(self.weights) + self.bias
+        weights, (outputs, biases, inputs) = self._arrays
+        values: Doubles = table @ weights + self.bias
         if self.units:
-            outputs, biases, weights = (np.array(column) for column in zip(*self.units, strict=True))
-            values += np.maximum(table @ weights.T + biases, 0) @ outputs
+            values += np.maximum(table @ inputs + biases, 0) @ outputs
         return values
+
+    @cached_property
+    def _arrays(self) -> tuple[Doubles, tuple[Doubles, Doubles, Doubles]]:
+        """The weights, and of the units outputs and biases, (units,), and weights, (features, units)."""
+        outputs, biases, weights = zip(*self.units, strict=True) if self.units else ((), (), ())
+        return np.array(self.weights), (np.array(outputs), np.array(biases), np.array(weights).T)
 
     def _numbers(self) -> dict[str, Any]:
         record: dict[str, Any] = {"bias": self.bias, "weights": dict(zip(FEATURES, self.weights, strict=True))}

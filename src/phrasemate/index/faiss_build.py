@@ -61,7 +61,8 @@ class Plan(NamedTuple):
 
 def plan(store: Store, phrases: int, settings: IndexSettings) -> Plan:
     """Choose layout and search settings: as the present file was tuned for its size, or the default."""
-    usual = Plan(Layout.of(phrases, store.dim, settings), Asking.by(settings), {})
+    layout = Layout.of(phrases, store.dim, settings)
+    usual = Plan(layout, Asking.by(settings, layout.lists), {})
     try:
         old = VectorsManifest.read(store.path / VECTORS_JSON)
         if not old.tuned:

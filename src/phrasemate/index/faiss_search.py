@@ -56,6 +56,7 @@ _NUMBERS_AT_ONCE = 1 << 19  # of candidates being re-scored by a thread: 2 MB
 _BATCH = 64  # queries from which on it is worth to order them and to use several threads
 _PROPOSED = 1 << 24  # candidates of all queries at once: 130 MB of row numbers
 _ALL = 4.0  # more than two cosines can differ
+_READ = 16  # one of so many inverted lists is read for a query, at least
 _SHORTEST = 300  # rows of an inverted list on the average; half of the shortest that tuning tries
 
 
@@ -72,15 +73,15 @@ class Asking:
     candidates: int
 
     @classmethod
-    def by(cls, settings: IndexSettings) -> Self:
-        """Default settings, for a file that was not tuned."""
-        return cls(settings.nprobe, _ALL, max(_CANDIDATES, settings.k_factor * _PER))
+    def by(cls, settings: IndexSettings, lists: int) -> Self:
+        """Default settings, for a file of so many inverted lists that was not tuned."""
+        return cls(max(settings.nprobe, lists // _READ), _ALL, max(_CANDIDATES, settings.k_factor * _PER))
 
     @classmethod
     def of(cls, manifest: VectorsManifest, settings: IndexSettings) -> Self:
         """Raises IndexDamaged for what no tuning gives."""
         if not manifest.asking:
-            return cls.by(settings)
+            return cls.by(settings, Layout.parse(manifest.factory).lists)
         try:
             asking = cls(**manifest.asking)
         except TypeError as error:
@@ -108,11 +109,11 @@ class Layout:
 
     @classmethod
     def of(cls, rows_expected: int, dim: int, settings: IndexSettings) -> Self:
-        """Default layout: a part for every three dimensions, the power of two below 2 sqrt(n) lists."""
+        """Default layout: a part for every three dimensions, the power of two below sqrt(n) lists."""
         parts = next(dim // size for size in (3, 2, 1) if dim % size == 0)
         if rows_expected < settings.ivf_from:
             return cls(0, parts)
-        return cls(1 << int(np.log2(2 * np.sqrt(rows_expected))), parts)  # building costs n lists
+        return cls(1 << int(np.log2(rows_expected) / 2), parts)  # building costs n times as many products
 
     @classmethod
     def parse(cls, factory: str) -> Self:

@@ -95,7 +95,9 @@ def tune(
         layout, trials = _layout(store, draw, phrases, settings, threads, target)
         queries = _answered(draw, (unpack(block, store.dim)[:2] for block in store.vectors()))
     facts: dict[str, Any] = {"target": target, "at": at, "seed": seed, "phrases": phrases, "layout": layout.factory}
-    is_built = faiss_build.build(store, settings, threads, chosen=Plan(layout, Asking.by(settings), facts))
+    is_built = faiss_build.build(
+        store, settings, threads, chosen=Plan(layout, Asking.by(settings, layout.lists), facts)
+    )
     assert is_built is not None
     engine = Faiss.load(store.path, is_built, store.dim, settings, threads)
     report = replace(_asked_best(engine, queries, target, phrases), trials=tuple(trials))

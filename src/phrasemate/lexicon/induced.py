@@ -50,12 +50,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import log
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 from unicodedata import category
 
 import numpy as np
+from cachetools import LRUCache, cachedmethod
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
@@ -72,6 +73,7 @@ _STEPS = 100  # of a probability
 _OF_ENGLISH = 0.7  # what a word counts for English, whose part has names and loans from all other languages
 _OWN_SCRIPTS = {"HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko"}  # of one language each
 _BITS = 8  # of a byte
+_REMEMBERED = 8_192  # forms whose English wordings are kept: a text repeats most of its words
 SEVERAL = "+"  # ends the name of the section of the wordings of several words
 _TENSORS = ("text", "lengths", "degrees", "english", "forward", "backward")
 
@@ -125,7 +127,8 @@ class InducedLexicon:
 
     def __init__(self, path: str | os.PathLike[str], name: str = "lexicon") -> None:
         self.name, self._path = name, Path(path)
-        self._lock = threading.Lock()
+        self._lock, self._lock_of_cache = threading.Lock(), threading.Lock()
+        self._english_of: LRUCache[Any, Any] = LRUCache(_REMEMBERED)
         self._keys: dict[str, Keys] = {}
         self._sections: dict[str, _Section] = {}
         self._unit_bits: dict[str, Bytes] = {}
@@ -160,13 +163,14 @@ class InducedLexicon:
         ranking = sorted(weights.items(), key=lambda item: -item[1])
         return [Equivalent(text, weight / _STEPS, self.name, language) for (language, text), weight in ranking]
 
-    def into_english(self, form: str, lang: str) -> list[tuple[str, float]]:
+    @cachedmethod(attrgetter("_english_of"), lock=attrgetter("_lock_of_cache"))
+    def into_english(self, form: str, lang: str) -> tuple[tuple[str, float], ...]:
         """The English wordings of one form of a word, folded, in one language, and their probabilities."""
         weights: dict[tuple[str, str], int] = {}
         if lang in self.languages:
             for name, row in self._listed(LOOKUPS[0], lang, form, lang):
                 self._into_english(name, row, weights)
-        return [(text, weight / _STEPS) for (_, text), weight in weights.items()]
+        return tuple((text, weight / _STEPS) for (_, text), weight in weights.items())
 
     def knows(self, wording: str, lang: str) -> bool:
         """Whether a wording of a language is listed as it is, without regard to case and white space."""
