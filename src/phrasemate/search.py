@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import accumulate, chain, islice
 from typing import Any, NamedTuple
 
@@ -128,23 +128,27 @@ class LazyMapping(Mapping[str, float]):
     2.0
     """
 
-    def __init__(self, compute: Callable[[], Mapping[str, float]]) -> None:
-        self._compute = cache(compute)
+    def __init__(self, compute: Callable[[], dict[str, float]]) -> None:
+        self._compute = compute
+
+    @cached_property
+    def _numbers(self) -> dict[str, float]:
+        return self._compute()
 
     def __getitem__(self, name: str) -> float:
-        return self._compute()[name]
+        return self._numbers[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._compute())
+        return iter(self._numbers)
 
     def __len__(self) -> int:
-        return len(self._compute())
+        return len(self._numbers)
 
     def __reduce__(self) -> tuple[type[dict[str, float]], tuple[dict[str, float]]]:
-        return dict, (dict(self._compute()),)
+        return dict, (self._numbers,)
 
     def __repr__(self) -> str:
-        return repr(dict(self._compute()))
+        return repr(self._numbers)
 
 
 def _item(compute: Callable[[], Sequence[dict[str, float]]], place: int) -> dict[str, float]:
@@ -629,8 +633,11 @@ class Searcher:
 
 def _spelling(hits: Sequence[Hit]) -> str:
     """How most of the hits write the wording of the first one."""
-    wording = folded(hits[0].text)
-    return Counter(hit.text for hit in hits if folded(hit.text) == wording).most_common(1)[0][0]
+    texts = [hit.text for hit in hits]
+    if len(set(texts)) == 1:
+        return texts[0]
+    wording = folded(texts[0])
+    return Counter(text for text in texts if folded(text) == wording).most_common(1)[0][0]
 
 
 def _widened(hit: Hit, candidate: proposals.Candidate) -> Hit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from math import log
 from pathlib import Path
@@ -36,7 +37,7 @@ from phrasemate.encode.scoring import FEATURES, CandidateScorer
 from phrasemate.index import Index
 from phrasemate.lexicon import Equivalent, InducedLexicon, bundled_collocates
 from phrasemate.lexicon.induced import Pair, write_lexicon
-from phrasemate.search import Searcher
+from phrasemate.search import LazyMapping, Searcher
 from phrasemate.text import folded
 from phrasemate.types import Document, Phrase
 
@@ -247,6 +248,17 @@ def test_a_search_gives_the_likeliest_candidate_with_its_evidence(index: Index) 
     assert (first.source, first.count, second.source) == ("mine", 1 + 2, "")  # with "bench", its singular
     assert first.evidence["listed"] == 1
     assert [hit.context for hit in first.hits] == ["two benches there", "a bench here", "our bench"]
+
+
+def test_numbers_are_computed_once_when_they_are_read() -> None:
+    calls: list[int] = []
+    numbers = LazyMapping(lambda: calls.append(1) or {"count": 2.0, "alone": 0.5})  # type: ignore[func-returns-value]
+    assert not calls
+    assert numbers == {"count": 2.0, "alone": 0.5}
+    assert (numbers["alone"], len(numbers), list(numbers), repr(numbers)) == (0.5, 2, ["count", "alone"], str(numbers))
+    copied = copy.deepcopy(numbers)
+    assert (type(copied), copied) == (dict, {"count": 2.0, "alone": 0.5})
+    assert calls == [1]
 
 
 def test_inflected_forms_are_one_answer() -> None:

@@ -311,14 +311,25 @@ class Store(Session):
         return None
 
     def sentences_of(self, phrases: Sequence[int]) -> list[SentenceRow | None]:
-        """The sentence of each phrase id, read once for neighbours in it; None for phrases that were deleted."""
-        rows: list[SentenceRow | None] = []
-        row: SentenceRow | None = None
+        """The sentence of each phrase id, each read once, by one statement; None for phrases that were deleted."""
+        query = (
+            f"WITH places(place) AS (SELECT value FROM json_each(?)) SELECT place, {_SENTENCE} FROM places "
+            f"JOIN sentences ON id = (SELECT id FROM sentences WHERE phrases > 0 AND first_phrase <= place "
+            f"ORDER BY first_phrase DESC LIMIT 1)"
+        )
+        rows: dict[int, SentenceRow] = {}  # by sentence
+        place_of: dict[int, int] = {}
+        for place, *raw in self.connection.execute(query, (json.dumps(phrases),)):
+            if raw[0] not in rows:
+                rows[raw[0]] = self._sentence(tuple(raw))
+            place_of[place] = raw[0]
+        sentences = []
         for phrase in phrases:
+            row = rows.get(place_of.get(phrase, -1))
             if row is None or not row.first_phrase <= phrase < row.first_phrase + row.phrases:
-                row = self.sentence_of(phrase)
-            rows.append(row)
-        return rows
+                row = self.sentence_of(phrase)  # it was deleted, or the index is damaged
+            sentences.append(row)
+        return sentences
 
     def sentences(self, ids: Iterable[int]) -> Iterator[SentenceRow]:
         """Read sentences by id, in the order of the ids. Raises IndexDamaged for one that is missing."""
