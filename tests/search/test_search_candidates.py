@@ -252,7 +252,7 @@ def test_a_search_gives_the_likeliest_candidate_with_its_evidence(index: Index) 
 
 def test_numbers_are_computed_once_when_they_are_read() -> None:
     calls: list[int] = []
-    numbers = LazyMapping(lambda: calls.append(1) or {"count": 2.0, "alone": 0.5})  # type: ignore[func-returns-value]
+    numbers = LazyMapping(lambda: calls.append(1) or {"count": 2.0, "alone": 0.5})
     assert not calls
     assert numbers == {"count": 2.0, "alone": 0.5}
     assert (numbers["alone"], len(numbers), list(numbers), repr(numbers)) == (0.5, 2, ["count", "alone"], str(numbers))
