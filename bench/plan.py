@@ -49,7 +49,7 @@ class Units:
     phrases_a_sentence: float = 20.75
     encode: float = 7.0e-3  # a sentence
     store: float = 4.6e-6  # a phrase
-    search_file: float = 2.5e-5  # a phrase, of three million in 2,048 lists; below a million 6e-6 (results/log/scale.md)
+    search_file: float = 2.5e-5  # a phrase, in 2,048 lists; without lists 6e-6 (results/log/scale.md)
     wordings: float = 8.8e-6  # a phrase
     bytes_stored: float = 272.0  # a phrase, with its share of the sentence
     bytes_mapped: float = 261.0  # a phrase
