@@ -5,7 +5,7 @@ is defined, or over characters.
 
 XPR, section 4, leaves them out of the data set: they are many, alike, and found by their digits. What a language calls
 its months, days, eras, years, decades and centuries, and what it puts between the parts of a date, is in the CLDR,
-which Babel carries.
+which Babel carries. Eras of other calendars than the Gregorian one are listed here.
 """
 
 from __future__ import annotations
@@ -86,6 +86,12 @@ _NUMBER = r"\d+(?:-?[a-zªºà-öø-ÿа-я]{1,3}(?![^\W_]))?"  # with its endin
 _ROMAN = r"[ivx]+(?:e|è|ème|º|ª)?(?![^\W_])"
 _DECADE = re.compile(r"\d{1,3}0(?:['’]?s|er|ern|['’]?e|-[^\W\d_]{1,2})")
 _UNITS = ("duration-year", "duration-decade", "duration-century")
+_ERAS = {  # of calendars besides the Gregorian one, which Babel lacks
+    "ar": "هـ",
+    "ja": "令和 平成 昭和 大正 明治",
+    "th": "พ.ศ. พุทธศักราช",
+    "zh": "民国 民國",
+}
 _QUOTED = re.compile(r"'([^']+)'")
 _FIELDS = re.compile(r"[GyYuUQqMLwWdDEecabBhHKkjmsSAzZOvVXx]+")
 
@@ -118,6 +124,7 @@ class TimeWords:
         names = [*_names(locale.months, "wide"), *_names(locale.days, "wide")]
         short = [*_names(locale.months, "abbreviated"), *_names(locale.days, "abbreviated")]
         eras = [name for width in locale.eras.values() for name in width.values()]
+        eras += _ERAS.get(locale.language, "").split()
         return cls(names, short, [*eras, *_year_units(locale), *_literals(locale)])
 
     def kind(self, text: str) -> str:
