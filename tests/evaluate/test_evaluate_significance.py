@@ -196,7 +196,7 @@ def test_an_interval_over_runs_adds_their_spread() -> None:
 
 
 def test_what_two_sets_share_is_drawn_in_both() -> None:
-    """The same queries twice are no more than once; other ones are: a deviation of .5 / 10, of .5 / sqrt(200)."""
+    """The same queries twice count once, other ones count as more: a deviation of .5 / 10, of .5 / sqrt(200)."""
     queries, names = np.array([0.0, 1.0] * 50), np.arange(100)
     shared = over_runs([queries, queries], [names, names])
     assert shared == over_runs([queries], [names])
