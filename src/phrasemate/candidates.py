@@ -26,6 +26,7 @@ from phrasemate.text import folded, words
 from phrasemate.types import Phrase
 
 OCCURRENCES = 24  # of a candidate, whose vectors are looked at; more are sampled evenly
+_STEPS = np.arange(OCCURRENCES)
 NEAR = 64  # phrases by vector whose wordings are candidates
 CHOICES, MOST_PARTS = 4, 5  # equivalents of each word that are combined, and words of a query
 LIMIT, COMPOSED = 256, 48  # combinations that are compared, and that are looked up
@@ -279,8 +280,8 @@ def gather(
             continue
         ids = every
         if len(every) > OCCURRENCES:
-            sample = every[np.arange(OCCURRENCES) * (len(every) - 1) // (OCCURRENCES - 1)]
-            ids = np.unique(np.concatenate([sample, np.array(near_ids.get(wording, []), np.int64)]))
+            sample = every[_STEPS * (len(every) - 1) // (OCCURRENCES - 1)].tolist()
+            ids = np.array(sorted({*sample, *near_ids.get(wording, ())}), np.int64)
         candidates.append(Candidate(wording, *listed.get(wording, (0.0, "")), ids, len(every)))
     return candidates
 

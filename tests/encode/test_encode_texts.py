@@ -105,22 +105,22 @@ def test_rows_hold_each_text_once_and_no_more_than_they_may(lengths: list[int]) 
 
 
 def test_texts_that_share_a_row_do_not_see_each_other(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten short texts take fewer passes than in rows of their own, and have the same states; a bias of 0 would not."""
+    """Ten short texts fill fewer rows than one each, and have the same states; a bias of 0 would not."""
     texts = [*encoders.SENTENCES, "bank", "river bank", "old book", "the red house by the river"]
-    passes: list[tuple[int, ...]] = []
+    rows: list[int] = []  # of each pass
     submit = model.runtime._queue.submit
 
     def counted(inputs: dict[str, np.ndarray], *rest: Any) -> None:
-        passes.append(inputs["mask"].shape)
+        rows.append(len(inputs["mask"]))
         submit(inputs, *rest)
 
     monkeypatch.setattr(model.runtime._queue, "submit", counted)
     assert model.runtime._shares_rows
     together = model.encode_sentences(texts)
-    count, passes[:] = len(passes), []
+    count, rows[:] = sum(rows), []
     monkeypatch.setattr(model.runtime, "_shares_rows", False)
     apart = model.encode_sentences(texts)
-    assert count < len(passes)
+    assert count < sum(rows) == len(texts)
     assert (together * apart).sum(1).min() >= 0.9999
 
 
@@ -142,6 +142,24 @@ def test_the_same_bits_again(model: Model) -> None:
     for one, other in zip(model.extract(texts), model.extract(texts), strict=True):
         for a, b in zip(one, other, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def test_few_texts_are_cut_into_passes_for_several_threads_only(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [" ".join(encoders.SENTENCES)] * 8
+    passes = []
+    for runtime in (model.runtime, load_model(model.folder, threads=2).runtime):
+        submitted: list[int] = []
+        submit = runtime._queue.submit
+        monkeypatch.setattr(
+            runtime._queue, "submit", lambda *work, s=submit, c=submitted: (c.append(len(work[0]["mask"])), s(*work))
+        )
+        for _ in runtime.blocks(texts):
+            pass
+        passes.append(submitted)
+    one, two = passes
+    assert one == [8]
+    assert len(two) > 1
+    assert sum(two) == 8
 
 
 def test_the_same_bits_with_two_threads(model: Model) -> None:

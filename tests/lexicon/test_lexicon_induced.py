@@ -13,6 +13,7 @@ import phrasemate
 from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported
 from phrasemate.lexicon import Equivalent, InducedLexicon, bundled_lexicon
 from phrasemate.lexicon.induced import FORMAT, Pair, write_lexicon
+from phrasemate.lexicon.inflection import stemmed
 from phrasemate.lexicon.wordings import Keys, Wordings, beginning
 
 GERMAN = [
@@ -218,6 +219,9 @@ def test_wordings_with_the_same_beginning_are_reported_apart() -> None:
     wordings = Wordings.of(texts)
     assert [wordings.find(text) for text in texts] == list(range(len(texts)))
     assert [wordings.find(text) for text in ("", "abcdefg", "understandin", "zzz")] == [-1] * 4
+    queries = ["understandings", "", "abcdefgx", "a", "understandin", "abcdefghi"]
+    assert wordings.find_all(queries) == [wordings.find(text) for text in queries]
+    assert wordings.find_all([]) == []
     keys = [b"abcdefgh", b"abcdefgx", b"understood", b"\xff"]
     assert wordings.matches(keys, np.array([beginning(text) for text in keys], np.uint64)) == 2
     first = np.array([beginning(b"abcdefghi")], np.uint64)
@@ -229,6 +233,32 @@ def test_the_first_wording_is_looked_up_like_any_other() -> None:
     keys = Keys(Wordings.of(["bank", "bench"]))
     assert [keys.exact(text, "en") for text in ("Bank", " bench", "the bank", "zzz")] == [[0], [1], [], []]
     assert [keys.stripped(text, "en") for text in ("the bank", "bench", "the zzz")] == [[0], [1], []]
+
+
+@pytest.mark.parametrize(
+    ("lang", "texts"),
+    [
+        (
+            "de",
+            ["bank", "banken", "bankhaus", "das bank konto", "der bank", "die banken", "bank konto -", "bank konto"],
+        ),
+        ("fr", ["banque", "banques", "l'eau", "la banque", "eau", "eaux", "les banques de france", "banque, france"]),
+        ("en", ["benches", "bench", "the bench", "the", "a", "bench of the", "bench -", "the the"]),
+        ("ja", ["銀行", "銀行 員"]),
+    ],
+)
+def test_wordings_with_the_same_stems_are_those_of_a_plain_comparison(lang: str, texts: list[str]) -> None:
+    texts.sort(key=str.encode)
+    keys = Keys(Wordings.of(texts))
+    for wording in texts:
+        same = [row for row, text in enumerate(texts) if stemmed(text, lang) == stemmed(wording, lang)]
+        assert keys.stemmed(wording, lang) == same
+
+
+def test_who_changes_a_list_of_equivalents_changes_no_other(path: Path) -> None:
+    lexicon = InducedLexicon(path)
+    lexicon.equivalents("bänke", "de").clear()
+    assert [equivalent.text for equivalent in lexicon.equivalents("Bänke", "de")] == ["benches"]
 
 
 def test_wordings_that_begin_so_are_those_of_a_plain_comparison() -> None:

@@ -145,7 +145,7 @@ def _map_safetensors(path: Path) -> dict[str, NDArray[Any]]:
 
 
 BATCH_TOKENS = 512  # measured: 256 to 640 are alike, 1,300 (32 sentences) is 8 % slower, 2,600 is 25 %
-BATCHES = 8  # into which few texts are cut, so that all threads have some ...
+BATCHES = 8  # into which few texts are cut, so that several threads have some each ...
 BATCH_LEAST = 48  # ... of so many tokens at least
 _TOKENISED = 256  # texts handed to the tokenizer together, which works on all cores
 STRETCH = 20_000  # characters handed to it together: it takes 500 bytes a token, and a character can be 4 tokens
@@ -217,7 +217,8 @@ class Runtime:
             self._batch_tokens, self._pass_tokens, self._batches = CARD_BATCH_TOKENS, CARD_PASS_TOKENS, 1
             compiler = session_compiler(self._graph, outputs, device)
         else:
-            self._batch_tokens, self._pass_tokens, self._batches = BATCH_TOKENS, PASS_TOKENS, BATCHES
+            self._batch_tokens, self._pass_tokens = BATCH_TOKENS, PASS_TOKENS
+            self._batches = BATCHES if self.threads > 1 else 1
             compiler = _compiler(self._graph, self.threads, outputs, exact, device)
         with ThreadPoolExecutor(1) as executor:  # the two slow parts of a cold start; this one lets go of Python's lock
             compiling: Future[tuple[_Queue | SessionQueue, bool]] = executor.submit(compiler)

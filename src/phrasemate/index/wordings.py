@@ -119,9 +119,9 @@ class Segment:
         """The wording of a row."""
         return self._texts[row]
 
-    def row_of(self, wording: str) -> int:
-        """The row of a wording; -1 if it is not there."""
-        return self._texts.find(wording)
+    def rows_of(self, wordings: Sequence[str]) -> list[int]:
+        """The row of each of some wordings; -1 for one that is not there."""
+        return self._texts.find_all(wordings)
 
     def phrases(self, row: int) -> Ids:
         """The phrase ids of a row, ascending; some may have been deleted since."""
@@ -157,12 +157,13 @@ class Wordings:
 
     def occurrences(self, wordings: Sequence[str]) -> list[Ids]:
         """The live phrases with each of some wordings, ascending ids."""
-        ids_of = []
-        for wording in wordings:
-            parts = [s.phrases(row) for s in self._segments if (row := s.row_of(wording)) >= 0]
-            ids = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-            ids_of.append(ids[~self._dead.contains(ids)] if len(ids) and len(self._dead) else ids)
-        return ids_of
+        parts: list[list[Ids]] = [[] for _ in wordings]
+        for segment in self._segments:
+            for part, row in zip(parts, segment.rows_of(wordings), strict=True):
+                if row >= 0:
+                    part.append(segment.phrases(row))
+        ids_of = [part[0] if len(part) == 1 else _joined(part) for part in parts]
+        return [ids[~self._dead.contains(ids)] for ids in ids_of] if len(self._dead) else ids_of
 
     def of_stems(self, stemmed: Sequence[str]) -> list[list[str]]:
         """The wordings of each of some stemmed forms (`phrasemate.lexicon.stemmed`)."""
@@ -170,6 +171,10 @@ class Wordings:
             list(dict.fromkeys(s.wording(row) for s in self._segments for row in s.rows_of_stem(stem)))
             for stem in map(stem_hash, stemmed)
         ]
+
+
+def _joined(parts: Sequence[Ids]) -> Ids:
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 def stem_hash(stem: str) -> int:

@@ -74,6 +74,7 @@ _OF_ENGLISH = 0.7  # what a word counts for English, whose part has names and lo
 _OWN_SCRIPTS = {"HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko"}  # of one language each
 _BITS = 8  # of a byte
 _REMEMBERED = 8_192  # forms whose English wordings are kept: a text repeats most of its words
+_EQUIVALENTS = 100_000  # equivalents of wordings that are kept: 20 MB
 SEVERAL = "+"  # ends the name of the section of the wordings of several words
 _TENSORS = ("text", "lengths", "degrees", "english", "forward", "backward")
 
@@ -129,6 +130,7 @@ class InducedLexicon:
         self.name, self._path = name, Path(path)
         self._lock, self._lock_of_cache = threading.Lock(), threading.Lock()
         self._english_of: LRUCache[Any, Any] = LRUCache(_REMEMBERED)
+        self._equivalents_of: LRUCache[Any, Any] = LRUCache(_EQUIVALENTS, lambda ranking: 1 + len(ranking))
         self._keys: dict[str, Keys] = {}
         self._sections: dict[str, _Section] = {}
         self._unit_bits: dict[str, Bytes] = {}
@@ -149,7 +151,10 @@ class InducedLexicon:
         language, what is not there as it is gets looked up without leading function words, then by its stems.
         ``target`` is the language of the equivalents; "" stands for all.
         """
-        lang, target = primary(lang), primary(target)
+        return list(self._ranked(folded(wording), primary(lang), primary(target)))
+
+    @cachedmethod(attrgetter("_equivalents_of"), lock=attrgetter("_lock_of_cache"))
+    def _ranked(self, wording: str, lang: str, target: str) -> tuple[Equivalent, ...]:
         weights: dict[tuple[str, str], int] = {}
         if target in ("", "en"):
             for language in self.languages if not lang else {lang}.intersection(self.languages):
@@ -161,7 +166,7 @@ class InducedLexicon:
                 for row in rows:
                     self._from_english(language, row, weights)
         ranking = sorted(weights.items(), key=lambda item: -item[1])
-        return [Equivalent(text, weight / _STEPS, self.name, language) for (language, text), weight in ranking]
+        return tuple([Equivalent(text, weight / _STEPS, self.name, language) for (language, text), weight in ranking])
 
     @cachedmethod(attrgetter("_english_of"), lock=attrgetter("_lock_of_cache"))
     def into_english(self, form: str, lang: str) -> tuple[tuple[str, float], ...]:

@@ -94,7 +94,10 @@ class Wordings:
         """The row of a wording in UTF-8, or -1."""
         number = beginning(wording)
         low = bisect_left(self._sorted, number)
-        high = bisect_right(self._sorted, number, low)
+        return self._between(wording, low, bisect_right(self._sorted, number, low))
+
+    def _between(self, wording: bytes, low: int, high: int) -> int:
+        """The row of a wording among those of ``low`` to below ``high``, or -1."""
         while low < high:
             middle = (low + high) // 2
             candidate = self.bytes_of(middle)
@@ -102,6 +105,13 @@ class Wordings:
                 return middle
             low, high = (middle + 1, high) if candidate < wording else (low, middle)
         return -1
+
+    def find_all(self, texts: Sequence[str]) -> list[int]:
+        """The row of each of some wordings, or -1; quicker than one `find` after the other."""
+        wordings = [encoded(text) for text in texts]
+        beginnings = np.array([beginning(wording) for wording in wordings], np.uint64)
+        lows, highs = (self._numbers.searchsorted(beginnings, side).tolist() for side in ("left", "right"))
+        return [self._between(*place) for place in zip(wordings, lows, highs, strict=True)]
 
     def matches(self, texts: Sequence[bytes], beginnings: NDArray[np.uint64]) -> int:
         """Count which of some wordings in UTF-8 are there; ``beginnings`` (texts,): what `beginning` makes of them."""
@@ -188,9 +198,16 @@ class Keys:
             for before in leading(lang)
             for row in self.wordings.beginning_with(before + beginning)[:_COMPARED]
         }
-        candidates = sorted(rows)
-        forms = stemmed_all((self.wordings[row] for row in candidates), lang)
-        return [row for row, candidate_form in zip(candidates, forms, strict=True) if candidate_form == form]
+        spaces, openings = form.count(" "), tuple(leading(lang)[1:])
+        texts = {row: text for row in sorted(rows) if _may_become(text := self.wordings[row], spaces, openings)}
+        forms = stemmed_all(texts.values(), lang)
+        return [row for row, candidate_form in zip(texts, forms, strict=True) if candidate_form == form]
+
+
+def _may_become(text: str, spaces: int, openings: tuple[str, ...]) -> bool:
+    """Whether a stemmed wording may have so many spaces: it loses words of its beginning, and those of signs alone."""
+    extra = text.count(" ") - spaces
+    return not extra or (extra > 0 and (text.startswith(openings) or not text.replace(" ", "").isalnum()))
 
 
 Lookup = Callable[[Keys, str, str], list[int]]
