@@ -40,9 +40,11 @@ LEAST, MOST = 10, 400  # characters of an English sentence; the other side has a
 NEAR = 0.75
 WITHOUT = "small_enja"
 SYSTEMS = {
-    "reranker": Mining(),
+    "default": Mining(),  # re-ranker and lexicon
+    "lexicon": Mining(rerank="none"),
+    "reranker": Mining(lexicon=False),
     "words": Mining(rerank="words"),
-    "none": Mining(rerank="none"),
+    "none": Mining(rerank="none", lexicon=False),
     "ratio": Mining(margin="ratio", rerank="none"),
     "cosine": Mining(margin="absolute", rerank="none"),
 }
@@ -135,11 +137,12 @@ class Task:
             with self.run(model, work, replace(settings, threshold=LOW[settings.margin])) as mined:
                 mates[name] = list(mined)
         first = systems[0]
-        look = first if first in ("reranker", "words") else ""
+        look = {"default": "reranker", "reranker": "reranker", "words": "words"}.get(first, "")
         precision, recall, _, wrong = self.scores(mates[first], folds, thresholds[first])
         f1 = [self.scores(mates[name], folds, thresholds[name])[2] for name in systems]
         strictly = self.scores(mates[first], folds, thresholds[first], strict=True)[2]
-        usual = usual_threshold(SYSTEMS[first].margin, look, len(self.source), len(self.target))
+        lexicon = first in ("default", "lexicon")
+        usual = usual_threshold(SYSTEMS[first].margin, look, len(self.source), len(self.target), lexicon)
         default = self.scores(mates[first], folds, [np.inf if usual is None else usual] * 2)[2]
         best = max(self.scores(mates[first], folds, [at, at])[2] for at in np.arange(0.5, 2.5, 0.01))
         sizes = len(self.source), len(self.target), len(self.gold)

@@ -44,7 +44,10 @@ def test_mine(invoke: Invoke) -> None:
     rows = [line.split("\t") for line in Path("pairs.tsv").read_text("utf-8").splitlines()]
     assert {(row[0], row[1]) for row in rows} == {(german(n), english(n)) for n in range(20, 30)}
     lines = result.stdout.splitlines()
-    assert lines[0] == f"pairs.tsv: 10 pairs with a score of {usual_threshold('quarter', 'none', 30, 30):.4f} or more"
+    assert (
+        lines[0]
+        == f"pairs.tsv: 10 pairs with a score of {usual_threshold('quarter', 'none', 30, 30, lexicon=True):.4f} or more"
+    )
     assert lines[1].strip().startswith("source: 31 sentences, 30 different ones; dropped: 0 of another script")
     assert "exact search, recall 1.000" in lines[3]
     assert sorted(path.name for path in Path().iterdir()) == ["de.txt", "en.txt", "known.tsv", "pairs.tsv"]

@@ -54,7 +54,7 @@ def mine(
         option(
             "--min-score",
             "X",
-            "Minimum score of a pair (default: grows with the text, 1.52 for 5,000 sentences, 1.66 for 50,000).",
+            "Minimum score of a pair (default: grows with the text, and is another one with --no-lexicon).",
         ),
     ] = None,
     pairing: Annotated[
@@ -76,6 +76,9 @@ def mine(
             "Look at promising pairs again, by cross-attention or word by word (auto: as the model can).",
         ),
     ] = "auto",
+    lexicon: Annotated[
+        bool, flag("--lexicon/--no-lexicon", "Compare words by the lexicon, where it has both languages.")
+    ] = True,
     k: Annotated[int, option("--neighbours", "-k", "N", "Nearest neighbours, each way.", min=1)] = 4,
     length_ratio: Annotated[
         float,
@@ -145,6 +148,7 @@ def mine(
         check=check,
         engine=engine,
         rerank=rerank,
+        lexicon=lexicon,
     )
     texts = [
         options.read_texts([path], column, text_field, lines, on_error, encoding, lang)
@@ -191,6 +195,8 @@ def _details(report: Report) -> Iterator[str]:
     yield f"target: {_counts(report.target)}"
     how = f"{report.engine} search, recall {min(report.recall):.3f}; {report.unlike:,} dropped for their lengths"
     yield f"{report.candidates:,} candidates ({how}), {report.promising:,} promising ({report.copies:,} copies dropped)"
+    if report.lexicon:
+        yield f"words compared by the lexicon: {' and '.join(report.lexicon)}"
     if fit := report.calibration:
         yield (
             f"calibrated: {fit.found:,} of {fit.known:,} known pairs found, about {fit.mates:,} other mates "

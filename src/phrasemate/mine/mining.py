@@ -20,14 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ModelError, PhrasemateError
+from phrasemate.lexicon import bundled_lexicon
 from phrasemate.mine.collection import Collection, Place, checker, collect, normal
 from phrasemate.mine.select import (
+    BESIDE_LEXICON,
     DOUBT,
     FLOORS,
+    LEXICON,
     THRESHOLDS,
     WEIGHTS,
     Calibration,
     Candidates,
+    LexiconMatch,
     Mate,
     Mining,
     Progress,
@@ -38,6 +42,7 @@ from phrasemate.mine.select import (
     candidates,
     is_copy,
     length_filter,
+    lexicon_match,
     one_to_one,
     usual_threshold,
 )
@@ -53,6 +58,7 @@ from phrasemate.utils.storage import NewFile, check_new
 
 ENCODED = 2048  # sentences between two writes of vectors
 ASKED = 8192  # queries between two writes of neighbours
+SAMPLE = 200  # sentences of a collection that tell its language
 SCORED = 1024  # pairs handed to a scorer together, and written
 Halves = NDArray[np.float16]
 Told = Callable[[int, int], None]
@@ -322,9 +328,10 @@ def mine(
         arguments = zip(("source", "target"), documents, known_sides, checks, (source, target), strict=True)
         sides = [steps.read(*argument) for argument in arguments]
         numbers = _numbers(mates, sides)
+        steps.compare_words(sides, model)
         limit = settings.threshold
         if limit is None and not mates:
-            limit = usual_threshold(settings.margin, look.kind, *map(len, sides))
+            limit = steps.usual(sides, steps.look.kind)
         pairs = steps.filter(steps.search(sides, model), sides, numbers, limit)
         mining = steps.choose(steps.rerank(pairs, sides), sides, numbers, limit)
         mining.remarks = remarks_of(model, settings, mates)
@@ -360,6 +367,7 @@ class _Steps:
     settings: Mining
     look: _Look
     progress: Progress
+    words: LexiconMatch | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -399,6 +407,22 @@ class _Steps:
         with self._timed("scoring"):
             return candidates(runs["forward"], runs["backward"], settings.margin, FLOORS[settings.margin])
 
+    def compare_words(self, sides: Sequence[Collection], model: Any) -> None:
+        """Have the lexicon compare words, where the settings allow it and it has both languages."""
+        settings = self.settings
+        by_vectors = settings.rerank == "words" or self.look.kind == "scorer"
+        if not settings.lexicon or settings.margin != "quarter" or settings.weight is not None or by_vectors:
+            return
+        samples = [[side.text(number) for number in range(0, len(side), max(1, len(side) // SAMPLE))] for side in sides]
+        self.words = lexicon_match(bundled_lexicon(), settings.languages, samples)
+        if self.words is not None:
+            self.look = _look(model, settings, None, lexicon=True)
+
+    def usual(self, sides: Sequence[Collection], look: str) -> float | None:
+        """The default threshold of these collections for what looks at pairs again."""
+        source, target = sides
+        return usual_threshold(self.settings.margin, look, len(source), len(target), self.words is not None)
+
     def filter(
         self,
         pairs: Candidates,
@@ -412,7 +436,11 @@ class _Steps:
         if self.settings.length_ratio is not None:
             pairs = pairs.only(length_filter(pairs, source.lengths, target.lengths, self.settings.length_ratio))
         self.facts |= {"candidates": before, "unlike": before - len(pairs.score)}
-        usual = usual_threshold(self.settings.margin, "", len(source), len(target))
+        usual = self.usual(sides, "")
+        if self.words is not None:
+            if not known_pairs:  # the lexicon adds at most its weight
+                pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, (), limit, usual) - LEXICON))
+            pairs = self._with_words(self.words, pairs, sides)
         pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, known_pairs, limit, usual)))
         with self._timed("scoring"):
             different = self._no_copies(pairs, sides)
@@ -431,7 +459,19 @@ class _Steps:
             return lowest if limit is None else min(lowest, self._floor(pairs, (), limit, usual))
         if not again and limit is not None:
             return limit
-        return FLOORS[margin] if usual is None else usual - DOUBT
+        return FLOORS[margin] if usual is None else usual - DOUBT[self.words is not None]
+
+    def _with_words(self, words: LexiconMatch, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
+        """The scores of the lexicon beside the margins."""
+        total, parts = len(pairs.score), [np.zeros(0, np.float32)]
+        with self._timed("comparing words"):
+            for at in range(0, total, SCORED):
+                numbers = zip(
+                    pairs.source[at : at + SCORED].tolist(), pairs.target[at : at + SCORED].tolist(), strict=True
+                )
+                parts.append(words.score([(sides[0].text(one), sides[1].text(other)) for one, other in numbers]))
+                self.progress("comparing words", min(at + SCORED, total), total)
+        return pairs.added(np.float32(LEXICON) * np.concatenate(parts))
 
     def _no_copies(self, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
         if (most := self.settings.copies) is None:
@@ -475,6 +515,7 @@ class _Steps:
             threshold=limit,
             rerank=self.look.kind,
             calibration=calibration,
+            lexicon=() if self.words is None else self.words.languages,
             seconds=self.seconds,
             **self.facts,
         )
@@ -489,13 +530,16 @@ def _numbers(mates: Sequence[tuple[str, str]], sides: Sequence[Collection]) -> l
     return [(numbers_of[0].get(source, -1), numbers_of[1].get(target, -1)) for source, target in mates]
 
 
-def _look(model: Any, settings: Mining, scorer: Scorer | None) -> _Look:
-    """What the settings name. Raises InputError for an encoder without words, ModelMismatch for a foreign one."""
+def _look(model: Any, settings: Mining, scorer: Scorer | None, lexicon: bool = False) -> _Look:
+    """What the settings name, beside the lexicon or not.
+
+    Raises InputError for an encoder without words, ModelMismatch for a foreign one.
+    """
     kind, reranker = settings.rerank if scorer is None else "scorer", None
     if kind == "auto":
         reranker = _own_reranker(model)
-        kind = "reranker" if reranker else "words" if hasattr(model, "runtime") else "none"
-    weight = WEIGHTS.get(kind, 0.0) if settings.weight is None else settings.weight
+        kind = "reranker" if reranker else "words" if hasattr(model, "runtime") and not lexicon else "none"
+    weight = (BESIDE_LEXICON if lexicon else WEIGHTS).get(kind, 0.0) if settings.weight is None else settings.weight
     if kind in ("words", "reranker") and not hasattr(model, "runtime"):
         raise InputError(f"rerank {kind!r} needs a phrasemate.Model, for vectors of words; use rerank 'none'")
     if kind == "words":
@@ -518,7 +562,7 @@ def _own_reranker(model: Any) -> Trained | None:
 def _check_threshold(settings: Mining, look: str) -> None:
     """Raises InputError where there is no default."""
     has_other_weight = settings.weight is not None and settings.weight != WEIGHTS.get(look, settings.weight)
-    if has_other_weight or (settings.margin, look.removeprefix("none")) not in THRESHOLDS:
+    if has_other_weight or (settings.margin, look.removeprefix("none"), False) not in THRESHOLDS:
         with_weight = f", weight {settings.weight:g}" if has_other_weight else ""
         title = "with a scorer" if look == "scorer" else f"of the margin {settings.margin!r} ({look}{with_weight})"
         raise InputError(f"scores {title} have no usual threshold; give one, or known pairs to calibrate with")

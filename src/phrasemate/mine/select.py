@@ -1,17 +1,19 @@
 """From neighbours to mates: margins, filters, one-to-one pairs, and the threshold that suits known pairs.
 
-A second look compares the words of a pair (`WordMatch`). Sentence vectors hardly tell "Dutch language package" from
-"Estonian language package"; word vectors do.
+Sentence vectors hardly tell "Dutch language package" from "Estonian language package". So the words of a pair are
+compared, too, by the lexicon (`LexiconMatch`) or by vectors (`WordMatch`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import log, sqrt
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from phrasemate.align import Worded
@@ -19,8 +21,12 @@ from phrasemate.align.neural import word_vectors
 from phrasemate.encode import Model
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
+from phrasemate.lexicon import InducedLexicon
+from phrasemate.lexicon.induced import ENGLISH_FUNCTION_WORDS
+from phrasemate.lexicon.inflection import primary, stem
 from phrasemate.mine.collection import CHECKS, Counts, Place
 from phrasemate.rank import MARGINS, margin_of, neighbour_pairs, neighbourhood
+from phrasemate.text import folded, words
 from phrasemate.text.normalize import plain
 from phrasemate.types import PhrasePair, Run
 from phrasemate.utils.knn import ENGINES
@@ -36,26 +42,34 @@ FLOORS = {
     "ratio": 1.0,
 }  # below it a pair is nearer to others
 THRESHOLDS = {
-    ("quarter", ""): (0.605, 0.025),
-    ("quarter", "words"): (0.91, 0.045),
-    ("quarter", "reranker"): (1.6, 0.06),
-    ("ratio", ""): (1.125, 0.015),
+    ("quarter", "", False): (0.605, 0.025),
+    ("quarter", "words", False): (0.91, 0.045),
+    ("quarter", "reranker", False): (1.6, 0.06),
+    ("quarter", "", True): (0.703, 0.017),
+    ("quarter", "reranker", True): (0.885, 0.03),
+    ("ratio", "", False): (1.125, 0.015),
 }
-"""Of a margin and what looks at pairs again: the default for `USUAL` sentences, and its growth for e times as many."""
+"""Of a margin, of what looks at pairs again, and with the lexicon or without: the default for `USUAL` sentences, and
+its growth for e times as many."""
 USUAL, SMALLEST = 20_000, 5_000  # below the smallest the threshold stays
 WEIGHTS = {"words": 0.5, "reranker": 1.5, "scorer": 0.5}  # of a second look's scores beside the margin
-DOUBT = 0.065  # below the threshold without a second look, of the margin: from there on pairs are looked at again
+LEXICON = 0.1  # weight of the lexicon beside the margin
+BESIDE_LEXICON = {"reranker": 0.3}  # weights of a second look beside the margin and the lexicon
+DOUBT = {False: 0.065, True: 0.04}
+"""Without the lexicon and with it: so far below the threshold of a first look, pairs are still looked at again."""
 RERANK = ("auto", "reranker", "words", "none")
 
 
-def usual_threshold(margin: str, look: str, source: int, target: int) -> float | None:
+def usual_threshold(margin: str, look: str, source: int, target: int, lexicon: bool = False) -> float | None:
     """The default for collections of so many sentences; None where it was not measured (docs/how-to/mine-sentences.md).
+
+    ``look``: what looks at pairs again, one of `RERANK`. ``lexicon``: whether the lexicon counts.
 
     The number of wrong pairs that reach a score by chance grows with the product of both sizes, and falls by the same
     factor with each step of the score. So the threshold grows with the logarithm of the product. Half as quickly where
     there are the more mates the more sentences there are; `THRESHOLDS` lie between that and always as many.
     """
-    threshold = THRESHOLDS.get((margin, look.removeprefix("none")))
+    threshold = THRESHOLDS.get((margin, look.removeprefix("none"), lexicon))
     if threshold is None:
         return None
     usual, growth = threshold
@@ -89,8 +103,12 @@ class Mining:
         engine: See `engine_for`.
         rerank: How promising pairs are looked at again: by the `reranker` that comes with the bundled encoder
             (`Attention`, its scores divided by the highest there can be), by `words` (`WordMatch`), or not. `auto`: by
-            the re-ranker where it belongs to the model, else by words where the model has them.
-        weight: How often its scores count beside the margin; None: as in `WEIGHTS`.
+            the re-ranker where it belongs to the model, else by words where the model has them and the lexicon does
+            not count.
+        weight: How often its scores count beside the margin; None: as in `WEIGHTS` or `BESIDE_LEXICON`.
+        lexicon: Whether words that the bundled lexicon knows as translations count (`LexiconMatch`), where it has both
+            languages. Only beside the margin `quarter` and with the usual weight, and not with ``rerank="words"`` or a
+            scorer of one's own. A language that is not given is recognised by a sample of sentences.
     """
 
     k: int = 4  # Artetxe and Schwenk (2019), section 4.1
@@ -104,6 +122,7 @@ class Mining:
     engine: str = "auto"
     rerank: str = "auto"
     weight: float | None = None
+    lexicon: bool = True
 
     def __post_init__(self) -> None:
         words = {"margin": MARGINS, "pairing": PAIRING, "check": CHECKS, "engine": ENGINES, "rerank": RERANK}
@@ -145,6 +164,7 @@ class Report:
         copies: Of these, dropped; the others were looked at again as ``rerank`` says (one of `RERANK`, or "scorer").
         pairs: Chosen at the ``threshold``.
         recall: Of the searches both ways, on a sample, against exact search (1 for exact ones).
+        lexicon: Languages in which the lexicon compared words; none if it did not.
         seconds: Of each stage of this run.
     """
 
@@ -160,6 +180,7 @@ class Report:
     calibration: Calibration | None
     engine: str
     recall: tuple[float, float]
+    lexicon: tuple[str, ...]
     seconds: dict[str, float]
 
 
@@ -325,6 +346,127 @@ def _recognised(chosen: Candidates, known_pairs: Sequence[tuple[int, int]]) -> t
     right = np.array([pair in pairs for pair in place_pairs], bool)
     is_touched = np.array([s in sources or t in targets for s, t in place_pairs], bool)
     return right, is_touched
+
+
+_FORMS, _TEXTS = 100_000, 20_000  # forms and sentences whose stems are kept
+_UNKNOWN = 0.5  # match of a word that the lexicon does not know, and of a sentence without words
+_POWER = 0.25  # of a probability's share of the likeliest one's
+
+
+class _Word(NamedTuple):
+    """A word as English stems, each with a share up to 1, and whether the lexicon lists it."""
+
+    stems: dict[str, float]
+    is_listed: bool
+
+
+class LexiconMatch:
+    """Scores a pair of sentences by their words that the lexicon knows as translations of each other.
+
+    A word is read as the English stems of its equivalents. A stem's share is its probability, divided by that of the
+    likeliest one, to the power of 1/4. The match of a word is the highest share that it has in common with a word of
+    the other sentence. A word that the lexicon does not know stands for itself; its match is 1/2 where the other
+    sentence lacks it. Function words do not count. The score, from 0 to 1, is the mean match of the words, averaged
+    over both sides; that of a side without words is 1/2.
+
+    >>> from phrasemate.lexicon import bundled_lexicon
+    >>> match = LexiconMatch(bundled_lexicon(), ("de", "en"))
+    >>> scores = match.score([("Der Hund schläft.", "The dog sleeps."), ("Der Hund schläft.", "The door is open.")])
+    >>> bool(scores[0] > scores[1])
+    True
+    """
+
+    def __init__(self, lexicon: InducedLexicon, languages: tuple[str, str]) -> None:
+        self.languages = languages
+        self._lexicon = lexicon
+        self._words: LRUCache[tuple[str, str], _Word | None] = LRUCache(_FORMS)
+        self._texts: LRUCache[tuple[str, str], list[_Word]] = LRUCache(_TEXTS)
+
+    def score(self, pairs: Iterable[tuple[str, str]]) -> Floats:
+        """(pairs,) float32."""
+        source_language, target_language = self.languages
+        return np.array(
+            [
+                (_match(source, target) + _match(target, source)) / 2
+                for source, target in (
+                    (self._read(one, source_language), self._read(other, target_language)) for one, other in pairs
+                )
+            ],
+            np.float32,
+        )
+
+    def _read(self, text: str, language: str) -> list[_Word]:
+        """The words of a text that are not function words."""
+        key = text, language
+        if key not in self._texts:
+            forms = [folded(text[start:end]) for start, end in words(text)]
+            self._texts[key] = [word for form in forms if (word := self._word(form, language)) is not None]
+        return self._texts[key]
+
+    def _word(self, form: str, language: str) -> _Word | None:
+        """The English stems of a form; None for a function word."""
+        key = form, language
+        if key not in self._words:
+            self._words[key] = self._stems(form, language)
+        return self._words[key]
+
+    def _stems(self, form: str, language: str) -> _Word | None:
+        if language == "en":
+            return None if form in ENGLISH_FUNCTION_WORDS else _Word({stem(form, "en"): 1.0}, True)
+        equivalents = self._lexicon.into_english(form, language) or [
+            (equivalent.text, equivalent.weight) for equivalent in self._lexicon.equivalents(form, language, "en")
+        ]
+        if not equivalents:
+            return _Word({stem(form, "en"): 1.0}, False)
+        likeliest, highest = max(equivalents, key=lambda equivalent: equivalent[1])
+        if ENGLISH_FUNCTION_WORDS.issuperset(likeliest.split()):
+            return None
+        stems: dict[str, float] = {}
+        for english, probability in equivalents:
+            share = (probability / highest) ** _POWER if highest else 1.0
+            for word in english.split():
+                if word not in ENGLISH_FUNCTION_WORDS:
+                    name = stem(word, "en")
+                    stems[name] = max(stems.get(name, 0.0), share)
+        return _Word(stems, True)
+
+
+def _match(side: Sequence[_Word], other: Sequence[_Word]) -> float:
+    """The mean match of a side's words with those of the other."""
+    shares: dict[str, float] = {}
+    for word in other:
+        for name, share in word.stems.items():
+            shares[name] = max(shares.get(name, 0.0), share)
+    matches = [
+        max([min(word.stems[name], shares[name]) for name in word.stems.keys() & shares.keys()], default=0.0)
+        or (0.0 if word.is_listed else _UNKNOWN)
+        for word in side
+    ]
+    return sum(matches) / len(matches) if matches else _UNKNOWN
+
+
+def lexicon_match(
+    lexicon: InducedLexicon | None, languages: Sequence[str], samples: Sequence[Sequence[str]]
+) -> LexiconMatch | None:
+    """The comparison of words in two languages; None if the lexicon lacks one of them, or both are the same.
+
+    ``languages``: of both sides, "" if unknown. ``samples``: sentences of both sides, which tell it then.
+    """
+    if lexicon is None:
+        return None
+    source, target = (
+        primary(language) or _language_of(lexicon, sample) for language, sample in zip(languages, samples, strict=True)
+    )
+    if source == target or not {source, target} <= {"en", *lexicon.languages}:
+        return None
+    return LexiconMatch(lexicon, (source, target))
+
+
+def _language_of(lexicon: InducedLexicon, texts: Sequence[str]) -> str:
+    """The language of most of some texts; "" if that is not clear."""
+    counts = Counter(map(lexicon.language_of, texts))
+    language, count = counts.most_common(1)[0] if counts else ("", 0)
+    return language if 2 * count > counts.total() else ""
 
 
 _CHUNK = 512  # sentences whose words are encoded together
