@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode.scoring import FEATURES, LEAST_LOG
-from phrasemate.index.wordings import Wordings, WordingSearch
+from phrasemate.index.wordings import Wordings, WordingSearch, joined
 from phrasemate.lexicon import Equivalent, InducedLexicon, Lexicon, bundled_collocates, stemmed, without_function_words
 from phrasemate.lexicon.induced import ARTICLES, ENGLISH_FUNCTION_WORDS, grammatical_words
 from phrasemate.lexicon.inflection import locutions, same_words, stem
@@ -113,7 +113,7 @@ class Described(NamedTuple):
     def nearest(self, numbers: Sequence[int]) -> tuple[Ids, Floats]:
         """The phrases of candidates, one's after the other's, and their cosines with the query, nearest first."""
         slices = [slice(*self.bounds[number : number + 2].tolist()) for number in numbers]
-        return _joined([self.ids[part] for part in slices]), np.concatenate([self.cosines[part] for part in slices])
+        return joined([self.ids[part] for part in slices]), np.concatenate([self.cosines[part] for part in slices])
 
 
 class Dictionaries:
@@ -464,18 +464,14 @@ def describe(
     descriptions: list[Described] = []
     for start in range(0, len(phrases), AT_ONCE):
         numbers = range(start, min(start + AT_ONCE, len(phrases)))
-        ids = [_joined([candidate.ids for candidate in candidates[number]]) for number in numbers]
-        unique, places = np.unique(_joined(ids), return_inverse=True)
+        ids = [joined([candidate.ids for candidate in candidates[number]]) for number in numbers]
+        unique, places = np.unique(joined(ids), return_inverse=True)
         vectors_of_phrases = search.vectors(unique)
         ends = np.cumsum([len(owners) for owners in ids])
         for number, phrase_ids, rows in zip(numbers, ids, np.split(places, ends[:-1]), strict=True):
             query = Query(phrases[number], vectors[number], alone[number], wordings[number], language or "en")
             descriptions.append(_described(query, candidates[number], phrase_ids, vectors_of_phrases[rows]))
     return descriptions
-
-
-def _joined(arrays: Sequence[Ids]) -> Ids:
-    return np.concatenate(arrays) if arrays else np.zeros(0, np.int64)
 
 
 def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: Floats) -> Described:

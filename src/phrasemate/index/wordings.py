@@ -162,7 +162,7 @@ class Wordings:
             for part, row in zip(parts, segment.rows_of(wordings), strict=True):
                 if row >= 0:
                     part.append(segment.phrases(row))
-        ids_of = [part[0] if len(part) == 1 else _joined(part) for part in parts]
+        ids_of = [part[0] if len(part) == 1 else joined(part) for part in parts]
         return [ids[~self._dead.contains(ids)] for ids in ids_of] if len(self._dead) else ids_of
 
     def of_stems(self, stemmed: Sequence[str]) -> list[list[str]]:
@@ -173,7 +173,8 @@ class Wordings:
         ]
 
 
-def _joined(parts: Sequence[Ids]) -> Ids:
+def joined(parts: Sequence[Ids]) -> Ids:
+    """Arrays of phrase ids, one after the other."""
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 

@@ -413,18 +413,16 @@ class LexiconMatch:
     def _stems(self, form: str, language: str) -> _Word | None:
         if language == "en":
             return None if form in ENGLISH_FUNCTION_WORDS else _Word({stem(form, "en"): 1.0}, True)
-        equivalents = self._lexicon.into_english(form, language) or [
-            (equivalent.text, equivalent.weight) for equivalent in self._lexicon.equivalents(form, language, "en")
-        ]
+        equivalents = self._lexicon.equivalents(form, language, "en")
         if not equivalents:
             return _Word({stem(form, "en"): 1.0}, False)
-        likeliest, highest = max(equivalents, key=lambda equivalent: equivalent[1])
-        if ENGLISH_FUNCTION_WORDS.issuperset(likeliest.split()):
+        likeliest = equivalents[0]
+        if ENGLISH_FUNCTION_WORDS.issuperset(likeliest.text.split()):
             return None
         stems: dict[str, float] = {}
-        for english, probability in equivalents:
-            share = (probability / highest) ** _POWER if highest else 1.0
-            for word in english.split():
+        for equivalent in equivalents:
+            share = (equivalent.weight / likeliest.weight) ** _POWER
+            for word in equivalent.text.split():
                 if word not in ENGLISH_FUNCTION_WORDS:
                     name = stem(word, "en")
                     stems[name] = max(stems.get(name, 0.0), share)
