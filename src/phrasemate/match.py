@@ -30,7 +30,7 @@ from phrasemate.index.wordings import Wordings, WordingSearch, segment_of
 from phrasemate.lexicon import bundled_lexicon
 from phrasemate.lexicon.inflection import primary
 from phrasemate.query import marked
-from phrasemate.rank import margin_of, neighbour_pairs
+from phrasemate.rank import margin_of, neighbour_pairs, numbered
 from phrasemate.text import folded
 from phrasemate.text.formats.units import Term, TermPair
 from phrasemate.types import Phrase, Run
@@ -460,14 +460,11 @@ def likely_pairs(
     if languages[0] == "en":
         swapped = likely_pairs(target, source, scorer, languages[::-1])
         return _ordered(swapped.targets, swapped.sources, swapped.scores, swapped.margins)
-    ids_of: dict[str, list[int]] = {}
-    place_of: dict[str, int] = {}
-    ends = np.cumsum(target.counts).tolist()
-    for place, (term, start, end) in enumerate(zip(target.terms, [0, *ends], ends, strict=False)):
-        ids_of.setdefault(folded(term), []).extend(range(start, end))
-        place_of.setdefault(folded(term), place)
-    language_of = dict.fromkeys(ids_of, languages[1] or "en")
-    segment = segment_of(ids_of, language_of, 0, len(target.vectors))
+    texts = [*map(folded, target.terms)]
+    place_of = {text: place for place, text in reversed([*enumerate(texts)])}  # of the first term with a wording
+    distinct, count = list(dict.fromkeys(texts)), len(target.vectors)
+    numbers = np.repeat(numbered(texts), target.counts)
+    segment = segment_of(distinct, [languages[1] or "en"] * len(distinct), numbers, np.arange(count), 0, count)
     table = Wordings([segment], Runs(np.zeros((0, 2), np.int64)))
     source_keys, target_keys = (
         np.concatenate([side.types, side.alone], 1) / np.float32(2**0.5) for side in (source, target)

@@ -55,6 +55,18 @@ def test_every_phrase_is_under_its_wording_after_adds_and_deletes(index: Index) 
     assert_whole(index)
 
 
+def test_a_segment_is_sorted_by_the_bytes_of_its_wordings() -> None:
+    texts = ["zebra", "ähre", "\U00010348", "\uffff", "\ud800", "b", "a b"]
+    ids, numbers = np.array([5, 6, 8, 9, 10, 12, 13, 14]), np.array([0, 1, 2, 3, 4, 5, 6, 0])
+    segment = wordings.segment_of(texts, ["en"] * len(texts), numbers, ids, 5, 15)
+    encoded = [text.encode("utf-8", "surrogatepass") for text in map(segment.wording, range(len(segment)))]
+    assert encoded == sorted(text.encode("utf-8", "surrogatepass") for text in texts)
+    rows = segment.rows_of(texts)
+    assert [segment.phrases(row).tolist() for row in rows] == [[5, 14], [6], [8], [9], [10], [12], [13]]
+    absent = 2**32 - 1
+    assert segment.rows.tolist() == [*rows[:2], absent, *rows[2:5], absent, rows[5], rows[6], rows[0]]
+
+
 def test_small_segments_are_joined_and_large_ones_are_cut(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wordings, "SEGMENT", 400)
     for number in range(8):

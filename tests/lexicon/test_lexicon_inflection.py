@@ -8,6 +8,7 @@ import pytest
 
 from phrasemate.lexicon import stemmed, stemmed_all, without_function_words
 from phrasemate.lexicon.inflection import language_code, languages_in
+from phrasemate.text import folded
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,22 @@ def test_threads_have_stemmers_of_their_own() -> None:
     with ThreadPoolExecutor(4) as pool:
         for forms in pool.map(lambda _: stemmed_all(words, "en"), range(8)):
             assert forms == stemmed_all(words, "en")
+
+
+@pytest.mark.parametrize("lang", ["en", "de-AT", "fr", "ja", ""])
+def test_many_wordings_are_stemmed_as_one_is(lang: str) -> None:
+    wordings = [
+        "The Benches",
+        "l'Échelle  des coûts",
+        "sich die Häuser",
+        "(benches)",
+        "の犬",
+        "\ud800 benches",
+        "—",
+        "",
+    ]
+    assert stemmed_all(wordings, lang) == [stemmed(wording, lang) for wording in wordings]
+    assert stemmed_all(map(folded, wordings), lang, are_folded=True) == stemmed_all(wordings, lang)
 
 
 def test_languages_by_name_and_code() -> None:

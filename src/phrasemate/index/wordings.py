@@ -9,7 +9,7 @@ it. A wording is folded text (`phrasemate.text.folded`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -180,42 +180,56 @@ def joined(parts: Sequence[Ids]) -> Ids:
 
 def stem_hash(stem: str) -> int:
     """64 bits that stand for a stemmed wording."""
-    return int.from_bytes(blake2b(row_codec.encode_text(stem), digest_size=8).digest(), "little")
+    return int.from_bytes(_stem_digest(stem), "little")
+
+
+def _stem_digest(stem: str) -> bytes:
+    return blake2b(row_codec.encode_text(stem), digest_size=8).digest()
 
 
 def build_segment(sentences: Iterable[SentenceRow], low: int, high: int, languages: dict[int, str]) -> Segment:
     """The segment of phrase ids ``low`` to below ``high``; ``languages``: of documents by id ("" counts as English)."""
-    ids_of: dict[str, list[int]] = {}
-    language_of: dict[str, str] = {}
+    number_of: dict[str, int] = {}
+    language_of: list[str] = []
+    numbers: list[int] = []
+    ranges = [np.zeros(0, np.int64)]
     for row in sentences:
         starts, ends = (column.tolist() for column in row_codec.unpack_spans(row.spans, row.phrases)[:2])
-        for phrase, wording in enumerate(folded_parts(row.text, zip(starts, ends, strict=True)), row.first_phrase):
-            phrases = ids_of.get(wording)
-            if phrases is None:
-                ids_of[wording] = [phrase]
-                language_of[wording] = languages.get(row.document, "") or "en"
-            else:
-                phrases.append(phrase)
-    return segment_of(ids_of, language_of, low, high)
+        wordings = folded_parts(row.text, zip(starts, ends, strict=True))
+        numbers += [number_of.setdefault(wording, len(number_of)) for wording in wordings]
+        ranges.append(np.arange(row.first_phrase, row.first_phrase + row.phrases))
+        language_of += [languages.get(row.document, "") or "en"] * (len(number_of) - len(language_of))
+    return segment_of(list(number_of), language_of, np.array(numbers, np.int64), joined(ranges), low, high)
 
 
-def segment_of(ids_of: Mapping[str, Sequence[int]], language_of: Mapping[str, str], low: int, high: int) -> Segment:
-    """Return the segment of phrase ids ``low`` to below ``high`` with these wordings, folded, and their languages."""
-    entries = sorted((row_codec.encode_text(wording), wording) for wording in ids_of)
-    lengths = np.array([len(blob) for blob, _ in entries], np.int64)
-    counts = np.array([len(ids_of[wording]) for _, wording in entries], np.int64)
-    ids = np.array([phrase for _, wording in entries for phrase in ids_of[wording]], np.int64)
+def segment_of(
+    wordings: Sequence[str], languages: Sequence[str], numbers: Ids, ids: Ids, low: int, high: int
+) -> Segment:
+    """Return the segment of phrase ids ``low`` to below ``high`` with these distinct, folded wordings.
+
+    Args:
+        wordings: Wordings in any order.
+        languages: Language of each wording.
+        numbers: Place of each phrase's wording among them (phrases,).
+        ids: Id of each phrase (phrases,), ascending.
+        low: First id of the segment.
+        high: One more than its last id.
+    """
+    places = sorted(range(len(wordings)), key=wordings.__getitem__)  # UTF-8 sorts as its characters do
+    row_of = np.empty(len(wordings), np.uint32)
+    row_of[places] = np.arange(len(wordings), dtype=np.uint32)
     rows = np.full(high - low, _ABSENT, np.uint32)
-    rows[ids - low] = np.repeat(np.arange(len(entries), dtype=np.uint32), counts)
-    stems = _stem_hashes([wording for _, wording in entries], language_of)
+    rows[ids - low] = phrase_rows = row_of[numbers]
+    blobs = [row_codec.encode_text(wordings[place]) for place in places]
+    stems = _stem_hashes([wordings[place] for place in places], [languages[place] for place in places])
     order = np.argsort(stems, kind="stable")
     return Segment(
         low,
         {
-            "text": np.frombuffer(b"".join(blob for blob, _ in entries), np.uint8),
-            "bounds": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            "ids": ids,
-            "occurrences": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            "text": np.frombuffer(b"".join(blobs), np.uint8),
+            "bounds": np.cumsum([0, *map(len, blobs)], dtype=np.int64),
+            "ids": ids[np.argsort(phrase_rows, kind="stable")],
+            "occurrences": np.cumsum([0, *np.bincount(phrase_rows, minlength=len(wordings))], dtype=np.int64),
             "rows": rows,
             "stems": stems[order],
             "stem_rows": order.astype(np.uint32),
@@ -223,14 +237,15 @@ def segment_of(ids_of: Mapping[str, Sequence[int]], language_of: Mapping[str, st
     )
 
 
-def _stem_hashes(wordings: Sequence[str], language_of: Mapping[str, str]) -> NDArray[np.uint64]:
+def _stem_hashes(wordings: Sequence[str], languages: Sequence[str]) -> NDArray[np.uint64]:
+    """(wordings,) the hash of each stemmed wording."""
     hashes = np.zeros(len(wordings), np.uint64)
-    numbers: dict[str, list[int]] = {}
-    for number, wording in enumerate(wordings):
-        numbers.setdefault(language_of[wording], []).append(number)
-    for lang, wording_numbers in numbers.items():
-        stems = stemmed_all([wordings[number] for number in wording_numbers], lang)
-        hashes[wording_numbers] = np.array([stem_hash(stem) for stem in stems], np.uint64)
+    places: dict[str, list[int]] = {}
+    for place, language in enumerate(languages):
+        places.setdefault(language, []).append(place)
+    for language, of_language in places.items():
+        stems = stemmed_all([wordings[place] for place in of_language], language, are_folded=True)
+        hashes[of_language] = np.frombuffer(b"".join(map(_stem_digest, stems)), "<u8")
     return hashes
 
 

@@ -117,7 +117,7 @@ def has_stemmer(lang: str) -> bool:
 def stemmed(wording: str, lang: str) -> str:
     """The wording in a language, folded, without leading function words, each word cut to its stem."""
     lang = primary(lang)
-    return " ".join([stem(word, lang) for word in _content(wording, lang)])
+    return " ".join([stem(word, lang) for word in _content(folded(wording), lang)])
 
 
 @lru_cache(1 << 16)
@@ -127,15 +127,26 @@ def stem(word: str, lang: str) -> str:
     return str(stemmer.stemWord(word)) if stemmer else word
 
 
-def stemmed_all(wordings: Iterable[str], lang: str) -> list[str]:
-    """The stemmed form of each of many wordings in one language."""
+def stemmed_all(wordings: Iterable[str], lang: str, are_folded: bool = False) -> list[str]:
+    """The stemmed form of each of many wordings in one language; quicker if they ``are_folded`` already."""
     lang = primary(lang)
     stemmer = _stemmer(lang)
-    forms = []
-    for wording in wordings:
-        words = _content(wording, lang)
-        forms.append(" ".join(stemmer.stemWords(words) if stemmer else words))
-    return forms
+    contents = (_content(wording if are_folded else folded(wording), lang) for wording in wordings)
+    if stemmer is None:
+        return [*map(" ".join, contents)]
+    stems = _Stems(stemmer)
+    return [" ".join(map(stems.__getitem__, words)) for words in contents]
+
+
+class _Stems(dict[str, str]):
+    """Stems of words, each computed once."""
+
+    def __init__(self, stemmer: Any) -> None:
+        self._stemmer = stemmer
+
+    def __missing__(self, word: str) -> str:
+        self[word] = stem = str(self._stemmer.stemWord(word))
+        return stem
 
 
 @lru_cache(1 << 16)
@@ -158,7 +169,7 @@ def same_words(one: str, other: str, lang: str) -> bool:
 
 def without_function_words(wording: str, lang: str) -> str:
     """The wording, folded, without leading function words of its language, unless it consists of nothing else."""
-    return " ".join(_content(wording, primary(lang)))
+    return " ".join(_content(folded(wording), primary(lang)))
 
 
 def function_words(lang: str) -> frozenset[str]:
@@ -172,8 +183,8 @@ def leading(lang: str) -> list[str]:
     return ["", *(f"{word} " for word in sorted(_WORDS.get(lang, ()))), *_ELIDED.get(lang, ())]
 
 
-def _content(wording: str, lang: str) -> list[str]:
-    text = folded(wording)
+def _content(text: str, lang: str) -> list[str]:
+    """The words of a folded wording without leading function words."""
     if not text.isascii():
         text = composed(text.encode("utf-8", "replace").decode())  # stemmers take no half of a surrogate pair
     for article in _ELIDED.get(lang, ()):

@@ -200,7 +200,7 @@ class Keys:
         }
         spaces, openings = form.count(" "), tuple(leading(lang)[1:])
         texts = {row: text for row in sorted(rows) if _may_become(text := self.wordings[row], spaces, openings)}
-        forms = stemmed_all(texts.values(), lang)
+        forms = stemmed_all(texts.values(), lang, are_folded=True)
         return [row for row, candidate_form in zip(texts, forms, strict=True) if candidate_form == form]
 
 
