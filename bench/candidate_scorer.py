@@ -11,7 +11,8 @@ fitted on the other half of them.
 The ambiguous phrases of senses.jsonl teach it to choose by meaning. Of their candidates, those of the right sense are
 right; wrong are those of another sense and those that no dictionary lists. The others are left out. One in `FORGOTTEN`
 is asked once more with a lexicon that lacks the right sense: the bundled one was counted in text like that of the
-yardstick, so it knows more there than elsewhere. From these the scorer learns when to distrust what is listed.
+yardstick, so it knows more there than elsewhere. From these the scorer learns when to distrust what is listed. For the
+same reason one query in `WITHOUT` is asked with a lexicon that lacks the phrase and has only other forms of its words.
 
 Where the set tells which right wordings are usual, the share `USUAL` of the fit asks for one of these.
 """
@@ -36,7 +37,9 @@ from phrasemate.encode.model_folder import bundled_folder
 from phrasemate.encode.scoring import FEATURES, LISTED, CandidateScorer, HiddenUnit, alone
 from phrasemate.evaluate.lookup import LookupQuery, SenseQuery, lemmas, read_lookups, read_senses
 from phrasemate.lexicon import Equivalent, bundled_lexicon
+from phrasemate.lexicon.wordings import Keys
 from phrasemate.search import SearchRequest
+from phrasemate.text import folded
 
 AT_ONCE = 64
 CALIBRATED = 5  # candidates of a query that probabilities are fitted on
@@ -48,17 +51,26 @@ USUAL = 0.5
 
 
 class ForgetfulLexicon:
-    """The bundled lexicon without some English wordings: ``forgotten``, lemmas."""
+    """The bundled lexicon without some English wordings (``forgotten``, lemmas) and without one ``absent`` wording."""
 
     name = "lexicon"
     forgotten: frozenset[str] = frozenset()
+    absent = ""
 
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
-        """What the bundled lexicon gives, less what is forgotten."""
-        lexicon = bundled_lexicon()
+        """What the bundled lexicon gives, less what is forgotten; for the absent wording, by other forms."""
+        lexicon, text = bundled_lexicon(), folded(wording)
         assert lexicon is not None
-        every = lexicon.equivalents(wording, lang, target)
-        return [equivalent for equivalent in every if lemmas(equivalent.text) not in self.forgotten]
+        if text != self.absent:
+            every = lexicon.equivalents(wording, lang, target)
+            return [equivalent for equivalent in every if lemmas(equivalent.text) not in self.forgotten]
+        rows = lexicon._listed(Keys.stemmed, lang, text, lang) if lang in lexicon.languages else []
+        weights: dict[tuple[str, str], int] = {}
+        for name, row in rows:
+            if lexicon._keys_of(name).wordings[row] != text:
+                lexicon._into_english(name, row, weights)
+        ranking = sorted(weights.items(), key=lambda item: -item[1])
+        return [Equivalent(text, weight / 100, self.name, "en", exact=False) for (_, text), weight in ranking]
 
 
 def encoded(model: Model, queries: Sequence[LookupQuery | SenseQuery]) -> tuple[np.ndarray, np.ndarray]:
@@ -81,15 +93,18 @@ def described(
     return rows
 
 
-def described_without_right(
+def described_by_less(
     index: Index, model: Model, queries: Sequence[LookupQuery | SenseQuery], vectors: np.ndarray, bare: np.ndarray
 ) -> list[Described]:
-    """The candidates of each query, by a lexicon that lacks its right wordings."""
+    """The candidates of each query, by a lexicon that lacks its right wordings, or the phrase of a look-up."""
     lexicon = ForgetfulLexicon()
     searcher = Searcher(index, model, lexicons=[lexicon], lexicon=False)
     rows: list[Described] = []
     for number, query in enumerate(queries):
-        lexicon.forgotten = frozenset(query.right)
+        if isinstance(query, SenseQuery):
+            lexicon.forgotten = frozenset(query.right)
+        else:
+            lexicon.absent = folded(query.phrase.text)
         one = slice(number, number + 1)
         rows += described(searcher, queries[one], vectors[one], bare[one])
     return rows
@@ -248,16 +263,17 @@ def main() -> None:
     queries = [query for path in sorted(args.queries.glob("??.jsonl")) for query in read_lookups(path, "dev")]
     senses = read_senses(args.queries / "senses.jsonl", "dev")
     of_senses = encoded(model, senses)
-    lookups, meanings, forgotten = Lookups(), Lookups(), Lookups()
-    encodings, sparse = encoded(model, queries), slice(None, None, WITHOUT)
-    some = [vectors[sparse] for vectors in encodings]
+    lookups, meanings, forgotten, absent = (Lookups() for _ in range(4))
+    encodings, sparse, others = encoded(model, queries), slice(None, None, WITHOUT), slice(1, None, WITHOUT)
+    some, rest = ([vectors[part] for vectors in encodings] for part in (sparse, others))
     for folder in args.index:
         with Index.open(folder, model, readonly=True) as index:
             lookups.add(queries, described(Searcher(index, model), queries, *encodings), True)
             without = described(Searcher(index, model, lexicon=False), queries[sparse], *some)
             lookups.add(queries[sparse], without, False)
+            absent.add(queries[others], described_by_less(index, model, queries[others], *rest), True)
             meanings.add_senses(senses, described(Searcher(index, model), senses, *of_senses))
-            forgotten.add_senses(senses, described_without_right(index, model, senses, *of_senses))
+            forgotten.add_senses(senses, described_by_less(index, model, senses, *of_senses))
     count = len(lookups.right)
     answered = np.array([candidates.any() for candidates in lookups.right])
     meant = np.array(lookups.ambiguous) & np.array([candidates.any() for candidates in lookups.sense])
@@ -269,9 +285,14 @@ def main() -> None:
     lacking = np.array(forgotten.numbers)
     unlisted_first = np.zeros(len(lacking), bool)
     some_lacking = lacking // 2 % FORGOTTEN == 0
+    halves_of_absent = np.concatenate([numbers[others]] * len(args.index)) // 2 % 2 == 0
+    absent_first = np.zeros(len(halves_of_absent), bool)
     for half, part, number in ((halves, parted, 0), (~halves, ~parted, 1)):
         examples = lookups.chosen(np.flatnonzero(half)).joined(meanings.chosen(np.flatnonzero(part)))
-        scorer = fitted(examples.joined(forgotten.chosen(np.flatnonzero(some_lacking & (lacking % 2 == number)))))
+        examples = examples.joined(forgotten.chosen(np.flatnonzero(some_lacking & (lacking % 2 == number))))
+        asked = halves_of_absent == (number == 0)
+        scorer = fitted(examples.joined(absent.chosen(np.flatnonzero(asked))))
+        absent_first[~asked] = absent.chosen(np.flatnonzero(~asked)).first(scorer)[0]
         right[~half], sense[~half], usual[~half] = lookups.chosen(np.flatnonzero(~half)).first(scorer)
         meant_first[~part] = meanings.chosen(np.flatnonzero(~part)).first(scorer)[1]
         others = np.flatnonzero(lacking % 2 != number)
@@ -284,12 +305,14 @@ def main() -> None:
             f"of {(rows & meant).sum()} ambiguous ones the right sense first {sense[rows & meant].mean():.3f}"
         )
     ambiguous = np.array(meanings.ambiguous)
+    known = np.array([candidates.any() for candidates in absent.right])
+    print(f"the lexicon lacks the phrase: {len(known)} look-ups, right first {absent_first[known].mean():.3f}")
     print(
         f"of {ambiguous.sum()} phrases with several senses among their candidates the right one first "
         f"{meant_first[ambiguous].mean():.3f}; of {len(lacking)} whose right sense the lexicon lacks "
         f"{unlisted_first.mean():.3f}"
     )
-    scorer = fitted(lookups.joined(meanings).joined(forgotten.chosen(np.flatnonzero(some_lacking))))
+    scorer = fitted(lookups.joined(meanings).joined(forgotten.chosen(np.flatnonzero(some_lacking))).joined(absent))
     facts = {"queries": count, "indexes": [folder.name for folder in args.index], "senses": len(senses)}
     facts["right first"] = right.mean()
     scorer.save(model.path or bundled_folder(), model.hash, facts)

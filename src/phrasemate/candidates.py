@@ -52,19 +52,34 @@ Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
 
 
+class Listing(NamedTuple):
+    """A candidate in the dictionaries: its probability, and the dictionary that gives it; 0 and "" if none does.
+
+    ``exact``: the dictionary lists the query, and not only other forms of its words. ``verbatim``: it gives this very
+    wording, and not only another form of it.
+    """
+
+    probability: float = 0.0
+    source: str = ""
+    exact: bool = False
+    verbatim: bool = False
+
+
+UNLISTED = Listing()
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A wording of the index.
 
-    ``probability``: what the dictionaries give it, 0 if none lists it. ``source``: the dictionary. ``ids``: phrases
-    with this wording, a sample where they are many. ``count``: how many there are in all. ``leading`` and ``trailing``:
-    of so many function words at its beginning and end, which the phrases of the index lack; they stand before and after
-    each of them. ``core``: the word of a fixed expression that is compared with the query's; "" for the whole wording.
+    ``listing``: what dictionaries say of it. ``ids``: phrases with this wording, a sample where they are many.
+    ``count``: how many there are in all. ``leading`` and ``trailing``: of so many function words at its beginning and
+    end, which the phrases of the index lack; they stand before and after each of them. ``core``: the word of a fixed
+    expression that is compared with the query's; "" for the whole wording.
     """
 
     wording: str
-    probability: float
-    source: str
+    listing: Listing
     ids: Ids
     count: int
     leading: int = 0
@@ -239,29 +254,29 @@ def compositions(table: Wordings, query: Sequence[Part]) -> list[str]:
     return list(dict.fromkeys(chain(*table.of_stems(orders))))
 
 
-def equivalents(
-    table: Wordings, phrase: str, dictionaries: Dictionaries, language: str = ""
-) -> dict[str, tuple[float, str]]:
-    """The wordings of an index that dictionaries give for a phrase: wording -> probability, name of the dictionary.
+def equivalents(table: Wordings, phrase: str, dictionaries: Dictionaries, language: str = "") -> dict[str, Listing]:
+    """The wordings of an index that dictionaries give for a phrase.
 
     ``language``: of the phrase, "" if unknown. An equivalent stands for every wording with the same stems; the
     likeliest one counts where several meet.
     """
-    probabilities: dict[str, tuple[float, str]] = {}
+    listings: dict[str, Listing] = {}
     listed = dictionaries.equivalents(phrase, language)
     inflected = table.of_stems([stemmed(equivalent.text, equivalent.language or "en") for equivalent in listed])
     for equivalent, forms in zip(listed, inflected, strict=True):
-        for wording in (folded(equivalent.text), *forms):
-            if equivalent.weight > probabilities.get(wording, (0.0, ""))[0]:
-                probabilities[wording] = equivalent.weight, equivalent.source
-    return probabilities
+        text = folded(equivalent.text)
+        for wording in (text, *forms):
+            known = listings.get(wording, UNLISTED)
+            best = (equivalent.weight, equivalent.source) if equivalent.weight > known.probability else known[:2]
+            listings[wording] = Listing(*best, known.exact or equivalent.exact, known.verbatim or wording == text)
+    return listings
 
 
 def gather(
     table: Wordings,
     phrase: str,
     near: Sequence[int],
-    listed: dict[str, tuple[float, str]],
+    listed: Mapping[str, Listing],
     composed: Sequence[str] = (),
 ) -> list[Candidate]:
     """The candidates of a query.
@@ -282,7 +297,7 @@ def gather(
         if len(every) > OCCURRENCES:
             sample = every[_STEPS * (len(every) - 1) // (OCCURRENCES - 1)].tolist()
             ids = np.array(sorted({*sample, *near_ids.get(wording, ())}), np.int64)
-        candidates.append(Candidate(wording, *listed.get(wording, (0.0, "")), ids, len(every)))
+        candidates.append(Candidate(wording, listed.get(wording, UNLISTED), ids, len(every)))
     return candidates
 
 
@@ -292,7 +307,7 @@ def is_whole(wording: str) -> bool:
 
 
 def extended(
-    table: Wordings, listed: dict[str, tuple[float, str]], phrases_of: Callable[[Ids], Sequence[Phrase]]
+    table: Wordings, listed: Mapping[str, Listing], phrases_of: Callable[[Ids], Sequence[Phrase]]
 ) -> list[Candidate]:
     """Listed wordings with function words at an end, where the index has them without: "for sale", "protection from".
 
@@ -308,13 +323,13 @@ def extended(
     lacking = [name for name, ids in zip(content, table.occurrences(list(content)), strict=True) if not len(ids)]
     candidates = []
     for wording, every in zip(lacking, table.occurrences([content[name][2] for name in lacking]), strict=True):
-        (probability, source), (leading, trailing, _) = listed[wording], content[wording]
+        leading, trailing, _ = content[wording]
         sample = every[:: max(1, len(every) // OCCURRENCES)]
         whole = [_stands_in(phrase, wording, leading, trailing) for phrase in phrases_of(sample)]
         ids = sample[np.array(whole, bool)]
         if len(ids):
             count = round(len(every) * len(ids) / len(sample))
-            candidates.append(Candidate(wording, probability, source, ids, count, leading, trailing))
+            candidates.append(Candidate(wording, listed[wording], ids, count, leading, trailing))
     return candidates
 
 
@@ -339,7 +354,8 @@ def preceded(table: Wordings, query: Sequence[Part], phrases_of: Callable[[Ids],
                 groups.setdefault(" ".join([*leading, rest]), []).append(number)
         for wording, numbers in groups.items():
             count = round(len(every) * len(numbers) / len(sample))
-            candidates.append(Candidate(wording, 0.0, "", sample[numbers], count, wording.count(" ") - rest.count(" ")))
+            more = wording.count(" ") - rest.count(" ")
+            candidates.append(Candidate(wording, UNLISTED, sample[numbers], count, more))
     return candidates
 
 
@@ -494,10 +510,13 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
     column["contexts"][:] = (running_sums[firsts + near] - running_sums[firsts]) / near
     column["type"][:], column["alone"][:] = types.T
     column["alike"][:] = lengths / sizes
-    column["probability"][:] = [_log(candidate.probability) for candidate in candidates]
+    listings = [candidate.listing for candidate in candidates]
+    column["probability"][:] = [_log(listing.probability) for listing in listings]
     column["count"][:] = np.log([candidate.count for candidate in candidates])
-    is_listed = np.array([candidate.probability > 0 for candidate in candidates])
+    is_listed = np.array([listing.probability > 0 for listing in listings])
     column["listed"][:] = is_listed
+    column["exact"][:] = [listing.exact for listing in listings]
+    column["verbatim"][:] = [listing.verbatim for listing in listings]
     column["others listed"][:] = ~is_listed & is_listed.any()
     column["lead"][:] = column["context"] - column["context"].max()
     column["alone lead"][:] = column["alone"] - column["alone"].max()

@@ -508,7 +508,7 @@ class Searcher:
                     sum(described.candidates[form].count for form in forms),
                     tuple(hits[: request.contexts]),
                     probability=float(probabilities[number]),
-                    source=candidate.source,
+                    source=candidate.listing.source,
                     evidence=LazyMapping(partial(_by_name, described.features[number])),
                     reasons=LazyMapping(partial(_item, reasons, place)),
                 )

@@ -51,6 +51,8 @@ def test_the_wording_itself_comes_before_its_inflections() -> None:
     assert texts(lexicon, "the benches", "en") == ["Bänke"]
     assert texts(lexicon, "benching", "en") == ["Bank", "Bänke"]
     assert texts(lexicon, "benchmark", "en") == []
+    for wording, exact in (("benches", True), ("the benches", True), ("benching", False)):
+        assert {equivalent.exact for equivalent in lexicon.equivalents(wording, "en")} == {exact}
 
 
 def test_sides_of_unknown_language_are_stemmed_in_that_of_the_wording() -> None:

@@ -73,6 +73,8 @@ def test_inflection_needs_the_language(path: Path) -> None:
     assert texts(lexicon.equivalents("Bänken", "de")) == [("en", "benches"), ("en", "bank"), ("en", "bench")]
     assert texts(lexicon.equivalents("benching", "en", "de")) == [("de", "bänke"), ("de", "bank")]
     assert lexicon.equivalents("die Bank") == []
+    for wording, exact in (("Bank", True), ("die Bank", True), ("Bänken", False)):
+        assert {equivalent.exact for equivalent in lexicon.equivalents(wording, "de")} == {exact}
 
 
 def test_arrays_of_a_pair(path: Path, tmp_path: Path) -> None:

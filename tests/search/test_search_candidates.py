@@ -16,7 +16,9 @@ from phrasemate import candidates
 from phrasemate.candidates import (
     OCCURRENCES,
     UNKNOWN,
+    UNLISTED,
     Dictionaries,
+    Listing,
     Part,
     Wording,
     begins_at,
@@ -100,16 +102,36 @@ def test_a_dictionary_proposes_every_inflected_form_and_its_likeliest_probabilit
     mine = Dictionary(Bank={"bench": 0.25, "bank": 0.5, "no such word": 0.2, "Benches": 0.125})
     with index.wordings() as search:
         listed = equivalents(search.table, "Bank", Dictionaries([mine], ["en"]))
-        present = {wording: p for wording, (p, _) in listed.items() if len(search.table.occurrences([wording])[0])}
-        assert present == {"bench": 0.25, "benches": 0.25, "bank": 0.5}
+        present = {wording: entry for wording, entry in listed.items() if len(search.table.occurrences([wording])[0])}
+        assert present == {
+            "bench": Listing(0.25, "mine", exact=True, verbatim=True),
+            "benches": Listing(0.25, "mine", exact=True, verbatim=True),
+            "bank": Listing(0.5, "mine", exact=True, verbatim=True),
+        }
         assert equivalents(search.table, "Bank", Dictionaries([mine], ["fr"])) == {}  # of the index's languages alone
+
+
+def test_other_forms_of_what_is_listed_are_told(index: Index) -> None:
+    class OtherForms(Dictionary):
+        def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
+            return [equivalent._replace(exact=False) for equivalent in super().equivalents(wording)]
+
+    listings = []
+    for mine in (Dictionary(Bank={"benches": 0.5}), OtherForms(Bank={"benches": 0.5})):
+        with index.wordings() as search:
+            listed = equivalents(search.table, "Bank", Dictionaries([mine], ["en"]))
+            listings.append({name: (entry.exact, entry.verbatim) for name, entry in listed.items()})
+    assert listings == [
+        {"benches": (True, True), "bench": (True, False)},
+        {"benches": (False, True), "bench": (False, False)},
+    ]
 
 
 def test_candidates_come_from_vectors_dictionaries_and_the_wording_itself(index: Index) -> None:
     with index.wordings() as search:
         money = search.table.occurrences(["money"])[0].tolist()
-        gathered = gather(search.table, "Bank", money[:1], {"bench": (0.5, "mine"), "absent": (0.5, "mine")})
-    assert {c.wording: (c.probability, c.source, c.count) for c in gathered} == {
+        gathered = gather(search.table, "Bank", money[:1], dict.fromkeys(["bench", "absent"], Listing(0.5, "mine")))
+    assert {c.wording: (c.listing.probability, c.listing.source, c.count) for c in gathered} == {
         "money": (0.0, "", 2),
         "bench": (0.5, "mine", 2),
         "bank": (0.0, "", 2),
@@ -118,7 +140,7 @@ def test_candidates_come_from_vectors_dictionaries_and_the_wording_itself(index:
 
 def test_features_are_what_they_say(index: Index) -> None:
     with index.wordings() as search:
-        gathered = gather(search.table, "Bank", [], {"bench": (0.5, "mine")})
+        gathered = gather(search.table, "Bank", [], {"bench": Listing(0.5, "mine", verbatim=True)})
         vector, alone = np.array([[0.6, 0.8]], np.float32), np.array([[1.0, 0.0]], np.float32)
         query = parts("Bank", Dictionaries([Dictionary(Bank={"bench": 0.5})], ["en"]))
         (described,) = describe(search, ["Bank"], [gathered], vector, alone, "en", [Wording(query, {"sit": 1.0})])
@@ -133,10 +155,12 @@ def test_features_are_what_they_say(index: Index) -> None:
     sits_on_bench, sits_on_bank = collocates.associations([["bench"], ["bank"]], {"sit": 1.0}).tolist()
     bench = {"context": 0.8, "contexts": 0.8, "lead": 0, "type": 0.8, "alone": 0, "alone lead": -1, "listed": 1}
     bench |= {"probability": log(0.5), "others listed": 0, "same wording": 0, "covered": 1, "covers": 1, **same}
+    bench |= {"exact": 0, "verbatim": 1}
     bench |= {"covers function words": 1, "composed": log(0.5), "word by word": 0}  # no function word; a single word
     bench["collocates"] = sits_on_bench
     bank = {"context": 0.6, "contexts": 0.6, "lead": -0.2, "type": 0.6, "alone": 1, "alone lead": 0, "listed": 0}
     bank |= {"probability": -6, "others listed": 1, "same wording": 1, "covered": 0, "covers": 0, **same}
+    bank |= {"exact": 0, "verbatim": 0}
     bank |= {"covers function words": 1, "composed": -6, "word by word": 0}
     bank["collocates"] = sits_on_bank
     assert rows["bench"] == pytest.approx(bench, abs=0.01)  # stored vectors have 8 bits
@@ -147,7 +171,7 @@ def test_a_listed_candidate_is_not_told_as_the_same_wording(index: Index) -> Non
     with index.wordings() as search:
         vector = np.array([[1.0, 0.0]], np.float32)
         values = []
-        for listed in ({}, {"bank": (0.5, "mine")}):
+        for listed in ({}, {"bank": Listing(0.5, "mine")}):
             gathered = gather(search.table, "bank", [], listed)
             (described,) = describe(search, ["bank"], [gathered], vector, vector, "en", [Wording([], {})])
             values.append(described.features[0, FEATURES.index("same wording")])
@@ -185,7 +209,7 @@ def test_translations_word_by_word_are_told_and_weighed(index: Index) -> None:
     mine = Dictionary(bequeme={"soft": 0.5}, Bank={"bench": 0.25, "bank": 0.5})
     query = parts("bequeme Bank", Dictionaries([mine], ["en"]))
     wordings = ["soft benches", "bench", "soft bench today", "soft bank"]
-    proposed = [candidates.Candidate(wording, 0.0, "", np.array([1]), 1) for wording in wordings]
+    proposed = [candidates.Candidate(wording, UNLISTED, np.array([1]), 1) for wording in wordings]
     vector = np.array([[1.0, 0.0]], np.float32)
     with index.wordings() as search:
         (described,) = describe(search, ["bequeme Bank"], [proposed], vector, vector, "en", [Wording(query, {})])
@@ -205,9 +229,8 @@ def test_listed_wordings_with_function_words_at_an_end_are_looked_for_around_the
     table: Any = SimpleNamespace(
         occurrences=lambda wordings: [np.array(ids.get(wording, []), np.int64) for wording in wordings]
     )
-    listed = dict.fromkeys(
-        ["for sale", "protection from", "protection against", "on sale", "sale", "of"], (0.5, "mine")
-    )
+    names = ["for sale", "protection from", "protection against", "on sale", "sale", "of"]
+    listed = dict.fromkeys(names, Listing(0.5, "mine"))
     results = extended(table, listed, lambda ids: [phrases[number] for number in ids])
     assert [(one.wording, one.ids.tolist(), one.count, one.leading, one.trailing) for one in results] == [
         ("for sale", [0], 1, 1, 0),
@@ -228,8 +251,8 @@ def test_many_occurrences_are_sampled_and_counted_all(tmp_path: Path) -> None:
 
 def test_restricting_drops_candidates_without_phrases() -> None:
     both = [
-        candidates.Candidate("a", 0.0, "", np.arange(4), 8),
-        candidates.Candidate("b", 0.0, "", np.array([9]), 1),
+        candidates.Candidate("a", UNLISTED, np.arange(4), 8),
+        candidates.Candidate("b", UNLISTED, np.array([9]), 1),
     ]
     (rest,) = restrict(both, lambda ids: ids < 3)
     assert rest.wording == "a"
@@ -264,7 +287,7 @@ def test_numbers_are_computed_once_when_they_are_read() -> None:
 def test_inflected_forms_are_one_answer() -> None:
     wordings = ["understand", "understands", "adviser", "understandable", "advise", "advisers", "human rights"]
     wordings += ["human right", "advising"]
-    some = [candidates.Candidate(wording, 0.0, "", np.arange(1), 1) for wording in wordings]
+    some = [candidates.Candidate(wording, UNLISTED, np.arange(1), 1) for wording in wordings]
     groups = candidates.by_words(some, range(len(some)), "en", 9)
     assert [[wordings[number] for number in group] for group in groups] == [
         ["understand", "understands"],
@@ -338,17 +361,17 @@ def test_a_word_that_mostly_stands_in_an_expression_is_parted_from_it() -> None:
     def phrases_of(ids: np.ndarray) -> list[Phrase]:
         return [phrases[number] for number in ids]
 
-    half = candidates.Candidate("spite", 0.5, "mine", np.arange(4), 40)
+    half = candidates.Candidate("spite", Listing(0.5, "mine"), np.arange(4), 40)
     one, word = in_expressions([half], "en", phrases_of)
     assert (one.wording, one.core, one.ids.tolist(), one.count) == ("in spite of", "spite", [0, 1], 40 * 2 // 4)
-    assert (one.leading, one.trailing, one.probability) == (1, 1, 0.5)
+    assert (one.leading, one.trailing, one.listing.probability) == (1, 1, 0.5)
     assert (word.wording, word.core, word.ids.tolist(), word.leading) == ("spite", "", [2, 3], 0)
-    always = candidates.Candidate("spite", 0.5, "mine", np.arange(2), 2)
+    always = candidates.Candidate("spite", Listing(0.5, "mine"), np.arange(2), 2)
     assert [candidate.wording for candidate in in_expressions([always], "en", phrases_of)] == ["in spite of"]
-    fewer = candidates.Candidate("spite", 0.5, "mine", np.arange(1, 4), 3)
+    fewer = candidates.Candidate("spite", Listing(0.5, "mine"), np.arange(1, 4), 3)
     assert in_expressions([fewer], "en", phrases_of) == [fewer]
     assert in_expressions([half], "xx", phrases_of) == [half]  # a language without a list
-    whole = candidates.Candidate("in spite of", 0.7, "mine", np.array([9]), 1)
+    whole = candidates.Candidate("in spite of", Listing(0.7, "mine"), np.array([9]), 1)
     assert in_expressions([whole, always], "en", phrases_of) == [whole]  # it was proposed as such
 
 

@@ -207,6 +207,8 @@ FEATURES = (
     "alone",  # cosine of the mean of its occurrences with the query without its sentence
     "alone lead",  # the same, less the highest one among all candidates
     "listed",  # 1 if a dictionary or the lexicon gives it, else 0
+    "exact",  # 1 if what lists it has the query itself, and not only other forms of its words
+    "verbatim",  # 1 if it is what is listed, and not only another form of it
     "probability",  # logarithm of its probability there, at least e ** LEAST_LOG; that of LEAST_LOG if it is not listed
     "collocates",  # how often its words stand with the equivalents of the words around the query (lexicon.collocates)
     # of a listed one, less the highest of all that are listed; 0 for one that is not listed:
@@ -235,7 +237,10 @@ REASONS = {  # what a person calls the features
         *("listed context", "listed contexts", "listed type", "listed shift"),
     ),
     "meaning by itself": ("alone", "alone lead"),
-    "dictionary": ("listed", "probability", "listed probability", "others listed"),
+    "dictionary": (
+        *("listed", "exact", "verbatim"),
+        *("probability", "listed probability", "others listed"),
+    ),
     "words around it": ("collocates", "listed collocates"),
     "words that translate each other": ("covered", "covers", "composed", "word by word", "covers function words"),
     "same wording": ("same wording",),

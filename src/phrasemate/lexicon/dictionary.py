@@ -93,14 +93,14 @@ class Dictionary:
                     for rank, number in enumerate(links, 1):
                         weights[number] = max(weights.get(number, 0.0), 1 / rank)
             if weights:
-                return self._equivalents(weights, target)
+                return self._equivalents(weights, target, lookup is not Keys.stemmed)
         return []
 
-    def _equivalents(self, weights: dict[int, float], target: str) -> list[Equivalent]:
+    def _equivalents(self, weights: dict[int, float], target: str, exact: bool) -> list[Equivalent]:
         ranking = sorted(weights.items(), key=lambda item: -item[1])
         sides = [self._sides[int(self._side_of[number])] for number, _ in ranking]
         return [
-            Equivalent(self._texts[number], weight, self.name, side.language)
+            Equivalent(self._texts[number], weight, self.name, side.language, exact)
             for (number, weight), side in zip(ranking, sides, strict=True)
             if _fits(side.language, target)
         ]

@@ -156,17 +156,22 @@ class InducedLexicon:
     @cachedmethod(attrgetter("_equivalents_of"), lock=attrgetter("_lock_of_cache"))
     def _ranked(self, wording: str, lang: str, target: str) -> tuple[Equivalent, ...]:
         weights: dict[tuple[str, str], int] = {}
+        exact = True
         if target in ("", "en"):
             for language in self.languages if not lang else {lang}.intersection(self.languages):
-                for name, row in self._rows(language, wording, lang):
+                rows, exact = self._rows(language, wording, lang)
+                for name, row in rows:
                     self._into_english(name, row, weights)
         if lang in ("", "en"):
-            rows = [self._english_row(name, row) for name, row in self._rows("en", wording, lang)]
+            rows, exact = self._rows("en", wording, lang)
+            english_rows = [self._english_row(name, row) for name, row in rows]
             for language in self.languages if not target else {target}.intersection(self.languages):
-                for row in rows:
+                for row in english_rows:
                     self._from_english(language, row, weights)
         ranking = sorted(weights.items(), key=lambda item: -item[1])
-        return tuple([Equivalent(text, weight / _STEPS, self.name, language) for (language, text), weight in ranking])
+        return tuple(
+            [Equivalent(text, weight / _STEPS, self.name, language, exact) for (language, text), weight in ranking]
+        )
 
     @cachedmethod(attrgetter("_english_of"), lock=attrgetter("_lock_of_cache"))
     def into_english(self, form: str, lang: str) -> tuple[tuple[str, float], ...]:
@@ -207,10 +212,16 @@ class InducedLexicon:
         (first, most), (_, second) = sorted(counts.items(), key=lambda item: -item[1])[:2]
         return first if most > second else ""
 
-    def _rows(self, language: str, wording: str, lang: str) -> list[tuple[str, int]]:
-        """Sections and rows of a wording by the first way of looking up that answers; without ``lang``, one way."""
+    def _rows(self, language: str, wording: str, lang: str) -> tuple[list[tuple[str, int]], bool]:
+        """Sections and rows of a wording by the first way of looking up that answers; without ``lang``, one way.
+
+        And whether these list the wording, and not only other forms of its words.
+        """
         ways = LOOKUPS if lang and has_stemmer(lang) else LOOKUPS[: 2 if lang else 1]
-        return next((rows for way in ways if (rows := self._listed(way, language, wording, lang))), [])
+        for way in ways:
+            if rows := self._listed(way, language, wording, lang):
+                return rows, way is not Keys.stemmed
+        return [], True
 
     def _listed(self, way: Lookup, language: str, wording: str, lang: str) -> list[tuple[str, int]]:
         """Sections and rows that one way of looking up gives."""

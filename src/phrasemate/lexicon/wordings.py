@@ -20,7 +20,8 @@ class Equivalent(NamedTuple):
 
     ``text`` is the wording as the dictionary has it, ``language`` its language ("" if unknown). ``weight`` (above 0,
     at most 1) is the probability of this equivalent given the wording; a dictionary without probabilities has one
-    divided by the rank. ``source`` names the dictionary.
+    divided by the rank. ``source`` names the dictionary. ``exact``: it lists the wording that was looked up, and not
+    only other forms of its words.
 
     >>> Equivalent("house", 1.0, "my dictionary", "en").text
     'house'
@@ -30,6 +31,7 @@ class Equivalent(NamedTuple):
     weight: float
     source: str
     language: str = ""
+    exact: bool = True
 
 
 class Lexicon(Protocol):
