@@ -203,6 +203,7 @@ class Store(Session):
 
     def __init__(self, path: Path, dim: int, readonly: bool = False, model_hash: str | None = None) -> None:
         self.dim, self.model_hash = dim, model_hash
+        self._frozen: State | None = None  # of the snapshot that is being read
         super().__init__(path, readonly)
 
     @contextmanager
@@ -211,10 +212,20 @@ class Store(Session):
 
         Raises IndexLocked where a file without write permission is changed meanwhile.
         """
-        with self.moment():
+        with self.lock:
+            if self._frozen is not None:
+                yield self._frozen
+                return
             with schema.translate_errors(self.path):
-                state = self.state()
-            yield state
+                is_writing = self.connection.in_transaction
+            with self.moment():
+                with schema.translate_errors(self.path):
+                    state = self.state()
+                self._frozen = None if is_writing else state
+                try:
+                    yield state
+                finally:
+                    self._frozen = None
 
     @contextmanager
     def reading(self) -> Iterator[State]:
@@ -226,6 +237,9 @@ class Store(Session):
         return IndexDamaged(f"{self.path}: {what}; restore the store from a copy or build the index again")
 
     def state(self) -> State:
+        """The row of counts: that of the snapshot that is being read, else the latest. Raises IndexDamaged."""
+        if self._frozen is not None:
+            return self._frozen
         row = self.connection.execute(f"SELECT {', '.join(State._fields)}, crc FROM state WHERE id = 1").fetchone()
         if row is None or not row_codec.same(row[-1], b"state", row[:-1]):
             raise self.damaged("the row of counts does not match its checksum")
