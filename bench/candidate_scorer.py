@@ -64,13 +64,11 @@ class ForgetfulLexicon:
         if text != self.absent:
             every = lexicon.equivalents(wording, lang, target)
             return [equivalent for equivalent in every if lemmas(equivalent.text) not in self.forgotten]
-        rows = lexicon._listed(Keys.stemmed, lang, text, lang) if lang in lexicon.languages else []
         weights: dict[tuple[str, str], int] = {}
-        for name, row in rows:
+        for name, row in lexicon._listed(Keys.stemmed, lang, text, lang) if lang in lexicon.languages else []:
             if lexicon._keys_of(name).wordings[row] != text:
                 lexicon._into_english(name, row, weights)
-        ranking = sorted(weights.items(), key=lambda item: -item[1])
-        return [Equivalent(text, weight / 100, self.name, "en", exact=False) for (_, text), weight in ranking]
+        return [Equivalent(text, weight / 100, self.name, "en", exact=False) for (_, text), weight in weights.items()]
 
 
 def encoded(model: Model, queries: Sequence[LookupQuery | SenseQuery]) -> tuple[np.ndarray, np.ndarray]:
@@ -264,14 +262,14 @@ def main() -> None:
     senses = read_senses(args.queries / "senses.jsonl", "dev")
     of_senses = encoded(model, senses)
     lookups, meanings, forgotten, absent = (Lookups() for _ in range(4))
-    encodings, sparse, others = encoded(model, queries), slice(None, None, WITHOUT), slice(1, None, WITHOUT)
-    some, rest = ([vectors[part] for vectors in encodings] for part in (sparse, others))
+    encodings, sparse, absentees = encoded(model, queries), slice(None, None, WITHOUT), slice(1, None, WITHOUT)
+    some, rest = ([vectors[part] for vectors in encodings] for part in (sparse, absentees))
     for folder in args.index:
         with Index.open(folder, model, readonly=True) as index:
             lookups.add(queries, described(Searcher(index, model), queries, *encodings), True)
             without = described(Searcher(index, model, lexicon=False), queries[sparse], *some)
             lookups.add(queries[sparse], without, False)
-            absent.add(queries[others], described_by_less(index, model, queries[others], *rest), True)
+            absent.add(queries[absentees], described_by_less(index, model, queries[absentees], *rest), True)
             meanings.add_senses(senses, described(Searcher(index, model), senses, *of_senses))
             forgotten.add_senses(senses, described_by_less(index, model, senses, *of_senses))
     count = len(lookups.right)
@@ -285,14 +283,14 @@ def main() -> None:
     lacking = np.array(forgotten.numbers)
     unlisted_first = np.zeros(len(lacking), bool)
     some_lacking = lacking // 2 % FORGOTTEN == 0
-    halves_of_absent = np.concatenate([numbers[others]] * len(args.index)) // 2 % 2 == 0
+    halves_of_absent = np.concatenate([numbers[absentees]] * len(args.index)) // 2 % 2 == 0
     absent_first = np.zeros(len(halves_of_absent), bool)
     for half, part, number in ((halves, parted, 0), (~halves, ~parted, 1)):
         examples = lookups.chosen(np.flatnonzero(half)).joined(meanings.chosen(np.flatnonzero(part)))
         examples = examples.joined(forgotten.chosen(np.flatnonzero(some_lacking & (lacking % 2 == number))))
-        asked = halves_of_absent == (number == 0)
-        scorer = fitted(examples.joined(absent.chosen(np.flatnonzero(asked))))
-        absent_first[~asked] = absent.chosen(np.flatnonzero(~asked)).first(scorer)[0]
+        in_half = halves_of_absent == (number == 0)
+        scorer = fitted(examples.joined(absent.chosen(np.flatnonzero(in_half))))
+        absent_first[~in_half] = absent.chosen(np.flatnonzero(~in_half)).first(scorer)[0]
         right[~half], sense[~half], usual[~half] = lookups.chosen(np.flatnonzero(~half)).first(scorer)
         meant_first[~part] = meanings.chosen(np.flatnonzero(~part)).first(scorer)[1]
         others = np.flatnonzero(lacking % 2 != number)
@@ -305,8 +303,8 @@ def main() -> None:
             f"of {(rows & meant).sum()} ambiguous ones the right sense first {sense[rows & meant].mean():.3f}"
         )
     ambiguous = np.array(meanings.ambiguous)
-    known = np.array([candidates.any() for candidates in absent.right])
-    print(f"the lexicon lacks the phrase: {len(known)} look-ups, right first {absent_first[known].mean():.3f}")
+    has_right = np.array([candidates.any() for candidates in absent.right])
+    print(f"the lexicon lacks the phrase: {len(has_right)} look-ups, right first {absent_first[has_right].mean():.3f}")
     print(
         f"of {ambiguous.sum()} phrases with several senses among their candidates the right one first "
         f"{meant_first[ambiguous].mean():.3f}; of {len(lacking)} whose right sense the lexicon lacks "

@@ -266,9 +266,9 @@ def equivalents(table: Wordings, phrase: str, dictionaries: Dictionaries, langua
     for equivalent, forms in zip(listed, inflected, strict=True):
         text = folded(equivalent.text)
         for wording in (text, *forms):
-            known = listings.get(wording, UNLISTED)
-            best = (equivalent.weight, equivalent.source) if equivalent.weight > known.probability else known[:2]
-            listings[wording] = Listing(*best, known.exact or equivalent.exact, known.verbatim or wording == text)
+            listing = listings.get(wording, UNLISTED)
+            best = (equivalent.weight, equivalent.source) if equivalent.weight > listing.probability else listing[:2]
+            listings[wording] = Listing(*best, listing.exact or equivalent.exact, listing.verbatim or wording == text)
     return listings
 
 
