@@ -33,7 +33,7 @@ PYTEST := $(OFFLINE) $(SHM) OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore t
 test: $(VENV)/.dev ## run the unit tests, offline
 	@$(PYTEST) -m "not data and not browser and not slow"
 
-test-slow: $(VENV)/.dev ## run the tests in a browser, with several processes, with kills, and of the commands on pages
+test-slow: $(VENV)/.dev ## run the tests in a browser, with processes or kills, of other encoders, and of the commands on pages
 	@$(PYTEST) -m "browser or slow"
 
 test-cluster: $(VENV)/.ray ## run the tests that need Ray and Lance, on a cluster of this machine

@@ -31,6 +31,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_it_answers_and_finishes_what_it_does_before_it_stops(index: Path) -> None:
     command = [*MAIN, "serve", str(index), "--port", "0", "--threads", "1", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

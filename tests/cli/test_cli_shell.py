@@ -102,6 +102,7 @@ def ran(*arguments: str, **streams: Any) -> Any:
     return subprocess.run([sys.executable, "-c", code], check=False, **{"stderr": subprocess.PIPE, **streams})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["search", "--help"], ["model", "info"]])
 def test_help_that_nobody_reads_or_that_does_not_fit(arguments: list[str]) -> None:
     reading, writing = os.pipe()
@@ -115,6 +116,7 @@ def test_help_that_nobody_reads_or_that_does_not_fit(arguments: list[str]) -> No
     assert result.stderr.startswith(b"error: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("descriptor", [0, 1, 2])
 def test_streams_that_are_closed(descriptor: int) -> None:
     result = ran("--version", stdout=subprocess.DEVNULL, preexec_fn=lambda: os.close(descriptor))

@@ -19,6 +19,8 @@ from typer.testing import CliRunner
 from phrasemate.cli import app
 from phrasemate.encode import bundled_folder
 
+pytestmark = pytest.mark.slow
+
 Invoke = Callable[..., Any]
 TEXT = """The bank refused to lend him any more money.
 An old man was reading his newspaper on a wooden bench in the square.

@@ -24,6 +24,8 @@ from phrasemate.errors import InputError, ModelUnsupported
 from phrasemate.types import Phrase
 from phrasemate.utils.storage import save_arrays
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", params=hf_families.FAMILIES)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Model]:

@@ -24,6 +24,8 @@ from phrasemate.encode.heads import MODES, Layer, SentenceHead
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
 
+pytestmark = pytest.mark.slow
+
 TEXTS = [*hf_families.TEXTS, "The old bank on the river was closed. " * 5]  # the last is longer than 24 tokens
 PROMPTS = {"query": "query: ", "passage": "the text: "}
 

@@ -37,6 +37,7 @@ def command(data: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return invoke
 
 
+@pytest.mark.slow
 def test_all_parts_in_one_run(command: Run, folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     result = command("--model", f"ends={folder}:ends", "--model", f"head={folder}", "-o", str(tmp_path / "out"))

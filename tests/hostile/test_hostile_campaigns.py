@@ -31,6 +31,8 @@ from damage_kinds import Kind  # noqa: E402
 from phrasemate.errors import InputError  # noqa: E402
 from phrasemate.index.faiss_search import Layout  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 class Job:
     """Writes two lines; in a folder called ``shaken``, by another way."""
@@ -197,7 +199,6 @@ def test_an_answer_without_hits_or_with_one_twice(tmp_path: Path, pool: concurre
             assert records in str(concurrency._answer(index, pool, log, query, None)[1])
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("cc") is None, reason="needs Linux and a C compiler")
 @pytest.mark.parametrize("forgotten", ["", "store.sqlite-wal"])
 def test_a_power_cut_takes_what_is_not_flushed(tmp_path: Path, forgotten: str) -> None:

@@ -72,6 +72,7 @@ def test_a_file_tuned_for_the_codes_of_an_earlier_version_is_asked_for_more(tmp_
         assert rebuilt.asking["candidates"] == 3 * report.candidates
 
 
+@pytest.mark.slow
 def test_a_tuned_index_may_lose_all_its_phrases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "_ALL_READ", 0)
     with Index.create(tmp_path / "idx", FakeModel(), settings=SMALL, threads=1) as index:

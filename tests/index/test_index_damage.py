@@ -98,6 +98,7 @@ def outcome(folder: Path, caplog: pytest.LogCaptureFixture) -> str:
     return "rebuilt" if "rebuilding" in caplog.text else "right"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_flipped_bytes(intact: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str) -> None:
     caplog.set_level(logging.WARNING)

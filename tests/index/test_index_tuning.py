@@ -67,6 +67,7 @@ def test_the_recall_is_that_of_a_plain_comparison(tuned) -> None:
     assert report.reached
 
 
+@pytest.mark.slow
 def test_lists_slack_and_candidates_are_chosen_together(tuned) -> None:
     """As by trying everything."""
     index, _ = tuned
@@ -117,6 +118,7 @@ def test_the_same_seed_makes_the_same_choice(tuned, tmp_path: Path) -> None:
         assert VectorsManifest.read(again.path / "vectors.json").sha256 == name
 
 
+@pytest.mark.slow
 def test_what_is_added_later_keeps_the_choice(tmp_path: Path) -> None:
     with filled(tmp_path / "idx", count=300) as index:
         report = index.optimize(target_recall=0.8)
@@ -136,6 +138,7 @@ def test_what_is_added_later_keeps_the_choice(tmp_path: Path) -> None:
         assert VectorsManifest.read(index.path / "vectors.json").asking == before.asking
 
 
+@pytest.mark.slow
 def test_building_again_does_not_shorten_the_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often: 16 lists of the tuned index's phrases, so four times as many for four times the phrases."""
     monkeypatch.setattr("phrasemate.index.tuning._ALL_READ", 0)
@@ -164,6 +167,7 @@ def test_lists_stay_as_long_when_there_are_more_phrases() -> None:
     assert Asking(8, 0.1, 48).fetch(1) == 48
 
 
+@pytest.mark.slow
 def test_the_ten_best_may_be_wanted_not_the_best_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "_ALL_READ", 0)
     with filled(tmp_path / "idx") as index:
@@ -327,6 +331,7 @@ def test_an_index_of_few_long_sentences_can_be_tuned(tmp_path: Path) -> None:
         assert (report.phrases, report.queries) == (10 * (40 + 39), 10)  # words and pairs of neighbours
 
 
+@pytest.mark.slow
 def test_the_command_says_what_was_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(tmp_path / "idx").close()
     monkeypatch.setattr("phrasemate.index.index.IndexSettings", lambda: SMALL)

@@ -331,6 +331,7 @@ def test_prepare_writes_both_files(tmp_path: Path, folder: Path) -> None:
     assert "English: The motorcycle" in str(explanations(tmp_path / "y.plain.jsonl")[0]["prompt"])
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_answers_and_the_same_command_continues(server: Double, tmp_path: Path) -> None:
     text, out = tmp_path / "long.de", tmp_path / "long.en"
     lines = [f"Satz {number}" for number in range(40)]

@@ -98,6 +98,7 @@ def test_a_client_that_leaves_is_not_worked_for(tmp_path: Path, model: FakeModel
         assert model.passes == [1]
 
 
+@pytest.mark.slow
 def test_stopping_does_not_wait_for_the_end_of_long_work(tmp_path: Path, model: FakeModel) -> None:
     """Within the time that running requests have, and what a slice of the encoder takes."""
     folder = make_index(tmp_path / "idx", model)

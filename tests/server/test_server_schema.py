@@ -24,6 +24,7 @@ def description(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield schemathesis.openapi.from_url(url, config=SchemathesisConfig.from_str(CHECKS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 @pytest.mark.parametrize("path", PATHS)
 def test_the_service_does_what_its_description_says(description: Any, path: str, mode: GenerationMode) -> None:

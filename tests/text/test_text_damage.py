@@ -293,6 +293,7 @@ def test_a_line_at_the_limit_is_read(tmp_path: Path) -> None:
         assert list(map(len, texts(read(path, lines="sentence")))) == [LINE_LIMIT]
 
 
+@pytest.mark.slow
 def test_many_lines_take_little_memory(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", "A line of text. And more of it.\n" * 20_000)
     tracemalloc.start()

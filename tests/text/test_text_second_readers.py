@@ -428,6 +428,7 @@ def damaged(content: bytes, count: int = 40) -> Iterator[bytes]:
     yield draw.randbytes(5000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", sorted(SUFFIXES))
 def test_a_damaged_file_is_read_or_is_one_error(tmp_path: Path, suffix: str) -> None:
     path, sample = tmp_path / f"a{suffix}", format_of(suffix)

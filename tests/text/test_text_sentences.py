@@ -181,6 +181,7 @@ def test_any_language_code_is_taken(lang: str) -> None:
     assert sentences("One. Two.", lang) == ["One.", "Two."]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     ["a. " * 100_000, "A. " * 100_000, "x" * 300_000 + " a. B. " * 9, "9" * 9000 + ". Ja", "(" * 300_000 + ". A"],

@@ -18,6 +18,8 @@ from phrasemate.encode import runtime
 from phrasemate.utils import machine
 from phrasemate.utils.machine import load_faiss, single_blas
 
+pytestmark = pytest.mark.slow
+
 
 def blas_threads() -> list[int]:
     return [library.get_num_threads() for library in machine._blas()]
