@@ -27,7 +27,8 @@ from phrasemate.types import Phrase
 
 OCCURRENCES = 24  # of a candidate, whose vectors are looked at; more are sampled evenly
 _STEPS = np.arange(OCCURRENCES)
-NEAR = 64  # phrases by vector whose wordings are candidates
+NEAR = 40  # phrases by vector whose wordings are candidates
+ALONE = 0.4  # weight of the phrase without its sentence in the vector to which they are near
 CHOICES, MOST_PARTS = 4, 5  # equivalents of each word that are combined, and words of a query
 LIMIT, COMPOSED = 256, 48  # combinations that are compared, and that are looked up
 NEAREST = 3  # occurrences in the feature "contexts"

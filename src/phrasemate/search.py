@@ -438,7 +438,8 @@ class Searcher:
         with self.index.wordings() as search:
             target_languages = self._target_languages(request.languages)
             dictionaries = proposals.Dictionaries(self.lexicons, target_languages)
-            run = self.index.nearest(vectors, max(proposals.NEAR, 4 * request.k), request.filters)
+            mixture = unit(vectors + np.float32(proposals.ALONE) * bare)
+            run = self.index.nearest(mixture, max(proposals.NEAR, 4 * request.k), request.filters)
             lexicon = bundled_lexicon() if self.lexicons else None
             candidate_lists, wordings = [], []
             language = target_languages[0] if target_languages else ""
