@@ -242,3 +242,18 @@ def test_a_closed_index_says_so(index: Index) -> None:
     index.close()
     with pytest.raises(PhraseIndexError, match="has been closed"):
         index.stats()
+
+
+def test_the_counts_are_read_once_in_a_snapshot_and_again_after_it(index: Index) -> None:
+    index.add([Document.from_texts("a", sentences(20))])
+    statements: list[str] = []
+    with index.snapshot():
+        index.store.connection.set_trace_callback(statements.append)
+        before = index.store.state()
+        for _ in range(3):
+            index.search(np.eye(1, index.manifest.dim), 5)
+            assert index.store.state() is before
+    index.store.connection.set_trace_callback(None)
+    assert not any("FROM state" in statement for statement in statements)
+    index.add([Document.from_texts("b", sentences(20, seed=1))])
+    assert index.store.state().generation > before.generation
