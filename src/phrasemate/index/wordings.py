@@ -218,8 +218,9 @@ def segment_of(
     places = sorted(range(len(wordings)), key=wordings.__getitem__)  # UTF-8 sorts as its characters do
     row_of = np.empty(len(wordings), np.uint32)
     row_of[places] = np.arange(len(wordings), dtype=np.uint32)
+    phrase_rows = row_of[numbers]
     rows = np.full(high - low, _ABSENT, np.uint32)
-    rows[ids - low] = phrase_rows = row_of[numbers]
+    rows[ids - low] = phrase_rows
     blobs = [row_codec.encode_text(wordings[place]) for place in places]
     stems = _stem_hashes([wordings[place] for place in places], [languages[place] for place in places])
     order = np.argsort(stems, kind="stable")
