@@ -296,8 +296,9 @@ def gather(
             continue
         ids = every
         if len(every) > OCCURRENCES:
-            sample = every[_STEPS * (len(every) - 1) // (OCCURRENCES - 1)].tolist()
-            ids = np.array(sorted({*sample, *near_ids.get(wording, ())}), np.int64)
+            ids = every[_STEPS * (len(every) - 1) // (OCCURRENCES - 1)]
+            if wording in near_ids:
+                ids = np.array(sorted({*ids.tolist(), *near_ids[wording]}), np.int64)
         candidates.append(Candidate(wording, listed.get(wording, UNLISTED), ids, len(every)))
     return candidates
 

@@ -74,9 +74,8 @@ class Collocates:
         """
         around = sorted([(self._rows[stem], weight) for stem, weight in context.items() if stem in self._rows])
         stems = [(place, stem) for place, stem_list in enumerate(wordings) for stem in stem_list if stem in self._rows]
-        values = np.zeros(len(wordings), np.float32)
         if not around or not stems:
-            return values
+            return np.zeros(len(wordings), np.float32)
         rows_around, shares = (
             np.array([row for row, _ in around]),
             np.array([weight for _, weight in around], np.float32),
@@ -87,9 +86,9 @@ class Collocates:
         pairs = _pair(np.minimum(rows[:, None], rows_around), np.maximum(rows[:, None], rows_around))
         places = np.minimum(self._pairs.searchsorted(pairs.ravel()), len(self._pairs) - 1).reshape(pairs.shape)
         weights = np.where(self._pairs[places] == pairs, self._weights[places], np.float32(0))
-        np.add.at(values, owners, (weights * shares).sum(axis=1)[places_of])
+        sums = np.bincount(owners, (weights * shares).sum(axis=1)[places_of], len(wordings))
         counts = np.bincount(owners, minlength=len(wordings))
-        return cast(Floats, values / np.maximum(counts, 1) / np.sqrt(shares.sum(dtype=np.float32)))
+        return cast(Floats, (sums / np.maximum(counts, 1) / np.sqrt(shares.sum())).astype(np.float32))
 
 
 def _pair(first: Rows, second: Rows) -> NDArray[np.uint32]:

@@ -143,6 +143,10 @@ class InducedLexicon:
         if facts.get("format") != FORMAT:
             raise ModelUnsupported(f"{self._path}: format {facts.get('format')!r}; expected {FORMAT!r}")
         self.languages: tuple[str, ...] = tuple(facts["languages"].split())
+        self._section_names = {
+            language: [name for name in (language, language + SEVERAL) if f"{name}.text" in self._names]
+            for language in ("en", *self.languages)
+        }
 
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
         """The equivalents of a wording, the most probable one first.
@@ -225,8 +229,8 @@ class InducedLexicon:
 
     def _listed(self, way: Lookup, language: str, wording: str, lang: str) -> list[tuple[str, int]]:
         """Sections and rows that one way of looking up gives."""
-        names = [name for name in (language, language + SEVERAL) if f"{name}.text" in self._names]
-        return [(name, row) for name in names for row in way(self._keys_of(name), wording, lang)]
+        sections = self._section_names[language]
+        return [(name, row) for name in sections for row in way(self._keys_of(name), wording, lang)]
 
     def _english_row(self, name: str, row: int) -> int:
         return row if name == "en" else row + len(self._keys_of("en").wordings)
@@ -242,18 +246,16 @@ class InducedLexicon:
             into[key] = max(into.get(key, 0), int(section.forward[pair]))
 
     def _from_english(self, language: str, row: int, into: dict[tuple[str, str], int]) -> None:
-        for name in (language, language + SEVERAL):
-            if f"{name}.text" in self._names:
-                section = self._section(name)
-                start, end = np.searchsorted(section.english, [row, row + 1], sorter=section.by_english)
-                for pair in section.by_english[start:end]:
-                    key = language, section.wordings[int(section.wording_of[pair])]
-                    into[key] = max(into.get(key, 0), int(section.backward[pair]))
+        for name in self._section_names[language]:
+            section = self._section(name)
+            start, end = np.searchsorted(section.english, [row, row + 1], sorter=section.by_english)
+            for pair in section.by_english[start:end]:
+                key = language, section.wordings[int(section.wording_of[pair])]
+                into[key] = max(into.get(key, 0), int(section.backward[pair]))
 
     @cached_property
     def _english_count(self) -> int:
-        names = [name for name in ("en", "en" + SEVERAL) if f"{name}.text" in self._names]
-        return sum(len(self._tensor(f"{name}.lengths")) for name in names)
+        return sum(len(self._tensor(f"{name}.lengths")) for name in self._section_names["en"])
 
     def _keys_of(self, name: str) -> Keys:
         with self._lock:

@@ -139,6 +139,11 @@ class Wordings:
             numbers[inside] |= blob[ends[:-1][inside] + place]
         return numbers
 
+    @cached_property
+    def has_spaces(self) -> bool:
+        """Whether one of the wordings has a space in it."""
+        return bool((np.asarray(self._blob) == ord(" ")).any())
+
     def beginning_with(self, text: str) -> range:
         """The rows of the wordings that begin so."""
         start = encoded(text)
@@ -198,6 +203,7 @@ class Keys:
             row
             for beginning in (form[:length], bare[:length])
             for before in leading(lang)
+            if self.wordings.has_spaces or not before.endswith(" ")
             for row in self.wordings.beginning_with(before + beginning)[:_COMPARED]
         }
         spaces, openings = form.count(" "), tuple(leading(lang)[1:])
