@@ -438,7 +438,7 @@ class Searcher:
         with self.index.wordings() as search:
             target_languages = self._target_languages(request.languages)
             dictionaries = proposals.Dictionaries(self.lexicons, target_languages)
-            mixture = unit(vectors + np.float32(proposals.ALONE) * bare)
+            mixture = unit(vectors + proposals.ALONE * bare)
             run = self.index.nearest(mixture, max(proposals.NEAR, 4 * request.k), request.filters)
             lexicon = bundled_lexicon() if self.lexicons else None
             candidate_lists, wordings = [], []

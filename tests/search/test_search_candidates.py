@@ -39,7 +39,7 @@ from phrasemate.encode.scoring import FEATURES, CandidateScorer
 from phrasemate.index import Index
 from phrasemate.lexicon import Equivalent, InducedLexicon, bundled_collocates
 from phrasemate.lexicon.induced import Pair, write_lexicon
-from phrasemate.search import LazyMapping, Searcher
+from phrasemate.search import LazyMapping, Searcher, SearchRequest
 from phrasemate.text import folded
 from phrasemate.types import Document, Phrase
 
@@ -258,6 +258,26 @@ def test_restricting_drops_candidates_without_phrases() -> None:
     assert rest.wording == "a"
     assert rest.ids.tolist() == [0, 1, 2]
     assert rest.count == 6  # three quarters of eight
+
+
+def test_candidates_by_vector_are_nearest_to_a_mixture_with_the_phrase_alone(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[list[float], int]] = []
+    nearest = index.nearest
+
+    def watched(vectors: Any, k: int, filters: Any) -> Any:
+        assert vectors.dtype == np.float32
+        calls.append((vectors[0].tolist(), k))
+        return nearest(vectors, k, filters)
+
+    monkeypatch.setattr(index, "nearest", watched)
+    phrase = Phrase("Er sitzt auf der Bank.", 17, 21)
+    vector, bare = np.array([[0.6, 0.8]], np.float32), np.array([[1.0, 0.0]], np.float32)
+    for k in (10, 20):
+        searcher(index, Dictionary()).candidates([phrase], vector, bare, SearchRequest(k=k))
+    length = 1.64**0.5  # of (0.6 + 0.4, 0.8)
+    assert calls == [(pytest.approx([1.0 / length, 0.8 / length]), k) for k in (40, 80)]
 
 
 def test_a_search_gives_the_likeliest_candidate_with_its_evidence(index: Index) -> None:

@@ -237,10 +237,7 @@ REASONS = {  # what a person calls the features
         *("listed context", "listed contexts", "listed type", "listed shift"),
     ),
     "meaning by itself": ("alone", "alone lead"),
-    "dictionary": (
-        *("listed", "exact", "verbatim"),
-        *("probability", "listed probability", "others listed"),
-    ),
+    "dictionary": ("listed", "exact", "verbatim", "probability", "listed probability", "others listed"),
     "words around it": ("collocates", "listed collocates"),
     "words that translate each other": ("covered", "covers", "composed", "word by word", "covers function words"),
     "same wording": ("same wording",),

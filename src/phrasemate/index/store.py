@@ -216,12 +216,9 @@ class Store(Session):
             if self._frozen is not None:
                 yield self._frozen
                 return
-            with schema.translate_errors(self.path):
-                is_writing = self.connection.in_transaction
             with self.moment():
                 with schema.translate_errors(self.path):
-                    state = self.state()
-                self._frozen = None if is_writing else state
+                    self._frozen = state = self.state()
                 try:
                     yield state
                 finally:

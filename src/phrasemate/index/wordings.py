@@ -192,7 +192,7 @@ def build_segment(sentences: Iterable[SentenceRow], low: int, high: int, languag
     number_of: dict[str, int] = {}
     language_of: list[str] = []
     numbers: list[int] = []
-    ranges = [np.zeros(0, np.int64)]
+    ranges: list[Ids] = []
     for row in sentences:
         starts, ends = (column.tolist() for column in row_codec.unpack_spans(row.spans, row.phrases)[:2])
         wordings = folded_parts(row.text, zip(starts, ends, strict=True))
