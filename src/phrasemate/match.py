@@ -27,7 +27,7 @@ from phrasemate.errors import InputError, MissingExtra
 from phrasemate.examples import Finder, occurrences
 from phrasemate.index.exact import Runs
 from phrasemate.index.wordings import Wordings, WordingSearch, segment_of
-from phrasemate.lexicon import bundled_lexicon
+from phrasemate.lexicon import Lexicon, bundled_lexicon
 from phrasemate.lexicon.inflection import primary
 from phrasemate.query import marked
 from phrasemate.rank import margin_of, neighbour_pairs, numbered
@@ -201,6 +201,7 @@ def match_terms(
     model: Model,
     settings: MatchSettings | None = None,
     progress: Progress = lambda *_: None,
+    lexicons: Sequence[Lexicon] = (),
 ) -> Matching:
     """Match the terms of two lists.
 
@@ -210,9 +211,10 @@ def match_terms(
         model: Model that encodes the terms.
         settings: How pairs are scored and chosen.
         progress: Called with what is being done, how much of it is done, and of how much.
+        lexicons: Dictionaries that are asked beside the bundled lexicon, with the margin "probability".
 
-    Raises InputError for a list without terms, MissingExtra where an assignment one to one needs a package that is
-    absent.
+    Raises InputError for a list without terms and for dictionaries with another margin, MissingExtra where an
+    assignment one to one needs a package that is absent.
     """
     settings = settings or MatchSettings()
     if settings.one_to_one:
@@ -220,11 +222,14 @@ def match_terms(
     lists = _different(source.terms, "source"), _different(target.terms, "target")
     languages = _language(source), _language(target)
     settings = settings.resolved(model, languages)
+    if lexicons and settings.margin != "probability":
+        raise InputError(f"dictionaries do not count with the margin {settings.margin}; expected probability")
     first = _prepared(lists[0], source.finder, "source", model, settings, progress)
     second = _prepared(lists[1], target.finder, "target", model, settings, progress)
     if settings.margin == "probability":
         assert model.scorer is not None
-        pairs = likely_pairs(_occurrences(first, model), _occurrences(second, model), model.scorer, languages)
+        occurrences = _occurrences(first, model), _occurrences(second, model)
+        pairs = likely_pairs(*occurrences, model.scorer, languages, lexicons)
     else:
         pairs = candidates(first.vectors, second.vectors, settings.neighbours, settings.margin, settings.candidates)
     best_matches = select(pairs, settings)
@@ -451,14 +456,19 @@ def _occurrences(side: _Prepared, model: Model) -> Occurrences:
 
 
 def likely_pairs(
-    source: Occurrences, target: Occurrences, scorer: CandidateScorer, languages: tuple[str, str]
+    source: Occurrences,
+    target: Occurrences,
+    scorer: CandidateScorer,
+    languages: tuple[str, str],
+    lexicons: Sequence[Lexicon] = (),
 ) -> Candidates:
     """The pairs that a scorer finds among the terms, with its probabilities as margins and cosines of means as scores.
 
-    The terms that are not English ask, whichever side they are on, as the scorer was fitted.
+    The terms that are not English ask, whichever side they are on, as the scorer was fitted. ``lexicons``:
+    dictionaries that are asked beside the bundled lexicon.
     """
     if languages[0] == "en":
-        swapped = likely_pairs(target, source, scorer, languages[::-1])
+        swapped = likely_pairs(target, source, scorer, languages[::-1], lexicons)
         return _ordered(swapped.targets, swapped.sources, swapped.scores, swapped.margins)
     texts = [*map(folded, target.terms)]
     place_of = {text: place for place, text in reversed([*enumerate(texts)])}  # of the first term with a wording
@@ -472,7 +482,7 @@ def likely_pairs(
     near = nearest(source_keys.astype(np.float32), target_keys.astype(np.float32), min(DEPTH, len(target.terms)))[0]
     firsts = np.cumsum(target.counts) - target.counts
     lexicon = bundled_lexicon()
-    dictionaries = Dictionaries([lexicon] if lexicon is not None else [], [languages[1]])
+    dictionaries = Dictionaries([*lexicons, *([] if lexicon is None else [lexicon])], [languages[1]])
     proposed, wordings = [], []
     for term, row in zip(source.terms, near, strict=True):
         parts = proposals.parts(term, dictionaries, languages[0])

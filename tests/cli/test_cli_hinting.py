@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from phrasemate.cli.mt import cache_folder
+from phrasemate.cli.options import cache_folder
 from phrasemate.errors import InputError
 
 

@@ -158,7 +158,15 @@ def test_errors_are_one_line(run: Invoke, arguments: list[str], message: str) ->
     assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("options", [["--quick"], ["-k", "5"], ["--examples", "4"]])
+def test_a_dictionary_is_asked(run: Invoke, idx: str) -> None:
+    Path("mine.tsv").write_text("de\ten\nNetzwerkkarte\tfirmware\n", "utf-8")
+    result = run("-", "--index", idx, "--source-lang", "de", "--dictionary", "mine.tsv", "--json", stdin=GERMAN)
+    records = {record["text"]: record for record in map(json.loads, result.stdout.splitlines())}
+    sources = {group["text"].casefold(): group.get("source") for group in records["Netzwerkkarte"]["groups"]}
+    assert sources["firmware"] == "mine.tsv"
+
+
+@pytest.mark.parametrize("options", [["--quick"], ["-k", "5"], ["--examples", "4"], ["--dictionary", "mine.tsv"]])
 def test_what_needs_an_index(run: Invoke, options: list[str]) -> None:
     result = run("de.txt", *options)
     assert result.exit_code == 2

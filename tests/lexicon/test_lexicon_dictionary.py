@@ -69,6 +69,67 @@ def test_words_that_mean_the_same_in_one_language_are_not_pair() -> None:
         Dictionary("mine", [[("en", "house"), ("en", "building")]])
 
 
+@pytest.fixture
+def cached_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """A dictd dictionary and a table, both large enough for a cache."""
+    monkeypatch.setattr(dictionary, "CACHED", 0)
+    table = tmp_path / "de-en.tsv"
+    table.write_text("Haus\thouse; building\nhaus\tHouse\nBank\tbench\n", "utf-8")
+    return [write_dictd(tmp_path / "eng-deu.index", [("bench", "bench\nBank"), ("bank", "bank\nBank; Ufer")]), table]
+
+
+def state(lexicon: Dictionary) -> list[object]:
+    wordings = ("haus", "Haus", "Häuser", "house", "bench", "Bank", "the benches", "Ufer", "none")
+    return [lexicon.name, lexicon.languages, len(lexicon), [lexicon.equivalents(wording) for wording in wordings]]
+
+
+def test_what_was_read_comes_from_the_cache(
+    cached_paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, paths_read = tmp_path / "a" / "cache", list[Path]()
+    first = open_dictionaries(cached_paths, (), cache, paths_read.append)
+    assert [*map(state, first)] == [*map(state, open_dictionaries(cached_paths))]
+    assert paths_read == cached_paths
+    assert not list(cache.glob("*.part"))
+    with monkeypatch.context() as patch:
+        patch.setattr(dictionary, "_read", lambda *_: pytest.fail("read again"))
+        assert [*map(state, open_dictionaries(cached_paths, (), cache))] == [*map(state, first)]
+    open_dictionaries(cached_paths, ("en", "de"), cache, paths_read.append)  # other languages are another dictionary
+    assert paths_read == 2 * cached_paths
+
+
+def test_a_changed_dictionary_is_read_again(cached_paths: list[Path], tmp_path: Path) -> None:
+    table = cached_paths[1]
+    for entries, equivalents in (("Haus\thouse\n", ["house"]), ("Haus\tbuilding\n", ["building"])):
+        table.write_text(entries, "utf-8")
+        for _ in range(2):
+            [lexicon] = open_dictionaries([table], cache=tmp_path / "cache")
+            assert texts(lexicon, "Haus") == equivalents
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 100, None])
+def test_a_damaged_or_closed_cache_is_passed_over(
+    cached_paths: list[Path], tmp_path: Path, content: bytes | None
+) -> None:
+    cache = tmp_path / "cache"
+    if content is None:
+        cache.write_bytes(b"a file")
+    for _ in range(2):
+        lexicons = open_dictionaries(cached_paths, cache=cache)
+        assert [*map(state, lexicons)] == [*map(state, open_dictionaries(cached_paths))]
+        for path in cache.iterdir() if content is not None else ():
+            path.write_bytes(content)
+
+
+def test_small_dictionaries_are_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "de-en.tsv").write_text("Haus\thouse\n", "utf-8")
+    paths_read: list[Path] = []
+    open_dictionaries([tmp_path / "de-en.tsv"], (), tmp_path / "cache", paths_read.append)
+    assert not paths_read
+    assert not (tmp_path / "cache").exists()
+
+
 def test_half_a_surrogate_pair_is_not_wording() -> None:
     assert Dictionary("mine", [HOUSE]).equivalents("\ud800") == []
 

@@ -10,6 +10,7 @@ import pytest
 
 from phrasemate.encode.scoring import FEATURES, CandidateScorer
 from phrasemate.errors import InputError, MissingExtra
+from phrasemate.lexicon import Dictionary
 from phrasemate.match import Candidates, MatchSettings, Occurrences, assign, candidates, likely_pairs, select
 
 HALF = np.sqrt(0.75)
@@ -143,7 +144,8 @@ def test_a_limit_that_is_not_number_is_refused(setting: str) -> None:
 
 
 def test_a_scorer_finds_what_the_lexicon_lists() -> None:
-    """Vectors are all alike: only the lexicon tells the terms apart."""
+    """Vectors are all alike: only the lexicon and a dictionary tell the terms apart."""
+    mine = Dictionary("mine", [[("en", "pencils"), ("de", "Xyzzy")]])
     weights = tuple(4.0 if name == "listed" else 0.0 for name in FEATURES)
     one = np.array([[1, 0]], np.float32)
     german, english = ["Haus", "Hund", "Xyzzy"], ["dog", "houses", "pencil"]
@@ -152,10 +154,10 @@ def test_a_scorer_finds_what_the_lexicon_lists() -> None:
         for terms in (german, english)
     ]
     for languages, order in ((("de", "en"), sides), (("en", "de"), sides[::-1])):
-        pairs = likely_pairs(*order, CandidateScorer(-2.0, weights), languages)
+        pairs = likely_pairs(*order, CandidateScorer(-2.0, weights), languages, [mine])
         best = pairs.only(pairs.mutual & (pairs.margins > 0.5))
         words = [(order[0].terms[a], order[1].terms[b]) for a, b in zip(best.sources, best.targets, strict=True)]
-        expected = {("Haus", "houses"), ("Hund", "dog")}
+        expected = {("Haus", "houses"), ("Hund", "dog"), ("Xyzzy", "pencil")}
         assert {pair if languages[0] == "de" else pair[::-1] for pair in words} == expected
         assert best.margins == pytest.approx(1 / (1 + np.exp(-2.0)))  # 4 - 2
         assert best.scores == pytest.approx(1.0)

@@ -206,12 +206,16 @@ def test_options_are_handed_on(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) 
         "mean",
         "--layer",
         "7",
+        "--dictionary",
+        "mine.tsv",
     ]
+    Path("mine.tsv").write_text("de\ten\nHund\tdog\n", "utf-8")
     result = invoke("de.txt", "en.tsv", *TEXT, *options, "--model", "m", "--threads", "1")
     settings = records[0][3]
     assert (settings.margin, settings.threshold, settings.least_score, settings.mutual) == ("ratio", 1.2, 0.5, True)
     assert (settings.candidates, settings.neighbours, settings.examples, settings.evidence) == (3, 4, 5, 2)
     assert settings.bare == 1
+    assert [lexicon.name for lexicon in records[0][5]] == ["mine.tsv"]
     assert (settings.pooling, settings.layer, result.loaded[-1]) == ("mean", 7, (Path("m"), 1))
     assert result.exit_code == 130
 

@@ -14,6 +14,7 @@ import pytest
 from phrasemate.encode.scoring import FEATURES, CandidateScorer
 from phrasemate.errors import InputError
 from phrasemate.examples import ExampleIndex
+from phrasemate.lexicon import Dictionary
 from phrasemate.match import Match, Matching, MatchSettings, MatchSide, match_terms, term_pairs
 from phrasemate.query import parse_query
 from phrasemate.text.formats.units import Term
@@ -63,6 +64,13 @@ def test_matches_and_what_has_none() -> None:
     assert [term.text for term in result.target_unmatched] == ["cloud"]
     assert result.repeated == (1, 0)  # the second Hund
     assert result.alone == (2, 1)  # Löffel and Kätzchen; cloud
+
+
+def test_dictionaries_count_with_a_scorer_only() -> None:
+    source, target = (MatchSide([Term("Hund", "de")]), MatchSide([Term("dog", "en")]))
+    mine = Dictionary("mine", [[("de", "Hund"), ("en", "dog")]])
+    with pytest.raises(InputError, match="do not count with the margin csls"):
+        match_terms(source, target, a_model(), lexicons=[mine])
 
 
 def test_no_term_twice() -> None:

@@ -217,6 +217,7 @@ def match(
         str, option("--pooling", "NAME", "mean, head, ends or several as in mean+head (default: by the model).")
     ] = "",
     layer: options.Layer = None,
+    dictionary: options.Dictionaries = None,
     model: options.Model = None,
     threads: options.Threads = None,
     force: Annotated[bool, flag("--force", "Overwrite files that exist.")] = False,
@@ -280,7 +281,7 @@ def match(
         )
         encoder = load_model(model, threads=threads)
         with stages() as show:
-            matching = match_terms(sides[0], sides[1], encoder, settings, show)
+            matching = match_terms(sides[0], sides[1], encoder, settings, show, options.opened_dictionaries(dictionary))
     if to is not None:
         write_matches(to, matching)
     if unmatched is not None:

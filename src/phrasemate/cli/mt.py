@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from phrasemate.cli.options import Dictionaries, JsonAtEnd, Threads, argument, flag, option, pairs_of
+from phrasemate.cli.options import (
+    Dictionaries,
+    JsonAtEnd,
+    Threads,
+    argument,
+    cache_folder,
+    flag,
+    opened_dictionaries,
+    option,
+    pairs_of,
+)
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import DefaultGroup, clean
 from phrasemate.errors import EndpointError, InputError, MissingExtra
@@ -47,17 +57,6 @@ Budget = Annotated[int, option("--budget", "N", "Tokens that the hints of a sent
 IndexModel = Annotated[Path | None, option("--model", "FOLDER", "Model folder (default: that of the index).")]
 
 
-def cache_folder() -> Path:
-    """Folder of the answers and sentence vectors for later runs. Raises InputError for a user without a home."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        return (Path(base) if base else Path.home() / ".cache") / "phrasemate"
-    except RuntimeError as error:
-        raise InputError(
-            "cannot find a folder for the cache of answers; set XDG_CACHE_HOME, or give --cache FILE"
-        ) from error
-
-
 def chosen_form(form: FormName, template: Path | None, index: Path | None) -> Form:
     """The texts of a form, which those of the template replace; all forms but the plain one need an index."""
     from phrasemate.mt import FORMS, read_form
@@ -86,13 +85,12 @@ def opened_retrieval(
         return Retrieval()
     from phrasemate.encode import load_model
     from phrasemate.index import Index
-    from phrasemate.lexicon import open_dictionaries
 
     encoder = load_model(model, threads=threads) if model else None
     text_index = stack.enter_context(Index.open(index, encoder, readonly=True, threads=threads))
     if form == "sentence":
         return Retrieval(related=RelatedSentences(text_index, cache_folder(), show))
-    term_bases = open_dictionaries(dictionaries, languages)
+    term_bases = opened_dictionaries(dictionaries, languages)
     hinter = Hinter(text_index, settings, apart=bool(bare.form.first), dictionaries=term_bases, languages=languages)
     tokenizer = hinter.model.runtime.tokenizer
     return Retrieval(hinter, cost=lambda hint: len(tokenizer.encode(bare.hint(hint)).ids))

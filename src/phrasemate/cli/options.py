@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,6 +15,7 @@ from phrasemate.cli.shell import clean
 from phrasemate.errors import InputError, ReadError
 
 if TYPE_CHECKING:
+    from phrasemate.lexicon import Dictionary
     from phrasemate.text import Corpus, Skipped
 
 
@@ -81,6 +83,36 @@ OrList = Annotated[OnError, option("--on-error", "raise|skip", "Stop at what can
 Column = Annotated[str | None, option("--column", "NAME|N", "Column of tables: name, or number from 1.")]
 TextField = Annotated[str, option("--text-field", "NAME", "Field of .jsonl files that holds the text.")]
 Encoding = Annotated[str, option("--encoding", "NAME", "Encoding of the texts.")]
+
+
+def cache_folder() -> Path:
+    """Folder of what later runs use again. Raises InputError for a user without a home."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "phrasemate"
+    except RuntimeError as error:
+        raise InputError("no home for a cache; set XDG_CACHE_HOME, or give mt --cache FILE") from error
+
+
+def opened_dictionaries(paths: Sequence[Path] | None, languages: Sequence[str] = ()) -> list[Dictionary]:
+    """Open the dictionaries of ``--dictionary``; what was read of large ones is kept in the cache folder.
+
+    Standard error says when a large one is read. Without any, the readers of their formats are not even imported.
+    """
+    if not paths:
+        return []
+    from phrasemate.lexicon import open_dictionaries
+
+    cache = None
+    with suppress(InputError):
+        cache = cache_folder() / "dictionaries"
+
+    def show(path: Path) -> None:
+        typer.echo(clean(f"reading {path.name}, which takes a while the first time"), err=True)
+
+    return open_dictionaries(paths, languages, cache, show)
+
+
 Model = Annotated[Path | None, option("--model", "FOLDER", "Model folder (default: the bundled one).")]
 Threads = Annotated[int | None, option("--threads", "N", "Threads for the encoder (default: all cores).", min=1)]
 Quick = Annotated[bool, flag("--quick", "Faster, with fewer right answers: go by the vectors alone.")]

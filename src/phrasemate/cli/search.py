@@ -13,12 +13,20 @@ from urllib.parse import urlencode
 
 import typer
 
-from phrasemate.cli.options import Dictionaries, Quick, Threads, WithLexicon, argument, flag, option
+from phrasemate.cli.options import (
+    Dictionaries,
+    Quick,
+    Threads,
+    WithLexicon,
+    argument,
+    flag,
+    opened_dictionaries,
+    option,
+)
 from phrasemate.cli.shell import clean, count, out
 from phrasemate.errors import InputError, MissingExtra, QueryError
 
 if TYPE_CHECKING:
-    from phrasemate.lexicon import Lexicon
     from phrasemate.lookup import Lookup
     from phrasemate.search import Result
 
@@ -79,21 +87,12 @@ def search(
 
     encoder = load_model(model, threads=threads) if model else None
     with Index.open(index, encoder, readonly=True, threads=threads) as text_index:
-        searcher = Searcher(text_index, views=not quick, lexicons=_dictionaries(dictionary), lexicon=lexicon)
+        searcher = Searcher(text_index, views=not quick, lexicons=opened_dictionaries(dictionary), lexicon=lexicon)
         for batch in _batches(_queries(queries)):
             results = searcher.search_all(
                 list(dict.fromkeys(batch)), k=k, contexts=contexts, documents=document, languages=language
             )
             _print(batch, results, as_json, explain)
-
-
-def _dictionaries(paths: Sequence[Path] | None) -> Sequence[Lexicon]:
-    """Open the dictionaries; without any, the readers of their formats are not even imported."""
-    if not paths:
-        return ()
-    from phrasemate.lexicon import open_dictionaries
-
-    return open_dictionaries(paths)
 
 
 def _queries(phrases: Sequence[str] | None) -> Iterator[str]:
@@ -297,13 +296,12 @@ def _answer(copied: Iterator[str], folder: Any, k: int, dictionary: list[Path] |
     from phrasemate.cli.render import print_results
     from phrasemate.concordance import phrases_of
     from phrasemate.index import Index
-    from phrasemate.lexicon import open_dictionaries
     from phrasemate.query import marked
     from phrasemate.search import Searcher
 
     console = out()
     with Index.open(folder, readonly=True) as text_index:
-        searcher = Searcher(text_index, lexicons=open_dictionaries(dictionary or ()))
+        searcher = Searcher(text_index, lexicons=opened_dictionaries(dictionary))
         for text in copied:
             try:
                 phrases = phrases_of(text, searcher.model)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from phrasemate.cli.options import Dictionaries, Quick, argument, flag, option
+from phrasemate.cli.options import Dictionaries, Quick, argument, flag, opened_dictionaries, option
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.utils.machine import share_heaps
 
@@ -85,7 +85,6 @@ def serve(
     except ImportError as error:
         raise MissingExtra(error.name or "fastapi", "serve") from error
     from phrasemate.glossary import Glossary
-    from phrasemate.lexicon import open_dictionaries
     from phrasemate.server.indexes import Library
     from phrasemate.server.middleware import open_log, start_tracing
     from phrasemate.server.settings import Settings, public_settings
@@ -95,7 +94,7 @@ def serve(
         raise InputError("--glossary: a public demo has no glossary; leave out --public or --glossary")
     share_heaps()
     settings = public_settings() if public else Settings()
-    user_glossary, dictionaries = Glossary(glossary), open_dictionaries(dictionary or ())
+    user_glossary, dictionaries = Glossary(glossary), opened_dictionaries(dictionary)
     users = Tokens(tokens) if tokens else None
     access = app.access_for(host, app.read_token(token_file), allow_host or (), allow_origin or (), public, users)
     if access_log:

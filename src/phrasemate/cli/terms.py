@@ -73,6 +73,7 @@ def terms(
     lines: options.SplitLines = "paragraph",
     on_error: options.OrList = "raise",
     encoding: options.Encoding = "utf-8",
+    dictionary: options.Dictionaries = None,
     quick: options.Quick = False,
     force: Annotated[bool, flag("--force", "Overwrite a file that exists.")] = False,
     as_json: Annotated[bool, flag("--json", "Print one JSON object for each term.")] = False,
@@ -115,7 +116,8 @@ def terms(
     _check(to, document, lang, force)
     if index is None and (language or in_document):
         raise typer.BadParameter("--target-lang and --document choose within an index; give --index")
-    if index is None and (useless := [o for o, v in (("--quick", quick), ("-k", k), ("--examples", examples)) if v]):
+    search_options = (("--quick", quick), ("-k", k), ("--examples", examples), ("--dictionary", dictionary))
+    if index is None and (useless := [name for name, value in search_options if value]):
         raise typer.BadParameter(f"{useless[0]} needs --index; leave it out")
     fetch_count = max(contexts, 1)  # a hit tells its language
     limits = {name: value for name, value in (("k", k), ("examples", examples)) if value}
@@ -125,7 +127,7 @@ def terms(
     corpus = options.read_texts(document, column, text_field, lines, on_error, encoding, lang)
     with ExitStack() as stack:
         encoder = load_model(model, threads=threads) if model or index is None else None
-        searcher = None if index is None else _searcher(stack, index, encoder, threads, quick)
+        searcher = None if index is None else _searcher(stack, index, encoder, threads, quick, dictionary)
         with stages() as show:
             rows = document_terms(
                 corpus,
@@ -164,12 +166,20 @@ def _sentences(path: Path, lang: str) -> Iterator[str]:
     return (sentence.text for document in read(str(path), lang=lang) for sentence in document.sentences())
 
 
-def _searcher(stack: ExitStack, index: Path, model: Any, threads: int | None, quick: bool) -> Searcher:
+def _searcher(
+    stack: ExitStack,
+    index: Path,
+    model: Any,
+    threads: int | None,
+    quick: bool,
+    dictionary: Sequence[Path] | None,
+) -> Searcher:
     """Searcher of an index that ``stack`` closes."""
     from phrasemate.index import Index
     from phrasemate.search import Searcher
 
-    return Searcher(stack.enter_context(Index.open(index, model, readonly=True, threads=threads)), views=not quick)
+    text_index = stack.enter_context(Index.open(index, model, readonly=True, threads=threads))
+    return Searcher(text_index, views=not quick, lexicons=options.opened_dictionaries(dictionary))
 
 
 def _give(document_terms: Sequence[DocumentTerm], to: Path | None, lang: str, contexts: int, as_json: bool) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from glob import escape
+from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.lexicon.formats import (
@@ -27,8 +32,11 @@ from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Wordings, enc
 from phrasemate.text import words
 from phrasemate.text.error_policy import without_options
 from phrasemate.text.normalize import folded
+from phrasemate.utils.storage import install, save_arrays, sync
 
 PAIRS = 4_000_000  # of a dictionary
+CACHED = 500_000  # bytes of the files of a dictionary that is worth keeping in a cache
+VERSION = 1  # of the cache; to be raised where the same file is read in another way
 TERM_WORDS = 6  # of the longest term that is looked up
 _READ = (
     ".tsv, .csv, .txt, .tbx, .xml (MultiTerm), .tmx, .xlf (each also with .gz), .xlsx, .ifo (StarDict) and "
@@ -62,7 +70,53 @@ class Dictionary:
 
     def __init__(self, name: str, entries: Iterable[Entry]) -> None:
         self.name = name
-        self._texts, self._sides, self._side_of = self._indexed(entries)
+        self._texts, self._sides, self._side_of = _indexed(name, entries)
+
+    @classmethod
+    def load(cls, path: Path, origin: str) -> Dictionary | None:
+        """Read what `save` wrote; None where there is nothing of this ``origin``."""
+        dictionary = cls.__new__(cls)
+        try:
+            with cast(Any, safe_open(path, "numpy")) as file:
+                about = file.metadata() or {}
+                if about.get("origin") != origin:
+                    return None
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is not a mapping)
+        except (OSError, SafetensorError):
+            return None
+        dictionary.name, dictionary._side_of = about["name"], arrays["side of"]
+        dictionary._texts = Wordings(arrays["texts"], arrays["ends of texts"])
+        dictionary._sides = [
+            _Side(
+                language,
+                Keys(Wordings(arrays[f"{place} keys"], arrays[f"{place} ends of keys"])),
+                arrays[f"{place} bounds"],
+                arrays[f"{place} links"],
+            )
+            for place, language in enumerate(json.loads(about["languages"]))
+        ]
+        return dictionary
+
+    def save(self, path: Path, origin: str) -> None:
+        """Write it for `load`. ``origin``: says what it was made from. Raises OSError."""
+        arrays: dict[str, NDArray[Any]] = {
+            "side of": self._side_of,
+            "texts": self._texts.blob,
+            "ends of texts": self._texts.ends,
+        }
+        for place, side in enumerate(self._sides):
+            keys = side.keys.wordings
+            arrays |= {f"{place} keys": keys.blob, f"{place} ends of keys": keys.ends}
+            arrays |= {f"{place} bounds": side.bounds, f"{place} links": side.links}
+        about = {"name": self.name, "origin": origin, "languages": json.dumps(self.languages)}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"{path.name}.{os.getpid()}.part")  # two processes may read the same dictionary
+        try:
+            save_arrays(partial, arrays, about)
+            sync(partial)
+            install(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
 
     @property
     def languages(self) -> list[str]:
@@ -105,34 +159,35 @@ class Dictionary:
             if _fits(side.language, target)
         ]
 
-    def _indexed(self, entries: Iterable[Entry]) -> tuple[Wordings, list[_Side], Rows]:
-        numbers: dict[tuple[int | str, str], int] = {}
-        rows_here, rows_there = array("q"), array("q")
-        for entry in entries:
-            rows = [numbers.setdefault(wording, len(numbers)) for wording in dict.fromkeys(entry)]
-            for row, (side, _) in zip(rows, dict.fromkeys(entry), strict=True):
-                links = [
-                    row_there
-                    for row_there, (language, _) in zip(rows, dict.fromkeys(entry), strict=True)
-                    if language != side
-                ]
-                rows_here.extend([row] * len(links))
-                rows_there.extend(links)
-            if len(rows_here) > 2 * PAIRS:
-                raise InputError(f"{self.name}: more than {PAIRS:,} pairs of wordings; expected a smaller dictionary")
-        if not rows_here:
-            raise InputError(f"{self.name}: no pair of wordings in two languages; expected a dictionary")
-        names = list(dict.fromkeys(side for side, _ in numbers))
-        places = {side: place for place, side in enumerate(names)}
-        side_of = np.fromiter((places[side] for side, _ in numbers), np.int64, len(numbers))
-        texts = [text for _, text in numbers]
-        numbers.clear()
-        pairs = np.stack([np.frombuffer(rows_here, np.int64), np.frombuffer(rows_there, np.int64)])
-        sides = [
-            _side(side if isinstance(side, str) else "", place, texts, side_of, pairs)
-            for place, side in enumerate(names)
-        ]
-        return Wordings.of(texts), sides, side_of
+
+def _indexed(name: str, entries: Iterable[Entry]) -> tuple[Wordings, list[_Side], Rows]:
+    """The wordings of the entries, the lookup table of each side, and the side of each wording, (wordings,)."""
+    numbers: dict[tuple[int | str, str], int] = {}
+    rows_here, rows_there = array("q"), array("q")
+    for entry in entries:
+        rows = [numbers.setdefault(wording, len(numbers)) for wording in dict.fromkeys(entry)]
+        for row, (side, _) in zip(rows, dict.fromkeys(entry), strict=True):
+            links = [
+                row_there
+                for row_there, (language, _) in zip(rows, dict.fromkeys(entry), strict=True)
+                if language != side
+            ]
+            rows_here.extend([row] * len(links))
+            rows_there.extend(links)
+        if len(rows_here) > 2 * PAIRS:
+            raise InputError(f"{name}: more than {PAIRS:,} pairs of wordings; expected a smaller dictionary")
+    if not rows_here:
+        raise InputError(f"{name}: no pair of wordings in two languages; expected a dictionary")
+    names = list(dict.fromkeys(side for side, _ in numbers))
+    places = {side: place for place, side in enumerate(names)}
+    side_of = np.fromiter((places[side] for side, _ in numbers), np.int64, len(numbers))
+    texts = [text for _, text in numbers]
+    numbers.clear()
+    pairs = np.stack([np.frombuffer(rows_here, np.int64), np.frombuffer(rows_there, np.int64)])
+    sides = [
+        _side(side if isinstance(side, str) else "", place, texts, side_of, pairs) for place, side in enumerate(names)
+    ]
+    return Wordings.of(texts), sides, side_of
 
 
 def _fits(language: str, expected: str) -> bool:
@@ -151,20 +206,48 @@ def _side(language: str, place: int, texts: list[str], side_of: Rows, pairs: Row
     rows = row_of[rows_here]
     order = np.argsort(rows, kind="stable")
     rows, rows_there = rows[order], rows_there[order]
-    _, first = np.unique(np.stack([rows, rows_there]), axis=1, return_index=True)
+    _, first = np.unique(rows * len(texts) + rows_there, return_index=True)
     first.sort()
     rows, rows_there = rows[first], rows_there[first]
     return _Side(language, Keys(Wordings.of(distinct)), np.searchsorted(rows, np.arange(len(distinct) + 1)), rows_there)
 
 
-def open_dictionaries(paths: Iterable[str | os.PathLike[str]], languages: Sequence[str] = ()) -> list[Dictionary]:
+def open_dictionaries(
+    paths: Iterable[str | os.PathLike[str]],
+    languages: Sequence[str] = (),
+    cache: Path | None = None,
+    show: Callable[[Path], object] = lambda path: None,
+) -> list[Dictionary]:
     """Opens dictionaries in any known format, told by name and content of each file; all those in a folder.
 
-    ``languages``: of the first and the second side of those that do not say theirs. Raises ReadError for what is no
-    dictionary, is damaged or too large.
+    Raises ReadError for what is no dictionary, is damaged or too large.
+
+    Args:
+        paths: Files and folders.
+        languages: Languages of the first and the second side of those that do not say theirs.
+        cache: Folder that keeps what was read of large dictionaries, as half a million entries take many seconds. They
+            are read again when a file of theirs changes.
+        show: Called with each large dictionary that is not in the cache, before it is read.
     """
     files = [file for path in paths for file in _files(Path(path))]
-    return [_opened(file, tuple(languages)) for file in dict.fromkeys(files)]
+    return [_opened(file, tuple(languages), cache, show) for file in dict.fromkeys(files)]
+
+
+def _opened(path: Path, languages: tuple[str, ...], cache: Path | None, show: Callable[[Path], object]) -> Dictionary:
+    """The dictionary of a file, from the cache if it is large and was read before."""
+    facts = [file.stat() for file in sorted(path.parent.glob(f"{escape(path.stem)}.*"))] if cache else []
+    if cache is None or sum(fact.st_size for fact in facts) < CACHED:
+        return _read(path, languages)
+    key = json.dumps([str(path.resolve()), languages])
+    origin = json.dumps([VERSION, key, [(fact.st_size, fact.st_mtime_ns) for fact in facts]])
+    place = cache / f"{sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.safetensors"
+    dictionary = Dictionary.load(place, origin)
+    if dictionary is None:
+        show(path)
+        dictionary = _read(path, languages)
+        with suppress(OSError):  # a cache that cannot be written
+            dictionary.save(place, origin)
+    return dictionary
 
 
 def _files(path: Path) -> list[Path]:
@@ -197,7 +280,7 @@ def _kind(path: Path) -> str:
     )
 
 
-def _opened(path: Path, languages: tuple[str, ...]) -> Dictionary:
+def _read(path: Path, languages: tuple[str, ...]) -> Dictionary:
     kind, name = _kind(path), path.name
     entries: Iterator[Entry]
     if kind in (".ifo", ".index"):

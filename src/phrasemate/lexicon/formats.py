@@ -41,7 +41,7 @@ _BRACKETS = re.compile(r"[()\[\]{}<>（）【】]")
 _PRONOUNCED = re.compile(r"\s/[^/]{1,100}/(?=\s|$)")
 _PARTS = re.compile(r"\s*[;|；、]\s*")
 _COMMAS = re.compile(r"\s*[,，،]\s*")
-_SPACES = re.compile(r"\s+")
+_SEPARATOR, _COMMA = re.compile("[;|；、]"), re.compile("[,，،]")
 _ARTICLES = {
     *("der", "die", "das", "le", "la", "les", "l'", "un", "une", "el", "los", "las", "il", "lo", "gli", "the", "to")
 }
@@ -101,8 +101,8 @@ def _bare(cell: str) -> str:
 
 
 def _split(text: str, words: int) -> Iterator[str]:
-    for part in _PARTS.split(text):
-        pieces = [_tidy(piece) for piece in _COMMAS.split(part)]
+    for part in _PARTS.split(text) if _SEPARATOR.search(text) else [text]:
+        pieces = [_tidy(piece) for piece in _COMMAS.split(part)] if _COMMA.search(part) else [_tidy(part)]
         pieces = [piece for piece in pieces if piece and piece.casefold() not in _ARTICLES]
         if all(piece.count(" ") < words for piece in pieces):
             yield from pieces
@@ -113,7 +113,7 @@ def _split(text: str, words: int) -> Iterator[str]:
 def _distinct(texts: Iterator[str]) -> list[str]:
     distinct: dict[str, None] = {}
     for text in texts:
-        text = _tidy(_GRAMMAR.sub("", text))
+        text = _tidy(_GRAMMAR.sub("", text) if "." in text else text)
         if text and len(text) <= _LONGEST and any(map(str.isalnum, text)):
             distinct.setdefault(text)
         if len(distinct) == _MOST:
@@ -122,7 +122,7 @@ def _distinct(texts: Iterator[str]) -> list[str]:
 
 
 def _tidy(text: str) -> str:
-    return _SPACES.sub(" ", text).strip(" ,;:=·–—\t")
+    return " ".join(text.split()).strip(" ,;:=·–—")
 
 
 Entry = list[tuple[int | str, str]]

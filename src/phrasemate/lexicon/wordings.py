@@ -82,6 +82,16 @@ class Wordings:
         ends = np.fromiter(accumulate(map(len, parts), initial=0), np.int64, len(parts) + 1)
         return cls(np.frombuffer(b"".join(parts), np.uint8), ends)
 
+    @property
+    def blob(self) -> NDArray[np.uint8]:
+        """The bytes of all wordings, one after the other."""
+        return np.asarray(self._blob)
+
+    @property
+    def ends(self) -> NDArray[Any]:
+        """(wordings + 1,) where each begins in ``blob`` and the last one ends."""
+        return np.asarray(self._ends)
+
     def __len__(self) -> int:
         return len(self._ends) - 1
 
