@@ -206,8 +206,8 @@ class Searcher:
     False compares phrases in their sentences only, and lets hits vote. For models without a trained head neither is
     done.
 
-    ``lexicons``: dictionaries that propose candidates, see `phrasemate.lexicon.open_dictionaries`; the induced lexicon
-    that comes with phrasemate is asked too, unless ``lexicon`` is False.
+    ``lexicons``: dictionaries that propose candidates, see `phrasemate.lexicon.open_dictionaries`; those that the index
+    keeps are asked too, and the induced lexicon that comes with phrasemate, unless ``lexicon`` is False.
 
     >>> import phrasemate
     >>> story = phrasemate.Document.from_texts("story", ["She sat on the bench in the park."])
@@ -230,9 +230,10 @@ class Searcher:
 
     @property
     def lexicons(self) -> tuple[Lexicon, ...]:
-        """Sources of candidates by wording: the user's dictionaries, then the induced lexicon."""
+        """Sources of candidates by wording: dictionaries given here, those of the index, then the induced lexicon."""
         bundle = bundled_lexicon() if self._with_bundled else None
-        return self._own_lexicons if bundle is None else (*self._own_lexicons, bundle)
+        dictionaries = (*self._own_lexicons, *self.index.dictionaries)
+        return dictionaries if bundle is None else (*dictionaries, bundle)
 
     @property
     def scorer(self) -> CandidateScorer | None:

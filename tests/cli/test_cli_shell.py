@@ -159,7 +159,11 @@ EVERY_COMMAND = {
     ("line", "word", "expected"),
     [
         ("phrasemate ", 1, EVERY_COMMAND),
-        ("phrasemate index ", 2, {"add", "stats", "verify", "optimize", "delete", "backup", "restore", "upgrade"}),
+        (
+            "phrasemate index ",
+            2,
+            {"add", "stats", "verify", "optimize", "delete", "dictionary", "backup", "restore", "upgrade"},
+        ),
         ("phrasemate index a.txt --l", 3, {"--lang", "--lines"}),  # the options of add, which is unsaid
         ("phrasemate search idx --con", 3, {"--contexts"}),
     ],

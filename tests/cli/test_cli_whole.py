@@ -65,6 +65,22 @@ def test_ask_and_look_after(invoke: Invoke, index: str) -> None:
     assert json.loads(invoke("index", "stats", index, "--json").stdout)["phrases"] == 0
 
 
+def test_dictionaries_of_an_index(invoke: Invoke, index: str, tmp_path: Path) -> None:
+    copy = str(shutil.copytree(index, tmp_path / "copy"))
+    (tmp_path / "mine.tsv").write_text("de\ten\nPult\tbench\n", "utf-8")
+    assert "no dictionaries" in invoke("index", "dictionary", copy).stdout
+    assert invoke("index", "dictionary", copy, str(tmp_path / "mine.tsv")).stdout == "mine.tsv: 2 wordings, de and en\n"
+    (tmp_path / "mine.tsv").unlink()
+    answer = json.loads(invoke("search", copy, "--json", "Er stand am [[Pult]].").stdout)
+    groups = {group["text"]: group.get("source") for group in answer["results"][0]["groups"]}
+    assert groups["bench"] == "mine.tsv"
+    (row,) = json.loads(invoke("index", "dictionary", copy, "--json").stdout)["dictionaries"]
+    assert row == {"name": "mine.tsv", "wordings": 2, "languages": ["de", "en"]}
+    assert "no dictionaries" in invoke("index", "dictionary", copy, "--remove", "mine.tsv").stdout
+    result = invoke("index", "dictionary", copy, "--remove", "mine.tsv")
+    assert (result.exit_code, "no dictionary 'mine.tsv'" in result.stderr) == (1, True)
+
+
 def test_without_marks_and_with_bad_ones(invoke: Invoke, index: str) -> None:
     answer = json.loads(invoke("search", index, "--json", "Sie öffnete das Fenster.").stdout)
     assert "Fenster" in [result["phrase"] for result in answer["results"]]

@@ -15,6 +15,7 @@ from index_fakes import SMALL, FakeModel, vector_of
 from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, ModelMismatch
 from phrasemate.index import Index
 from phrasemate.index.backup import Upgrade, backup, restore, upgrade
+from phrasemate.lexicon import Dictionary, DictionaryFolder
 from phrasemate.types import Document, Sentence
 
 TABLES = ("documents", "sentences", "vectors", "tombstones", "state")
@@ -150,6 +151,24 @@ def test_an_upgrade_encodes_the_stored_sentences_with_another_model(tmp_path: Pa
         assert index.add([documents[0]], lang="en").unchanged == 1  # the same texts are not read again
     assert upgrade(folder, model) == Upgrade(model.hash, model.hash)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fresh", "idx"]
+
+
+def test_dictionaries_go_with_the_index(tmp_path: Path) -> None:
+    folder, model = make(tmp_path / "idx"), FakeModel(dim=8, name="new")
+    DictionaryFolder(folder).add(Dictionary("mine.tsv", [[("de", "Haus"), ("en", "house")]]))
+    backup(folder, tmp_path / "copy")
+    restore(tmp_path / "copy", tmp_path / "restored")
+    upgrade(folder, model)
+    for name in ("idx", "copy", "restored"):
+        with Index.open(tmp_path / name, readonly=True) as index:
+            assert [dictionary.name for dictionary in index.dictionaries] == ["mine.tsv"]
+            assert index.stats().files["dictionaries/mine.tsv.safetensors"] > 100
+            report = index.verify()
+            assert (report.ok, report.checked["dictionaries"]) == (True, 1)
+    file = tmp_path / "copy" / "dictionaries" / "mine.tsv.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(IndexDamaged, match=r"dictionaries: .*mine\.tsv\.safetensors: is damaged"):
+        restore(tmp_path / "copy", tmp_path / "restored", force=True)
 
 
 def test_an_upgrade_that_fails_changes_nothing(tmp_path: Path) -> None:

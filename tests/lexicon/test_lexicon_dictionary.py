@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from dictionary_files import write_dictd, write_stardict
 
-from phrasemate.errors import InputError, ReadError
-from phrasemate.lexicon import Dictionary, Equivalent, dictionary, formats, open_dictionaries
+from phrasemate.errors import IndexDamaged, InputError, ReadError
+from phrasemate.lexicon import Dictionary, DictionaryFolder, Equivalent, dictionary, formats, open_dictionaries
 from phrasemate.text import Side, Term, TermPair, Unit, write_pairs, write_terms, write_units
 
 HOUSE: list[tuple[int | str, str]] = [("de", "Haus"), ("en", "house"), ("en", "building")]
@@ -120,6 +120,33 @@ def test_a_damaged_or_closed_cache_is_passed_over(
         assert [*map(state, lexicons)] == [*map(state, open_dictionaries(cached_paths))]
         for path in cache.iterdir() if content is not None else ():
             path.write_bytes(content)
+
+
+def test_the_dictionaries_of_an_index(tmp_path: Path) -> None:
+    folder = DictionaryFolder(tmp_path)
+    assert (folder.names(), folder.read()) == ([], [])
+    for name in ("b.tsv", "a.tbx"):
+        folder.add(Dictionary(name, [HOUSE]))
+    folder.add(Dictionary("b.tsv", [[("de", "Bank"), ("en", "bench")]]))  # replaces the first one
+    first, second = folder.read()
+    assert folder.names() == [first.name, second.name] == ["a.tbx", "b.tsv"]
+    assert (texts(first, "Haus"), texts(first, "Bank")) == (["house", "building"], [])
+    assert (texts(second, "Haus"), texts(second, "Bank")) == ([], ["bench"])
+    folder.remove("a.tbx")
+    assert folder.names() == ["b.tsv"]
+    with pytest.raises(InputError, match=r"no dictionary 'a\.tbx'; this index has: b\.tsv"):
+        folder.remove("a.tbx")
+
+
+@pytest.mark.parametrize("place", [0, -1, -40])
+def test_a_damaged_dictionary_of_an_index_is_refused(tmp_path: Path, place: int) -> None:
+    DictionaryFolder(tmp_path).add(Dictionary("a.tsv", [HOUSE]))
+    (file,) = (tmp_path / "dictionaries").iterdir()
+    content = bytearray(file.read_bytes())
+    content[place] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(IndexDamaged, match=r"a\.tsv\.safetensors: is damaged; remove the dictionary"):
+        DictionaryFolder(tmp_path).read()
 
 
 def test_small_dictionaries_are_not_kept(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from itertools import combinations, pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +24,8 @@ from phrasemate.search import Group, Result, Searcher, is_of
 from phrasemate.types import Hit, Phrase, Run, Span
 
 TEXT = "Das alte Motorrad stand vor dem kleinen Haus."
+
+NO_INDEX: Any = SimpleNamespace(dictionaries=())
 
 
 class FakeModel:
@@ -114,7 +118,7 @@ SPANS = [("alte Motorrad", 0.75), ("Motorrad", 0.9), ("stand", 0.9), ("kleinen H
 
 def hinter(sure: float | None = None, **settings: object) -> Hinter:
     searcher = FakeSearcher(FakeModel(*SPANS), FOUND, sure)
-    return Hinter(None, replace(Hints(), **settings), searcher)  # type: ignore[arg-type]
+    return Hinter(NO_INDEX, replace(Hints(), **settings), searcher)  # type: ignore[arg-type]
 
 
 def hints_of(result: object) -> list[tuple[str, list[str]]]:
@@ -139,7 +143,7 @@ def test_terms_of_a_dictionary_are_hints_whether_or_not_the_index_holds_them() -
     ]
     searcher = FakeSearcher(FakeModel(*SPANS), FOUND, None)
     dictionaries = [Dictionary("base", entries)]
-    hinter = Hinter(None, Hints(), searcher, dictionaries=dictionaries, languages=("de", "en"))  # type: ignore[arg-type]
+    hinter = Hinter(NO_INDEX, Hints(), searcher, dictionaries=dictionaries, languages=("de", "en"))  # type: ignore[arg-type]
     (result,) = hinter([TEXT])
     assert hints_of(result) == [
         ("Motorrad", ["motorcycle"]),
@@ -148,7 +152,10 @@ def test_terms_of_a_dictionary_are_hints_whether_or_not_the_index_holds_them() -
     ]
     assert [hint.equivalents[0].places for hint in result.hints[1:]] == [(), ()]
     assert [hint.confidence for hint in result.hints] == [None, 1.0, 1.0]
-    elsewhere = Hinter(None, Hints(), searcher, dictionaries=dictionaries, languages=("de", "fr"))  # type: ignore[arg-type]
+    base = SimpleNamespace(dictionaries=dictionaries)  # an index that keeps it
+    result_with_index = Hinter(base, Hints(), searcher, languages=("de", "en"))([TEXT])  # type: ignore[arg-type]
+    assert result_with_index == hinter([TEXT])
+    elsewhere = Hinter(NO_INDEX, Hints(), searcher, dictionaries=dictionaries, languages=("de", "fr"))  # type: ignore[arg-type]
     (result,) = elsewhere([TEXT])
     assert hints_of(result) == [("Motorrad", ["motorcycle"]), ("kleinen Haus", ["cottage"])]
 
@@ -157,7 +164,7 @@ def test_a_term_that_was_retrieved_too_keeps_its_places() -> None:
     house_alone = {"Haus": FOUND["Haus"]}
     searcher = FakeSearcher(FakeModel(*SPANS), house_alone, None)
     dictionaries = [Dictionary("base", [[("de", "Haus"), ("en", "House")]])]
-    (result,) = Hinter(None, Hints(), searcher, dictionaries=dictionaries)([TEXT])  # type: ignore[arg-type]
+    (result,) = Hinter(NO_INDEX, Hints(), searcher, dictionaries=dictionaries)([TEXT])  # type: ignore[arg-type]
     (equivalent,) = result.hints[-1].equivalents
     assert (equivalent.text, equivalent.score, len(equivalent.places)) == ("house", 0.86, 1)
 
@@ -167,7 +174,7 @@ def test_where_a_scorer_judges_cosines_do_not_and_70_percent_are_enough() -> Non
     for sure, phrases in ((0.72, ["alte Motorrad", "stand", "kleinen Haus"]), (0.68, [])):
         searcher = FakeSearcher(FakeModel(*SPANS), {**FOUND, "stand": [("stood", 0.2, ["It stood."])]}, sure)
         searcher.scorer = "scorer"  # type: ignore[assignment]
-        (result,) = Hinter(None, Hints(), searcher)([TEXT])  # type: ignore[arg-type]
+        (result,) = Hinter(NO_INDEX, Hints(), searcher)([TEXT])  # type: ignore[arg-type]
         assert [phrase for phrase, _ in hints_of(result)] == phrases
 
 
@@ -215,10 +222,10 @@ def test_floors_are_lower_where_the_model_tells_how_sure_it_is() -> None:
     assert [result.floor(phrase) for phrase in ("Haus", "alte Motorrad")] == pytest.approx([0.8, 0.85])
     model = FakeModel(*SPANS)
     model.confidence = "calibrated"  # type: ignore[attr-defined]
-    result = Hinter(None, Hints(), FakeSearcher(model, FOUND, 0.95))  # type: ignore[arg-type]
+    result = Hinter(NO_INDEX, Hints(), FakeSearcher(model, FOUND, 0.95))  # type: ignore[arg-type]
     assert [result.floor(phrase) for phrase in ("Haus", "alte Motorrad")] == [0.7, 0.7]
     assert [phrase for phrase, _ in hints_of(result([TEXT])[0])] == ["alte Motorrad", "stand", "kleinen Haus"]
-    unsure = Hinter(None, Hints(), FakeSearcher(model, FOUND, 0.85))  # type: ignore[arg-type]
+    unsure = Hinter(NO_INDEX, Hints(), FakeSearcher(model, FOUND, 0.85))  # type: ignore[arg-type]
     assert unsure([TEXT])[0].hints == ()
 
 
@@ -277,12 +284,12 @@ class SupportSearcher(FakeSearcher):
 
 def test_no_other_takes_the_place_of_the_best_which_is_too_far_away() -> None:
     groups = in_support(("house", 0.85, 0.66), ("home", 0.82, 0.9))
-    sure = Hinter(None, Hints(floor=0.7), SupportSearcher(groups, 0.93))  # type: ignore[arg-type]
+    sure = Hinter(NO_INDEX, Hints(floor=0.7), SupportSearcher(groups, 0.93))  # type: ignore[arg-type]
     assert sure(["Ein Haus."])[0].hints == ()  # .93 is of the wording that does not pass
-    untold = Hinter(None, Hints(floor=0.7), SupportSearcher(groups, None))  # type: ignore[arg-type]
+    untold = Hinter(NO_INDEX, Hints(floor=0.7), SupportSearcher(groups, None))  # type: ignore[arg-type]
     assert hints_of(untold(["Ein Haus."])[0]) == [("Haus", ["home"])]  # at most .08 less
     groups = in_support(("house", 0.85, 0.66), ("home", 0.76, 0.9))
-    untold = Hinter(None, Hints(floor=0.7), SupportSearcher(groups, None))  # type: ignore[arg-type]
+    untold = Hinter(NO_INDEX, Hints(floor=0.7), SupportSearcher(groups, None))  # type: ignore[arg-type]
     assert untold(["Ein Haus."])[0].hints == ()
 
 
@@ -337,7 +344,7 @@ def test_a_model_without_a_learned_segmenter_is_reported() -> None:
     model = FakeModel()
     model.learned = None  # type: ignore[assignment]
     with pytest.raises(InputError, match="has no learned segmenter"):
-        Hinter(None, Hints(), FakeSearcher(model, {}))  # type: ignore[arg-type]
+        Hinter(NO_INDEX, Hints(), FakeSearcher(model, {}))  # type: ignore[arg-type]
 
 
 def test_with_the_real_model_and_index(index: Index) -> None:

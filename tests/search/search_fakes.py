@@ -33,6 +33,8 @@ class FakeModel:
 class FakeIndex:
     """Query number q is answered from ``lists[q]``, hits by score, highest first."""
 
+    dictionaries: tuple[Any, ...] = ()
+
     def __init__(self, *lists: Sequence[Hit], model: FakeModel | None = None) -> None:
         self.lists, self.model = lists, model or FakeModel()
         self.all = [hit for hits in lists for hit in hits]

@@ -37,7 +37,8 @@ from phrasemate.candidates import (
 )
 from phrasemate.encode.scoring import FEATURES, CandidateScorer
 from phrasemate.index import Index
-from phrasemate.lexicon import Equivalent, InducedLexicon, bundled_collocates
+from phrasemate.lexicon import Dictionary as FileDictionary
+from phrasemate.lexicon import DictionaryFolder, Equivalent, InducedLexicon, bundled_collocates
 from phrasemate.lexicon.induced import Pair, write_lexicon
 from phrasemate.search import LazyMapping, Searcher, SearchRequest
 from phrasemate.text import folded
@@ -96,6 +97,15 @@ def index(tmp_path: Path) -> Iterator[Index]:
 def searcher(index: Index, dictionary: Dictionary, **weights: float) -> Searcher:
     model: Any = Model(**weights)
     return Searcher(index, model, lexicons=[dictionary], lexicon=False)
+
+
+def test_the_dictionaries_of_an_index_come_after_those_given(index: Index) -> None:
+    DictionaryFolder(index.path).add(FileDictionary("kept.tsv", [[("de", "Bank"), ("en", "bench")]]))
+    mine = Dictionary()
+    with Index.open(index.path, readonly=True) as again:
+        assert [lexicon.name for lexicon in searcher(again, mine).lexicons] == [mine.name, "kept.tsv"]
+        (answer,) = searcher(again, mine, verbatim=4.0).search_phrases([Phrase("eine Bank", 5, 9)], SearchRequest())
+        assert (answer[0][0].text.casefold(), answer[0][0].source) == ("bench", "kept.tsv")
 
 
 def test_a_dictionary_proposes_every_inflected_form_and_its_likeliest_probability_counts(index: Index) -> None:

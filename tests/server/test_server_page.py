@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 from phrasemate.concordance import Reading
 from phrasemate.errors import IndexDamaged
 from phrasemate.index import Index
+from phrasemate.lexicon import Dictionary, DictionaryFolder
 from phrasemate.server.app import create_app
 from phrasemate.server.indexes import Library
 from phrasemate.server.page.queries import Answer, Facts, State, answer
@@ -56,6 +57,19 @@ def test_the_phrases_of_a_text_are_buttons(browser: Browser) -> None:
     buttons = page.all("#text .phrase")
     assert [TEXT[slice(*map(int, button.get("value").split("-")))] for button in buttons] == page.texts("#text .phrase")
     assert not page.all(".candidate")
+
+
+def test_the_dictionaries_of_an_index_stand_above_its_candidates(tmp_path: Path) -> None:
+    model = WordModel(confidence=Sure())
+    for name in ("news", "law"):
+        make(tmp_path / name, {"news.txt": NEWS}, model)
+    DictionaryFolder(tmp_path / "news").add(Dictionary("kept.tsv", [[("de", "Bank"), ("en", "lender")]]))
+    mine = Dictionary("mine.tsv", [[("de", "Bank"), ("en", "counter")]])
+    library = Library([tmp_path / "news", tmp_path / "law"], model=model, dictionaries=[mine])
+    with TestClient(create_app(library), base_url="http://127.0.0.1") as client:
+        for name, equivalents in (("news", ["counter", "lender"]), ("law", ["counter"])):
+            page = Browser(client).get("/", ("in", name), q=TEXT, at=BANK)
+            assert [text for text in ("counter", "lender") if text in page.text] == equivalents
 
 
 def test_a_button_and_its_form_ask_about_the_phrase(browser: Browser) -> None:

@@ -407,6 +407,55 @@ def delete(
         typer.echo(f"{label(directory)}: {name} deleted")
 
 
+@app.command("dictionary")
+def dictionary(
+    directory: Directory,
+    files: Annotated[
+        list[Path] | None,
+        argument("[FILE]...", "Dictionaries or term bases to keep: TSV, TBX, TMX, xlsx, StarDict, dictd, or folders."),
+    ] = None,
+    remove: Annotated[
+        list[str] | None, option("--remove", "NAME", "Remove the dictionary of this name (repeatable).")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Keep dictionaries with an index, and list them.
+
+    Each search in the index asks them, as if they were given with --dictionary. What was read is stored in the index,
+    so the files need not stay. A dictionary of the same name is replaced. A running server has to be started again.
+
+    Examples:
+      phrasemate index dictionary idx terms.tbx
+      phrasemate index dictionary idx /usr/share/dictd/freedict-deu-eng.index
+      phrasemate index dictionary idx                                 lists them
+      phrasemate index dictionary idx --remove terms.tbx
+    """
+    from phrasemate.index import Index
+    from phrasemate.index.schema import translate_errors
+    from phrasemate.lexicon import DictionaryFolder
+
+    with Index.open(directory, readonly=True) as index:
+        if not (directory / "store.sqlite").is_file():
+            raise InputError(f"{label(directory)}: consists of parts or Lance tables; give --dictionary to each search")
+        folder = DictionaryFolder(directory)
+        with translate_errors(directory):
+            for name in remove or ():
+                folder.remove(name)
+            for item in options.opened_dictionaries(files):
+                folder.add(item)
+        rows: list[dict[str, Any]] = [
+            {"name": item.name, "wordings": len(item), "languages": item.languages} for item in index.dictionaries
+        ]
+    if as_json:
+        typer.echo(json.dumps({"index": label(directory), "dictionaries": rows}, ensure_ascii=False))
+        return
+    for row in rows:
+        languages = " and ".join(language or "?" for language in row["languages"])
+        typer.echo(f"{clean(row['name'])}: {count(row['wordings'], 'wording')}, {languages}")
+    if not rows:
+        typer.echo(f"{label(directory)}: no dictionaries")
+
+
 Force = Annotated[bool, flag("--force", "Replace an existing index.")]
 
 

@@ -59,6 +59,7 @@ def backup(folder: str | Path, destination: str | Path, force: bool = False) -> 
             with closing(sqlite3.connect(partial / schema.STORE)) as target:
                 index.store.connection.backup(target)
             _copy_derived(source, partial, state.generation)
+        _copy_dictionaries(source, partial)
         manifest.write(partial / INDEX_JSON)
         with Index.open(partial, readonly=True) as copy:
             return copy.stats()
@@ -98,6 +99,7 @@ def upgrade(folder: str | Path, model: IndexModel, progress: Progress | None = N
         return Upgrade(former, former, wordings=True)
     with write_lock(source), _new_folder(source, force=True) as partial:
         sentences = _encode_again(source, partial, model, progress)
+        _copy_dictionaries(source, partial)
     return Upgrade(former, model.hash, sentences, wordings=True)
 
 
@@ -153,6 +155,12 @@ def _copy_derived(source: Path, partial: Path, generation: int) -> None:
         if wordings.generation <= generation:
             _copy(source, partial, *(segment.file for segment in wordings.segments))
             wordings.write(partial)
+
+
+def _copy_dictionaries(source: Path, partial: Path) -> None:
+    """Copy the dictionaries that an index keeps."""
+    with suppress(FileNotFoundError):  # it has none
+        shutil.copytree(source / "dictionaries", partial / "dictionaries", ignore=shutil.ignore_patterns("*.part"))
 
 
 def _copy(source: Path, partial: Path, *names: str) -> None:

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -36,6 +37,7 @@ from phrasemate.utils.machine import single_blas
 
 if TYPE_CHECKING:
     from phrasemate.encode import Model
+    from phrasemate.lexicon import Dictionary
 
 _MOST_RESULTS = 1 << 27  # of all queries together: 1.6 GB
 _FAR = 1 << 53  # more sentences than any document has
@@ -125,6 +127,18 @@ class BaseIndex(ABC):
             check_model(self.path, self.manifest, loaded_model)
             self._model = loaded_model
         return self._model
+
+    @cached_property
+    def dictionaries(self) -> tuple[Dictionary, ...]:
+        """The dictionaries that the index keeps, read on first use; none of Lance tables and of several parts.
+
+        Raises IndexDamaged for one that is damaged.
+        """
+        if not Path(self.path, "dictionaries").is_dir():
+            return ()
+        from phrasemate.lexicon import DictionaryFolder
+
+        return tuple(DictionaryFolder(Path(self.path)).read())
 
     def take(self, model: IndexModel) -> None:
         """Encode with a model that is loaded already. Raises ModelMismatch if the index was built with another."""

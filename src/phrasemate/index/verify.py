@@ -57,10 +57,10 @@ def common_figures(path: str, manifest: Manifest, state: State, documents: Seque
 
 def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
     """Names and bytes of the files in it; one that a writer is just taking away is passed over."""
-    for file in sorted(folder.iterdir()):
+    for file in sorted((*folder.iterdir(), *folder.glob("dictionaries/*"))):
         with suppress(FileNotFoundError):
             if file.is_file():
-                yield file.name, file.stat().st_size
+                yield str(file.relative_to(folder)), file.stat().st_size
 
 
 _QUERIES = 100
@@ -84,6 +84,7 @@ def verify(store: Store, settings: IndexSettings, threads: int | None) -> Verify
         "deleted phrases": _tombstones,
         "text index": _words,
         "wordings": wordings.check,
+        "dictionaries": _dictionaries,
         "FAISS": lambda store, state, report: _faiss(store, state, report, settings, threads),
     }
     try:
@@ -123,6 +124,13 @@ def _sqlite(store: Store, state: State, report: VerifyReport) -> None:
     if messages != ["ok"]:
         report.problems.extend(f"store.sqlite: {line}" for line in messages)
     report.checked["pages"] = store.connection.execute("PRAGMA page_count").fetchone()[0]
+
+
+def _dictionaries(store: Store, state: State, report: VerifyReport) -> None:
+    if (store.path / "dictionaries").is_dir():
+        from phrasemate.lexicon import DictionaryFolder
+
+        report.checked["dictionaries"] = len(DictionaryFolder(store.path).read())
 
 
 def _documents(store: Store, state: State, report: VerifyReport) -> None:

@@ -9,6 +9,7 @@ from phrasemate.utils import lazy_names
 __all__ = [
     "Collocates",
     "Dictionary",
+    "DictionaryFolder",
     "Equivalent",
     "InducedLexicon",
     "Lexicon",
@@ -22,7 +23,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from phrasemate.lexicon.collocates import Collocates, bundled_collocates
-    from phrasemate.lexicon.dictionary import Dictionary, open_dictionaries
+    from phrasemate.lexicon.dictionary import Dictionary, DictionaryFolder, open_dictionaries
     from phrasemate.lexicon.induced import InducedLexicon, bundled_lexicon
     from phrasemate.lexicon.inflection import stemmed, stemmed_all, without_function_words
     from phrasemate.lexicon.wordings import Equivalent, Lexicon
@@ -31,7 +32,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "collocates": "Collocates bundled_collocates",
-        "dictionary": "Dictionary open_dictionaries",
+        "dictionary": "Dictionary DictionaryFolder open_dictionaries",
         "induced": "InducedLexicon bundled_lexicon",
         "inflection": "stemmed stemmed_all without_function_words",
         "wordings": "Equivalent Lexicon",

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from glob import escape
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from phrasemate.errors import InputError, ReadError
+from phrasemate.errors import IndexDamaged, InputError, ReadError
 from phrasemate.lexicon.formats import (
     Entry,
     book_name,
@@ -36,6 +37,7 @@ from phrasemate.utils.storage import install, save_arrays, sync
 
 PAIRS = 4_000_000  # of a dictionary
 CACHED = 500_000  # bytes of the files of a dictionary that is worth keeping in a cache
+KEPT = "phrasemate dictionary 1"  # origin of the dictionaries of an index
 VERSION = 1  # of the cache; to be raised where the same file is read in another way
 TERM_WORDS = 6  # of the longest term that is looked up
 _READ = (
@@ -84,6 +86,8 @@ class Dictionary:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is not a mapping)
         except (OSError, SafetensorError):
             return None
+        if about["crc"] != _checksum(arrays):
+            return None
         dictionary.name, dictionary._side_of = about["name"], arrays["side of"]
         dictionary._texts = Wordings(arrays["texts"], arrays["ends of texts"])
         dictionary._sides = [
@@ -108,7 +112,7 @@ class Dictionary:
             keys = side.keys.wordings
             arrays |= {f"{place} keys": keys.blob, f"{place} ends of keys": keys.ends}
             arrays |= {f"{place} bounds": side.bounds, f"{place} links": side.links}
-        about = {"name": self.name, "origin": origin, "languages": json.dumps(self.languages)}
+        about = {"name": self.name, "origin": origin, "languages": json.dumps(self.languages), "crc": _checksum(arrays)}
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f"{path.name}.{os.getpid()}.part")  # two processes may read the same dictionary
         try:
@@ -158,6 +162,54 @@ class Dictionary:
             for (number, weight), side in zip(ranking, sides, strict=True)
             if _fits(side.language, target)
         ]
+
+
+def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
+    """CRC-32 of arrays, in the order of their names."""
+    value = 0
+    for name in sorted(arrays):
+        value = crc32(memoryview(np.ascontiguousarray(arrays[name])).cast("B"), value)  # type: ignore[arg-type]
+    return f"{value:08x}"
+
+
+class DictionaryFolder:
+    """The dictionaries that an index keeps: those of the folder ``dictionaries`` in it, a file for each.
+
+    >>> folder = DictionaryFolder(Path("idx"))
+    >>> folder.add(Dictionary("mine.tsv", [[("de", "Haus"), ("en", "house")]]))
+    >>> folder.names()
+    ['mine.tsv']
+    """
+
+    def __init__(self, index: Path) -> None:
+        self.path = index / "dictionaries"
+
+    def names(self) -> list[str]:
+        """The names of the dictionaries, in alphabetical order."""
+        return sorted(file.stem for file in self.path.glob("*.safetensors"))
+
+    def read(self) -> list[Dictionary]:
+        """Read all dictionaries. Raises IndexDamaged for one that is damaged or of another format."""
+        dictionaries = []
+        for name in self.names():
+            dictionary = Dictionary.load(self._file(name), KEPT)
+            if dictionary is None:
+                raise IndexDamaged(f"{self._file(name)}: is damaged; remove the dictionary and give it again")
+            dictionaries.append(dictionary)
+        return dictionaries
+
+    def add(self, dictionary: Dictionary) -> None:
+        """Keep a dictionary; it replaces one of the same name. Raises OSError."""
+        dictionary.save(self._file(dictionary.name), KEPT)
+
+    def remove(self, name: str) -> None:
+        """Remove a dictionary. Raises InputError for a name that is unknown."""
+        if name not in self.names():
+            raise InputError(f"no dictionary {name!r}; this index has: {', '.join(self.names()) or 'none'}")
+        self._file(name).unlink()
+
+    def _file(self, name: str) -> Path:
+        return self.path / f"{name}.safetensors"
 
 
 def _indexed(name: str, entries: Iterable[Entry]) -> tuple[Wordings, list[_Side], Rows]:

@@ -180,7 +180,8 @@ class Hinter:
         dictionaries: Sequence[Dictionary] = (),
         languages: tuple[str, str] = ("", ""),
     ) -> None:
-        self.apart, self.dictionaries, self.languages = apart, tuple(dictionaries), languages
+        self.apart, self.languages = apart, languages
+        self.dictionaries = (*dictionaries, *index.dictionaries)
         self.settings, self.searcher = (
             settings,
             searcher or Searcher(index, views=not settings.quick, lexicons=dictionaries),

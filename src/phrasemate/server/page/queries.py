@@ -10,6 +10,7 @@ import logging
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -436,7 +437,9 @@ async def answer(library: Library, state: State, facts: Sequence[Facts], reading
             panels = _together(panels)
     panels = await work(library, _arranged, panels, state.order)
     languages = {language for fact in chosen for language in fact.languages if language}
-    listed = await work(library, _listed, library.dictionaries, phrase.text, languages, state.speaks)
+    names = [fact.name for fact in chosen if not fact.problem]
+    dictionaries = await work(library, _dictionaries, library, names)
+    listed = await work(library, _listed, dictionaries, phrase.text, languages, state.speaks)
     query = state.text.strip().rstrip("?.!")
     itself = await _itself(library, state, query) if phrase.text.strip() == query.strip("* ") else None
     aligned = [await _aligned(library, state, fact.name, phrase) for fact in chosen if fact.aligned]
@@ -493,6 +496,16 @@ async def _places(
     except PhrasemateError:
         return None  # the column of that index says why
     return places if places.count else None
+
+
+def _dictionaries(library: Library, names: Sequence[str]) -> list[Lexicon]:
+    """The dictionaries of the server and those that indexes keep, each once."""
+    dictionaries: dict[str, Lexicon] = {dictionary.name: dictionary for dictionary in library.dictionaries}
+    for name in names:
+        with suppress(PhrasemateError), library.use(name) as searcher:  # the column of that index says why
+            for dictionary in searcher.index.dictionaries:
+                dictionaries.setdefault(dictionary.name, dictionary)
+    return list(dictionaries.values())
 
 
 def _listed(dictionaries: Sequence[Lexicon], wording: str, languages: set[str], spoken: str) -> tuple[Equivalent, ...]:
