@@ -27,8 +27,8 @@ def opened(path: Path) -> Dictionary:
 def test_both_directions_and_weights_by_rank() -> None:
     lexicon = Dictionary("mine", [HOUSE, [("de", "Gebäude"), ("en", "building")]])
     assert lexicon.equivalents("haus") == [
-        Equivalent("house", 1 / 1, "mine", "en"),
-        Equivalent("building", 1 / 2, "mine", "en"),
+        Equivalent("house", 1 / 1.5, "mine", "en"),
+        Equivalent("building", 0.5 / 1.5, "mine", "en"),
     ]
     assert texts(lexicon, "Building") == ["Haus", "Gebäude"]
     assert lexicon.languages == ["de", "en"]
@@ -43,6 +43,7 @@ def test_languages_leave_out_sides() -> None:
     assert texts(lexicon, "gift", "en-GB", "fr") == ["cadeau"]
     assert set(texts(lexicon, "gift")) == {"poison", "Geschenk", "cadeau"}
     assert texts(lexicon, "gift", "fr") == []
+    assert [equivalent.weight for equivalent in lexicon.equivalents("gift", "en", "fr")] == [1]  # of French alone
 
 
 def test_the_wording_itself_comes_before_its_inflections() -> None:

@@ -86,7 +86,7 @@ class Dictionary:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is not a mapping)
         except (OSError, SafetensorError):
             return None
-        if about["crc"] != _checksum(arrays):
+        if about.get("crc") != _checksum(arrays):
             return None
         dictionary.name, dictionary._side_of = about["name"], arrays["side of"]
         dictionary._texts = Wordings(arrays["texts"], arrays["ends of texts"])
@@ -132,7 +132,7 @@ class Dictionary:
         return sum(len(side.keys.wordings) for side in self._sides)
 
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
-        """The equivalents of a wording, the best first; each weighs one divided by its rank in the dictionary.
+        """The equivalents of a wording, the best first. Their weights fall as one divided by the rank, and sum to 1.
 
         Three ways to look it up are tried until one gives something: folded (case, white space); without leading
         function words; by its stems. A side whose language is unknown is taken for any.
@@ -156,11 +156,12 @@ class Dictionary:
 
     def _equivalents(self, weights: dict[int, float], target: str, exact: bool) -> list[Equivalent]:
         ranking = sorted(weights.items(), key=lambda item: -item[1])
-        sides = [self._sides[int(self._side_of[number])] for number, _ in ranking]
+        languages = {number: self._sides[int(self._side_of[number])].language for number, _ in ranking}
+        fitting = [(number, weight) for number, weight in ranking if _fits(languages[number], target)]
+        total = sum(weight for _, weight in fitting)
         return [
-            Equivalent(self._texts[number], weight, self.name, side.language, exact)
-            for (number, weight), side in zip(ranking, sides, strict=True)
-            if _fits(side.language, target)
+            Equivalent(self._texts[number], weight / total, self.name, languages[number], exact)
+            for number, weight in fitting
         ]
 
 

@@ -19,8 +19,8 @@ class Equivalent(NamedTuple):
     """A wording that a dictionary gives for another one.
 
     ``text`` is the wording as the dictionary has it, ``language`` its language ("" if unknown). ``weight`` (above 0,
-    at most 1) is the probability of this equivalent given the wording; a dictionary without probabilities has one
-    divided by the rank. ``source`` names the dictionary. ``exact``: it lists the wording that was looked up, and not
+    at most 1) is the probability of this equivalent given the wording; where a dictionary has none, it is guessed from
+    the order. ``source`` names the dictionary. ``exact``: it lists the wording that was looked up, and not
     only other forms of its words.
 
     >>> Equivalent("house", 1.0, "my dictionary", "en").text
