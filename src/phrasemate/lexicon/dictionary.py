@@ -273,7 +273,7 @@ def open_dictionaries(
 ) -> list[Dictionary]:
     """Opens dictionaries in any known format, told by name and content of each file; all those in a folder.
 
-    Raises ReadError for what is no dictionary, is damaged or too large.
+    Raises ReadError for a file that is not a dictionary, is damaged, or is too large.
 
     Args:
         paths: Files and folders.
