@@ -35,6 +35,7 @@ NEIGHBOURS = {
     ("align", "phrasemate.encode"),
     ("encode", "phrasemate.text"),
     ("index", "phrasemate.encode"),
+    ("index", "phrasemate.lexicon.dictionary"),
     ("index", "phrasemate.lexicon.inflection"),
     ("index", "phrasemate.lexicon.wordings"),
     ("index", "phrasemate.text.normalize"),

@@ -37,7 +37,7 @@ from phrasemate.utils.machine import single_blas
 
 if TYPE_CHECKING:
     from phrasemate.encode import Model
-    from phrasemate.lexicon import Dictionary
+    from phrasemate.lexicon.dictionary import Dictionary
 
 _MOST_RESULTS = 1 << 27  # of all queries together: 1.6 GB
 _FAR = 1 << 53  # more sentences than any document has
@@ -136,7 +136,7 @@ class BaseIndex(ABC):
         """
         if not Path(self.path, "dictionaries").is_dir():
             return ()
-        from phrasemate.lexicon import DictionaryFolder
+        from phrasemate.lexicon.dictionary import DictionaryFolder
 
         return tuple(DictionaryFolder(Path(self.path)).read())
 

@@ -128,7 +128,7 @@ def _sqlite(store: Store, state: State, report: VerifyReport) -> None:
 
 def _dictionaries(store: Store, state: State, report: VerifyReport) -> None:
     if (store.path / "dictionaries").is_dir():
-        from phrasemate.lexicon import DictionaryFolder
+        from phrasemate.lexicon.dictionary import DictionaryFolder
 
         report.checked["dictionaries"] = len(DictionaryFolder(store.path).read())
 
