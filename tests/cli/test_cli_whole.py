@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from phrasemate.cli import app
 from phrasemate.encode import bundled_folder
+from phrasemate.index.schema import write_lock
 
 pytestmark = pytest.mark.slow
 
@@ -70,6 +71,10 @@ def test_dictionaries_of_an_index(invoke: Invoke, index: str, tmp_path: Path) ->
     (tmp_path / "mine.tsv").write_text("de\ten\nPult\tbench\n", "utf-8")
     assert "no dictionaries" in invoke("index", "dictionary", copy).stdout
     assert invoke("index", "dictionary", copy, str(tmp_path / "mine.tsv")).stdout == "mine.tsv: 2 wordings, de and en\n"
+    with write_lock(Path(copy)):
+        result = invoke("index", "dictionary", copy, "--remove", "mine.tsv")
+        assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+        assert "mine.tsv" in invoke("index", "dictionary", copy).stdout
     (tmp_path / "mine.tsv").unlink()
     answer = json.loads(invoke("search", copy, "--json", "Er stand am [[Pult]].").stdout)
     groups = {group["text"]: group.get("source") for group in answer["results"][0]["groups"]}

@@ -73,7 +73,7 @@ def test_words_that_mean_the_same_in_one_language_are_not_pair() -> None:
 @pytest.fixture
 def cached_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """A dictd dictionary and a table, both large enough for a cache."""
-    monkeypatch.setattr(dictionary, "CACHED", 0)
+    monkeypatch.setattr(dictionary, "CACHE_BYTES", 0)
     table = tmp_path / "de-en.tsv"
     table.write_text("Haus\thouse; building\nhaus\tHouse\nBank\tbench\n", "utf-8")
     return [write_dictd(tmp_path / "eng-deu.index", [("bench", "bench\nBank"), ("bank", "bank\nBank; Ufer")]), table]

@@ -431,18 +431,19 @@ def dictionary(
       phrasemate index dictionary idx --remove terms.tbx
     """
     from phrasemate.index import Index
-    from phrasemate.index.schema import translate_errors
+    from phrasemate.index.schema import translate_errors, write_lock
     from phrasemate.lexicon import DictionaryFolder
 
     with Index.open(directory, readonly=True) as index:
         if not (directory / "store.sqlite").is_file():
             raise InputError(f"{label(directory)}: consists of parts or Lance tables; give --dictionary to each search")
-        folder = DictionaryFolder(directory)
-        with translate_errors(directory):
-            for name in remove or ():
-                folder.remove(name)
-            for item in options.opened_dictionaries(files):
-                folder.add(item)
+        if files or remove:
+            folder, dictionaries = DictionaryFolder(directory), options.opened_dictionaries(files)
+            with translate_errors(directory), write_lock(directory):  # an upgrade would lose them
+                for name in remove or ():
+                    folder.remove(name)
+                for item in dictionaries:
+                    folder.add(item)
         rows: list[dict[str, Any]] = [
             {"name": item.name, "wordings": len(item), "languages": item.languages} for item in index.dictionaries
         ]

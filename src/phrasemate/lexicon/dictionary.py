@@ -36,9 +36,9 @@ from phrasemate.text.normalize import folded
 from phrasemate.utils.storage import install, save_arrays, sync
 
 PAIRS = 4_000_000  # of a dictionary
-CACHED = 500_000  # bytes of the files of a dictionary that is worth keeping in a cache
-KEPT = "phrasemate dictionary 1"  # origin of the dictionaries of an index
-VERSION = 1  # of the cache; to be raised where the same file is read in another way
+FORMAT = "phrasemate dictionary 1"  # origin of the dictionaries of an index
+CACHE_BYTES = 500_000  # of the files of a dictionary that is worth keeping in a cache
+CACHE_VERSION = 1  # to be raised where the same file is read in another way
 TERM_WORDS = 6  # of the longest term that is looked up
 _READ = (
     ".tsv, .csv, .txt, .tbx, .xml (MultiTerm), .tmx, .xlf (each also with .gz), .xlsx, .ifo (StarDict) and "
@@ -193,7 +193,7 @@ class DictionaryFolder:
         """Read all dictionaries. Raises IndexDamaged for one that is damaged or of another format."""
         dictionaries = []
         for name in self.names():
-            dictionary = Dictionary.load(self._file(name), KEPT)
+            dictionary = Dictionary.load(self._file(name), FORMAT)
             if dictionary is None:
                 raise IndexDamaged(f"{self._file(name)}: is damaged; remove the dictionary and give it again")
             dictionaries.append(dictionary)
@@ -201,7 +201,7 @@ class DictionaryFolder:
 
     def add(self, dictionary: Dictionary) -> None:
         """Keep a dictionary; it replaces one of the same name. Raises OSError."""
-        dictionary.save(self._file(dictionary.name), KEPT)
+        dictionary.save(self._file(dictionary.name), FORMAT)
 
     def remove(self, name: str) -> None:
         """Remove a dictionary. Raises InputError for a name that is unknown."""
@@ -289,10 +289,10 @@ def open_dictionaries(
 def _opened(path: Path, languages: tuple[str, ...], cache: Path | None, show: Callable[[Path], object]) -> Dictionary:
     """The dictionary of a file, from the cache if it is large and was read before."""
     facts = [file.stat() for file in sorted(path.parent.glob(f"{escape(path.stem)}.*"))] if cache else []
-    if cache is None or sum(fact.st_size for fact in facts) < CACHED:
+    if cache is None or sum(fact.st_size for fact in facts) < CACHE_BYTES:
         return _read(path, languages)
     key = json.dumps([str(path.resolve()), languages])
-    origin = json.dumps([VERSION, key, [(fact.st_size, fact.st_mtime_ns) for fact in facts]])
+    origin = json.dumps([CACHE_VERSION, key, [(fact.st_size, fact.st_mtime_ns) for fact in facts]])
     place = cache / f"{sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.safetensors"
     dictionary = Dictionary.load(place, origin)
     if dictionary is None:

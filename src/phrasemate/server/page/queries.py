@@ -438,8 +438,7 @@ async def answer(library: Library, state: State, facts: Sequence[Facts], reading
     panels = await work(library, _arranged, panels, state.order)
     languages = {language for fact in chosen for language in fact.languages if language}
     names = [fact.name for fact in chosen if not fact.problem]
-    dictionaries = await work(library, _dictionaries, library, names)
-    listed = await work(library, _listed, dictionaries, phrase.text, languages, state.speaks)
+    listed = await work(library, _listed, library, names, phrase.text, languages, state.speaks)
     query = state.text.strip().rstrip("?.!")
     itself = await _itself(library, state, query) if phrase.text.strip() == query.strip("* ") else None
     aligned = [await _aligned(library, state, fact.name, phrase) for fact in chosen if fact.aligned]
@@ -508,8 +507,11 @@ def _dictionaries(library: Library, names: Sequence[str]) -> list[Lexicon]:
     return list(dictionaries.values())
 
 
-def _listed(dictionaries: Sequence[Lexicon], wording: str, languages: set[str], spoken: str) -> tuple[Equivalent, ...]:
+def _listed(
+    library: Library, names: Sequence[str], wording: str, languages: set[str], spoken: str
+) -> tuple[Equivalent, ...]:
     """What dictionaries give for a wording in the languages of the indexes; all if these are unknown."""
+    dictionaries = _dictionaries(library, names)
     equivalents = (equivalent for dictionary in dictionaries for equivalent in dictionary.equivalents(wording, spoken))
     fitting = [
         equivalent
