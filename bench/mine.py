@@ -47,6 +47,7 @@ SYSTEMS = {
     "none": Mining(rerank="none", lexicon=False),
     "ratio": Mining(margin="ratio", rerank="none"),
     "cosine": Mining(margin="absolute", rerank="none"),
+    "approximate": Mining(engine="approximate"),
 }
 BEFORE = ["pair", "sentences", "English", "mates", "threshold", "precision", "recall"]
 AFTER = ["F1 strictly", "F1 at default", "best F1", "wrong", "encoding s", "search s", "second look s"]
