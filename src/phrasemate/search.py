@@ -413,7 +413,7 @@ class Searcher:
         with self.index.snapshot():
             description = self.candidates(phrases, vectors, bare, request, without)
             language = next(iter(self._target_languages(request.languages)), "") or "en"
-            return [self._ranked(query, scorer, request, language) for query in description]
+            return self._ranked(description, scorer, request, language)
 
     def _target_languages(self, languages: Sequence[str] | None) -> list[str]:
         """The languages that are searched, the most frequent one first."""
@@ -469,8 +469,9 @@ class Searcher:
         bundle = bundled_lexicon() if self.lexicons else None
         if bundle is None:
             return [""] * len(phrases)
-        sentences = dict.fromkeys(phrase.context for phrase in phrases)
-        languages = {sentence: bundle.language_of(sentence[:_READ]) for sentence in sentences}
+        sentences = list(dict.fromkeys(phrase.context for phrase in phrases))
+        beginnings = [sentence[:_READ] for sentence in sentences]
+        languages = dict(zip(sentences, bundle.languages_of(beginnings), strict=True))
         return [languages[phrase.context] for phrase in phrases]
 
     def _phrases_of(self, ids: NDArray[np.int64]) -> list[Phrase]:
@@ -483,39 +484,28 @@ class Searcher:
         return np.array([not is_same(hits[phrase].context) for phrase in ids.tolist()], np.bool_)
 
     def _ranked(
-        self, described: proposals.Described, scorer: CandidateScorer, request: SearchRequest, language: str
-    ) -> Answer:
-        """The k likeliest candidates as groups, and the probability of the first.
+        self,
+        descriptions: Sequence[proposals.Described],
+        scorer: CandidateScorer,
+        request: SearchRequest,
+        language: str,
+    ) -> list[Answer]:
+        """The k likeliest candidates of each query as groups, and the probability of the first.
 
         Inflected forms of its words count for a candidate.
         """
-        if not described.candidates:
-            return (), 0.0
-        probabilities = scorer.probabilities(described.features)
-        order = np.argsort(-probabilities, kind="stable").tolist()
-        forms_of = proposals.by_words(described.candidates, order, language, request.k)
-        best_rows = [forms[0] for forms in forms_of]
-        groups = []
-        reasons = cache(lambda: scorer.reasons(described.features, best_rows))
-        nearest = [described.nearest(forms) for forms in forms_of]
-        different = self._different(nearest, max(request.contexts, 1))
-        for place, (forms, hits) in enumerate(zip(forms_of, different, strict=True)):
-            number = forms[0]
-            candidate = described.candidates[number]
-            hits = [_widened(hit, candidate) for hit in hits]
-            groups.append(
-                Group(
-                    _spelling(hits),
-                    hits[0].score,
-                    sum(described.candidates[form].count for form in forms),
-                    tuple(hits[: request.contexts]),
-                    probability=float(probabilities[number]),
-                    source=candidate.listing.source,
-                    evidence=LazyMapping(partial(_by_name, described.features[number])),
-                    reasons=LazyMapping(partial(_item, reasons, place)),
-                )
-            )
-        return tuple(groups), groups[0].probability
+        probabilities = [scorer.probabilities(query.features) for query in descriptions]
+        forms_of = []
+        for query, values in zip(descriptions, probabilities, strict=True):
+            order = np.argsort(-values, kind="stable").tolist()
+            forms_of.append(proposals.by_words(query.candidates, order, language, request.k))
+        pairs = zip(descriptions, forms_of, strict=True)
+        phrases = [query.nearest(forms) for query, groups in pairs for forms in groups]
+        hits = iter(self._different(phrases, max(request.contexts, 1)))
+        return [
+            _answer(query, values, scorer, groups, list(islice(hits, len(groups))), request.contexts)
+            for query, values, groups in zip(descriptions, probabilities, forms_of, strict=True)
+        ]
 
     def _different(self, nearest: Sequence[tuple[NDArray[np.int64], Floats]], count: int) -> list[list[Hit]]:
         """Take the first ``count`` phrases of each candidate, with cosines, no two of the same sentence."""
@@ -631,6 +621,38 @@ class Searcher:
         if calibration is None or not wordings:
             return None if calibration is None else 0.0
         return float(calibration.of([features([wording.votes for wording in wordings])])[0])
+
+
+def _answer(
+    query: proposals.Described,
+    probabilities: NDArray[np.float64],
+    scorer: CandidateScorer,
+    forms_of: Sequence[Sequence[int]],
+    hits_of: Sequence[list[Hit]],
+    contexts: int,
+) -> Answer:
+    """The groups of a query, and the probability of the first.
+
+    ``forms_of`` and ``hits_of`` (groups,): the candidates of each group, and their hits.
+    """
+    reasons = cache(lambda: scorer.reasons(query.features, [forms[0] for forms in forms_of]))
+    groups = []
+    for place, (forms, hits) in enumerate(zip(forms_of, hits_of, strict=True)):
+        candidate = query.candidates[forms[0]]
+        hits = [_widened(hit, candidate) for hit in hits]
+        groups.append(
+            Group(
+                _spelling(hits),
+                hits[0].score,
+                sum(query.candidates[form].count for form in forms),
+                tuple(hits[:contexts]),
+                probability=float(probabilities[forms[0]]),
+                source=candidate.listing.source,
+                evidence=LazyMapping(partial(_by_name, query.features[forms[0]])),
+                reasons=LazyMapping(partial(_item, reasons, place)),
+            )
+        )
+    return tuple(groups), groups[0].probability if groups else 0.0
 
 
 def _spelling(hits: Sequence[Hit]) -> str:

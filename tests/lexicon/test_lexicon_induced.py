@@ -216,6 +216,15 @@ def test_the_language_of_a_text_is_that_of_most_of_its_words(text: str, language
     assert lexicon.language_of(text) == language
 
 
+def test_languages_of_many_texts_are_those_of_each() -> None:
+    lexicon = bundled_lexicon()
+    assert lexicon is not None
+    texts = ["Er sitzt auf der Bank.", "", "The bank is closed.", "Il est assis sur le banc.", "木", "ok", "Er sitzt."]
+    assert lexicon.languages_of(texts) == [lexicon.language_of(text) for text in texts]
+    assert lexicon.languages_of(texts)[:5] == ["de", "", "en", "fr", ""]
+    assert lexicon.languages_of([]) == []
+
+
 def test_wordings_with_the_same_beginning_are_reported_apart() -> None:
     texts = sorted(["understand", "understanding", "understandings", "understood", "a", "abcdefgh", "abcdefghi"])
     wordings = Wordings.of(texts)
@@ -225,10 +234,11 @@ def test_wordings_with_the_same_beginning_are_reported_apart() -> None:
     assert wordings.find_all(queries) == [wordings.find(text) for text in queries]
     assert wordings.find_all([]) == []
     keys = [b"abcdefgh", b"abcdefgx", b"understood", b"\xff"]
-    assert wordings.matches(keys, np.array([beginning(text) for text in keys], np.uint64)) == 2
+    numbers = np.array([beginning(text) for text in keys], np.uint64)
+    assert wordings.contains(keys, numbers).tolist() == [True, False, True, False]
     first = np.array([beginning(b"abcdefghi")], np.uint64)
-    assert Wordings.of(["abcdefghi"]).matches([b"abcdefghi"], first) == 1
-    assert Wordings.of([]).matches([b"abcdefghi"], first) == 0
+    assert Wordings.of(["abcdefghi"]).contains([b"abcdefghi"], first).tolist() == [True]
+    assert Wordings.of([]).contains([b"abcdefghi"], first).tolist() == [False]
 
 
 def test_the_first_wording_is_looked_up_like_any_other() -> None:

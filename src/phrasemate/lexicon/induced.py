@@ -43,12 +43,12 @@ from __future__ import annotations
 
 import os
 import threading
-import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import chain
 from math import log
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -61,7 +61,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported
-from phrasemate.lexicon.inflection import function_words, general_words, has_stemmer, primary, stemmed_all
+from phrasemate.lexicon.inflection import by_script, function_words, general_words, has_stemmer, primary, stemmed_all
 from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Lookup, Wordings, beginning, encoded
 from phrasemate.text import folded, words
 from phrasemate.utils.storage import save_arrays
@@ -71,7 +71,6 @@ LONGEST = 255  # bytes of a wording
 MOST = 255  # English wordings of a wording
 _STEPS = 100  # of a probability
 _OF_ENGLISH = 0.7  # what a word counts for English, whose part has names and loans from all other languages
-_OWN_SCRIPTS = {"HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko"}  # of one language each
 _BITS = 8  # of a byte
 _REMEMBERED = 8_192  # forms whose English wordings are kept: a text repeats most of its words
 _EQUIVALENTS = 100_000  # equivalents of wordings that are kept: 20 MB
@@ -200,21 +199,27 @@ class InducedLexicon:
 
     def language_of(self, text: str) -> str:
         """The language of a text: the one of which the lexicon lists most of its words; "" if that is not clear."""
-        forms = dict.fromkeys(folded(text[start:end]) for start, end in words(text))
-        scripts = {_script(form) for form in forms}
-        for name, lang in _OWN_SCRIPTS.items():
-            if name in scripts and lang in self.languages:
-                return lang
-        texts = [encoded(form) for form in forms]
-        beginnings = np.array([beginning(text) for text in texts], np.uint64)
-        counts: dict[str, float] = {
-            language: self._keys_of(language).wordings.matches(texts, beginnings)
-            + len(function_words(language).intersection(forms))
-            for language in ("en", *self.languages)
-        }
-        counts["en"] *= _OF_ENGLISH
-        (first, most), (_, second) = sorted(counts.items(), key=lambda item: -item[1])[:2]
-        return first if most > second else ""
+        return self.languages_of([text])[0]
+
+    def languages_of(self, texts: Sequence[str]) -> list[str]:
+        """The language of each text, as `language_of`; quicker for many together."""
+        forms_of = [dict.fromkeys(folded(text[start:end]) for start, end in words(text)) for text in texts]
+        number_of = {form: number for number, form in enumerate(dict.fromkeys(chain.from_iterable(forms_of)))}
+        keys = [encoded(form) for form in number_of]
+        beginnings = np.array([beginning(key) for key in keys], np.uint64)
+        languages = "en", *self.languages
+        counts = np.zeros((len(languages), len(number_of)), np.int64)  # of each form, as a word and a function word
+        for row, language in zip(counts, languages, strict=True):
+            row += self._keys_of(language).wordings.contains(keys, beginnings)
+            row[[number_of[form] for form in function_words(language).intersection(number_of)]] += 1
+        results = []
+        for forms in forms_of:
+            totals = counts[:, [number_of[form] for form in forms]].sum(1).tolist()
+            totals[0] *= _OF_ENGLISH
+            runner_up, most = sorted(totals)[-2:]
+            by_count = languages[totals.index(most)] if most > runner_up else ""
+            results.append(next(filter(self.languages.__contains__, by_script(forms)), by_count))
+        return results
 
     def _rows(self, language: str, wording: str, lang: str) -> tuple[list[tuple[str, int]], bool]:
         """Sections and rows of a wording by the first way of looking up that answers; without ``lang``, one way.
@@ -299,11 +304,6 @@ class InducedLexicon:
 
     def _damaged(self, part: str) -> ModelDamaged:
         return ModelDamaged(f"{self._path}: the part {part!r} is not as expected; install phrasemate again")
-
-
-def _script(form: str) -> str:
-    """The script of a word's last letter, as the first word of its Unicode name: LATIN, HIRAGANA; "" for a digit."""
-    return unicodedata.name(form[-1], "").split(" ")[0] if form[-1:].isalpha() else ""
 
 
 def _bounds(lengths: Bytes) -> Rows:

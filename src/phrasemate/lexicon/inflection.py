@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import re
 import threading
+import unicodedata
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -46,6 +47,7 @@ uk ukr ukrainian|ur urd urdu|vi vie vietnamese|yi yid yiddish|zh zho chi chinese
 _CODES = {name: names[0] for names in map(str.split, _TABLE.split("|")) for name in names}
 _TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
+_OWN_SCRIPTS = {"HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko"}  # of one language each
 
 
 @lru_cache(1 << 10)
@@ -167,6 +169,12 @@ def same_words(one: str, other: str, lang: str) -> bool:
     return not any(_english_bases(a).isdisjoint(_english_bases(b)) for a, b in pairs)
 
 
+def by_script(forms: Iterable[str]) -> list[str]:
+    """The languages that words show by a script which no other language has: Japanese and Korean."""
+    scripts = {unicodedata.name(form[-1], "").split(" ")[0] for form in forms if form[-1:].isalpha()}
+    return [language for script, language in _OWN_SCRIPTS.items() if script in scripts]
+
+
 def without_function_words(wording: str, lang: str) -> str:
     """The wording, folded, without leading function words of its language, unless it consists of nothing else."""
     return " ".join(_content(folded(wording), primary(lang)))
@@ -177,10 +185,11 @@ def function_words(lang: str) -> frozenset[str]:
     return _WORDS.get(lang, frozenset())
 
 
-def leading(lang: str) -> list[str]:
+@cache
+def leading(lang: str) -> tuple[str, ...]:
     """List what may stand before a wording of a language and is left out: "the ", "l'"; first of all nothing."""
     lang = primary(lang)
-    return ["", *(f"{word} " for word in sorted(_WORDS.get(lang, ()))), *_ELIDED.get(lang, ())]
+    return ("", *(f"{word} " for word in sorted(_WORDS.get(lang, ()))), *_ELIDED.get(lang, ()))
 
 
 def _content(text: str, lang: str) -> list[str]:

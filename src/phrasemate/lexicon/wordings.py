@@ -104,9 +104,11 @@ class Wordings:
 
     def find_encoded(self, wording: bytes) -> int:
         """The row of a wording in UTF-8, or -1."""
-        number = beginning(wording)
-        low = bisect_left(self._sorted, number)
-        return self._between(wording, low, bisect_right(self._sorted, number, low))
+        numbers, number = self._sorted, beginning(wording)
+        low = bisect_left(numbers, number)
+        if low == len(numbers) or numbers[low] != number:
+            return -1
+        return self._between(wording, low, bisect_right(numbers, number, low))
 
     def _between(self, wording: bytes, low: int, high: int) -> int:
         """The row of a wording among those of ``low`` to below ``high``, or -1."""
@@ -125,14 +127,20 @@ class Wordings:
         lows, highs = (self._numbers.searchsorted(beginnings, side).tolist() for side in ("left", "right"))
         return [self._between(*place) for place in zip(wordings, lows, highs, strict=True)]
 
-    def matches(self, texts: Sequence[bytes], beginnings: NDArray[np.uint64]) -> int:
-        """Count which of some wordings in UTF-8 are there; ``beginnings`` (texts,): what `beginning` makes of them."""
+    def contains(self, texts: Sequence[bytes], beginnings: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """(texts,) whether each of some wordings in UTF-8 is there.
+
+        ``beginnings`` (texts,): what `beginning` makes of them.
+        """
         if not len(self):
-            return 0
-        places = np.minimum(self._numbers.searchsorted(beginnings), len(self) - 1)
-        likely = np.flatnonzero(self._numbers[places] == beginnings).tolist()
-        # a wording of fewer bytes is its number, unless it holds a zero byte
-        return sum(len(texts[place]) < _BYTES or self.find_encoded(texts[place]) >= 0 for place in likely)
+            return np.zeros(len(texts), np.bool_)
+        is_there: NDArray[np.bool_] = (
+            self._numbers.take(self._numbers.searchsorted(beginnings), mode="clip") == beginnings
+        )
+        for place in np.flatnonzero(is_there).tolist():
+            # a wording of fewer bytes is its number, unless it holds a zero byte
+            is_there[place] = len(texts[place]) < _BYTES or self.find_encoded(texts[place]) >= 0
+        return is_there
 
     @cached_property
     def _sorted(self) -> memoryview:
@@ -159,7 +167,7 @@ class Wordings:
         start = encoded(text)
         low = bisect_left(self._sorted, beginning(start))
         high = bisect_right(self._sorted, beginning(start[:_BYTES].ljust(_BYTES, b"\xff")), low)
-        if len(start) > _BYTES:
+        if len(start) > _BYTES and low < high:
             low, high = (bisect_left(self._rows, end, low, high) for end in (start, start + b"\xff"))
         return range(low, high)
 
@@ -216,7 +224,7 @@ class Keys:
             if self.wordings.has_spaces or not before.endswith(" ")
             for row in self.wordings.beginning_with(before + beginning)[:_COMPARED]
         }
-        spaces, openings = form.count(" "), tuple(leading(lang)[1:])
+        spaces, openings = form.count(" "), leading(lang)[1:]
         texts = {row: text for row in sorted(rows) if _may_become(text := self.wordings[row], spaces, openings)}
         forms = stemmed_all(texts.values(), lang, are_folded=True)
         return [row for row, candidate_form in zip(texts, forms, strict=True) if candidate_form == form]

@@ -462,7 +462,7 @@ def lexicon_match(
 
 def _language_of(lexicon: InducedLexicon, texts: Sequence[str]) -> str:
     """The language of most of some texts; "" if that is not clear."""
-    counts = Counter(map(lexicon.language_of, texts))
+    counts = Counter(lexicon.languages_of(texts))
     language, count = counts.most_common(1)[0] if counts else ("", 0)
     return language if 2 * count > counts.total() else ""
 
