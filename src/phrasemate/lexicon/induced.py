@@ -211,7 +211,8 @@ class InducedLexicon:
         counts = np.zeros((len(languages), len(number_of)), np.int64)  # of each form, as a word and a function word
         for row, language in zip(counts, languages, strict=True):
             row += self._keys_of(language).wordings.contains(keys, beginnings)
-            row[[number_of[form] for form in function_words(language).intersection(number_of)]] += 1
+            for form in function_words(language).intersection(number_of):
+                row[number_of[form]] += 1
         results = []
         for forms in forms_of:
             totals = counts[:, [number_of[form] for form in forms]].sum(1).tolist()

@@ -137,9 +137,10 @@ class Wordings:
         is_there: NDArray[np.bool_] = (
             self._numbers.take(self._numbers.searchsorted(beginnings), mode="clip") == beginnings
         )
-        for place in np.flatnonzero(is_there).tolist():
+        for place in is_there.nonzero()[0].tolist():
             # a wording of fewer bytes is its number, unless it holds a zero byte
-            is_there[place] = len(texts[place]) < _BYTES or self.find_encoded(texts[place]) >= 0
+            if len(texts[place]) >= _BYTES and self.find_encoded(texts[place]) < 0:
+                is_there[place] = False
         return is_there
 
     @cached_property
@@ -156,11 +157,6 @@ class Wordings:
             numbers <<= np.uint64(8)
             numbers[inside] |= blob[ends[:-1][inside] + place]
         return numbers
-
-    @cached_property
-    def has_spaces(self) -> bool:
-        """Whether one of the wordings has a space in it."""
-        return bool((np.asarray(self._blob) == ord(" ")).any())
 
     def beginning_with(self, text: str) -> range:
         """The rows of the wordings that begin so."""
@@ -199,6 +195,15 @@ class Keys:
 
     def __init__(self, wordings: Wordings) -> None:
         self.wordings = wordings
+        self._openings_of: dict[str, tuple[str, ...]] = {}
+
+    def _openings(self, lang: str) -> tuple[str, ...]:
+        """What is left out before a wording and some wording here begins with; first of all nothing."""
+        if lang not in self._openings_of:
+            self._openings_of[lang] = tuple(
+                opening for opening in leading(lang) if not opening or self.wordings.beginning_with(opening)
+            )
+        return self._openings_of[lang]
 
     def exact(self, wording: str, lang: str) -> list[int]:
         """The row of a wording, without regard to case and white space."""
@@ -219,10 +224,9 @@ class Keys:
         length = max(2, min(len(form) - 1, _BEGINNING))
         rows = {
             row
-            for beginning in (form[:length], bare[:length])
-            for before in leading(lang)
-            if self.wordings.has_spaces or not before.endswith(" ")
-            for row in self.wordings.beginning_with(before + beginning)[:_COMPARED]
+            for beginning in {form[:length], bare[:length]}
+            for opening in self._openings(lang)
+            for row in self.wordings.beginning_with(opening + beginning)[:_COMPARED]
         }
         spaces, openings = form.count(" "), leading(lang)[1:]
         texts = {row: text for row in sorted(rows) if _may_become(text := self.wordings[row], spaces, openings)}
