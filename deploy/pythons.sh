@@ -6,7 +6,7 @@
 #
 # TESTS are the tests to run (default: text, index and search); WORK is a folder for what is installed. SUITE is the
 # release of Debian (default: forky, which has Python 3.14), and MIRROR where it is fetched from. FILES are files of
-# this machine that it needs besides, such as certificates.
+# this machine that it needs besides, such as certificates. The compiler is for packages without a wheel for that Python.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mkdir -p "${WORK:-.cache/pythons}" && cd "${WORK:-.cache/pythons}" && pwd)
@@ -34,7 +34,7 @@ wheel=$(ls "$work"/dist/*.whl)
 if [ -n "${DEBIAN:-}" ]; then
     step "Debian ${SUITE:=forky} in $DEBIAN"
     [ -d "$DEBIAN/etc" ] || : "${MIRROR:?the address of a mirror of Debian}"
-    [ -d "$DEBIAN/etc" ] || debootstrap --variant=minbase --include=python3-venv,ca-certificates "$SUITE" "$DEBIAN" \
+    [ -d "$DEBIAN/etc" ] || debootstrap --variant=minbase --include=python3-venv,python3-dev,gcc,libc6-dev,ca-certificates "$SUITE" "$DEBIAN" \
         "$MIRROR" sid >"$work/debootstrap.log"  # sid: the steps of all releases, of new ones, too
     # shellcheck disable=SC2086
     cp --parents --dereference /etc/resolv.conf ${FILES:-} "$DEBIAN/"

@@ -121,8 +121,8 @@ def _manifest(store: Store, state: State, report: VerifyReport) -> None:
 def _sqlite(store: Store, state: State, report: VerifyReport) -> None:
     schema.verify_schema(store.connection, store.path)
     messages = [row[0] for row in store.connection.execute(f"PRAGMA integrity_check({_SHOWN})")]
-    if messages != ["ok"]:
-        report.problems.extend(f"store.sqlite: {line}" for line in messages)
+    # SQLite checks the text index, too, from 3.44 on; that has a check of its own
+    report.problems.extend(f"store.sqlite: {line}" for line in messages if line != "ok" and "fts5" not in line.lower())
     report.checked["pages"] = store.connection.execute("PRAGMA page_count").fetchone()[0]
 
 

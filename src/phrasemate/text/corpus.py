@@ -7,12 +7,14 @@ files.
 from __future__ import annotations
 
 import codecs
+import errno
 import gzip
 import hashlib
 import json
 import os
 import re
 import shutil
+import stat
 import sys
 import tempfile
 import weakref
@@ -81,11 +83,17 @@ class Found(NamedTuple):
 
 def kind(path: Path) -> str:
     """Return "file", "folder", "stream" (a pipe or device) or "nothing"; OSError if the system does not tell."""
-    if path.is_dir():
+    try:
+        mode = path.stat().st_mode
+    except (ValueError, FileNotFoundError, NotADirectoryError):  # ValueError: a zero byte in it
+        return "nothing"
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return "nothing"
+        raise
+    if stat.S_ISDIR(mode):
         return "folder"
-    if path.is_file():
-        return "file"
-    return "stream" if path.exists() else "nothing"
+    return "file" if stat.S_ISREG(mode) else "stream"
 
 
 def find(argument: str, has_column: bool, damage: Damage) -> Iterator[Found]:
@@ -96,11 +104,12 @@ def find(argument: str, has_column: bool, damage: Damage) -> Iterator[Found]:
     folders without a file that is read and, when it is named, an index.
     """
     path = Path(argument)
-    if path.is_dir() and _is_index(path):
+    path_kind = kind(path)
+    if path_kind == "folder" and _is_index(path):
         damage.file(display_name(argument), 0, "an index of phrasemate, not text", "name the texts it was made from")
-    elif path.is_dir():
+    elif path_kind == "folder":
         yield from _find_below(path, argument, damage)
-    elif not path.exists():
+    elif path_kind == "nothing":
         reason = "a link to nothing" if path.is_symlink() else "no such file or folder"
         damage.file(display_name(argument), 0, reason, "check the path")
     else:
