@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from phrasemate.errors import InputError
-from phrasemate.mine.select import Candidates, calibrate, candidates, is_copy, length_filter, one_to_one
+from phrasemate.mine.select import Candidates, calibrate, candidates, contested, is_copy, length_filter, one_to_one
 from phrasemate.rank import margin, run_of
 from phrasemate.types import Run
 
@@ -45,6 +45,16 @@ def test_neighbours_that_were_not_found() -> None:
     result = candidates(forward, backward)
     assert list(zip(result.source, result.target, strict=True)) == [(0, 1)]
     assert result.score.tolist() == pytest.approx([0.9 / ((0.9 + 0.9) / 2)])
+
+
+def test_contested_pairs_are_near_the_best_of_both_sentences() -> None:
+    some = pairs((0, 0, 0.75), (0, 1, 0.6875), (1, 1, 0.625), (1, 0, 0.5), (2, 2, 0.25))
+    # below the best of its source or target: 0, 1/16 (source 0), 1/16 (target 1), 1/4 (target 0), 0
+    rows = [(0, 0), (0, 1), (1, 1), (1, 0), (2, 2)]
+    for gap, count in ((0.0, [0, 4]), (0.0625, [0, 1, 2, 4]), (0.25, [0, 1, 2, 3, 4])):
+        near = contested(some, gap)
+        assert list(zip(near.source.tolist(), near.target.tolist(), strict=True)) == [rows[place] for place in count]
+    assert contested(pairs(), 0.0).score.tolist() == []
 
 
 def test_one_to_one() -> None:

@@ -24,6 +24,7 @@ from phrasemate.lexicon import bundled_lexicon
 from phrasemate.mine.collection import Collection, Place, checker, collect, normal
 from phrasemate.mine.select import (
     BESIDE_LEXICON,
+    CONTEST,
     DOUBT,
     FLOORS,
     LEXICON,
@@ -40,6 +41,7 @@ from phrasemate.mine.select import (
     WordMatch,
     calibrate,
     candidates,
+    contested,
     is_copy,
     length_filter,
     lexicon_match,
@@ -442,6 +444,8 @@ class _Steps:
                 pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, (), limit, usual) - LEXICON))
             pairs = self._with_words(self.words, pairs, sides)
         pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, known_pairs, limit, usual)))
+        if self.look.kind == "reranker":
+            pairs = contested(pairs, CONTEST)
         with self._timed("scoring"):
             different = self._no_copies(pairs, sides)
         self.facts |= {"promising": len(pairs.score), "copies": len(pairs.score) - len(different.score)}
@@ -488,8 +492,12 @@ class _Steps:
         scorer = self.look.scorer
         if scorer is None:
             return pairs
+        order = np.lexsort((pairs.target, pairs.source))  # a sentence's pairs together, so that it is read once
+        second_scores = np.empty(len(order), np.float32)
         with self._timed("reranking"):
-            second_scores = scores(self.folder.path, scorer, pairs, sides, lambda *at: self.progress("reranking", *at))
+            second_scores[order] = scores(
+                self.folder.path, scorer, pairs.only(order), sides, lambda *at: self.progress("reranking", *at)
+            )
         return pairs.added(np.float32(self.look.weight) * second_scores)
 
     def choose(

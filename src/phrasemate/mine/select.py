@@ -57,6 +57,8 @@ LEXICON = 0.1  # weight of the lexicon beside the margin
 BESIDE_LEXICON = {"reranker": 0.3}  # weights of a second look beside the margin and the lexicon
 DOUBT = {False: 0.065, True: 0.04}
 """Without the lexicon and with it: so far below the threshold of a first look, pairs are still looked at again."""
+CONTEST = 0.01
+"""A pair this much below the best one of a sentence of its is not looked at by the re-ranker (decision 040)."""
 RERANK = ("auto", "reranker", "words", "none")
 
 
@@ -227,6 +229,16 @@ def candidates(forward: Run, backward: Run, how: str = "ratio", floor: float = -
     order = np.argsort(-score, kind="stable")
     order = order[: np.searchsorted(-score[order], -floor, "right")]
     return Candidates(source[order].astype(np.int32), target[order].astype(np.int32), cosine[order], score[order])
+
+
+def contested(pairs: Candidates, gap: float) -> Candidates:
+    """The pairs whose score is at most ``gap`` below the best pair of their source sentence and of their target."""
+    best = np.full(len(pairs.score), -np.inf, np.float32)
+    for side in (pairs.source, pairs.target):
+        best_of_sentence = np.full(int(side.max(initial=-1)) + 1, -np.inf, np.float32)
+        np.maximum.at(best_of_sentence, side, pairs.score)
+        np.maximum(best, best_of_sentence[side], out=best)
+    return pairs.only(best - pairs.score <= np.float32(gap))
 
 
 def one_to_one(pairs: Candidates, pairing: str = "greedy") -> NDArray[np.int64]:
