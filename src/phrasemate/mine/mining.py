@@ -444,7 +444,7 @@ class _Steps:
                 pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, (), limit, usual) - LEXICON))
             pairs = self._with_words(self.words, pairs, sides)
         pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, known_pairs, limit, usual)))
-        if self.look.kind == "reranker":
+        if self.look.kind == "reranker" and self.words is None:
             pairs = contested(pairs, CONTEST)
         with self._timed("scoring"):
             different = self._no_copies(pairs, sides)

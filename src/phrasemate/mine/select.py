@@ -58,7 +58,8 @@ BESIDE_LEXICON = {"reranker": 0.3}  # weights of a second look beside the margin
 DOUBT = {False: 0.065, True: 0.04}
 """Without the lexicon and with it: so far below the threshold of a first look, pairs are still looked at again."""
 CONTEST = 0.01
-"""A pair this much below the best one of a sentence of its is not looked at by the re-ranker (decision 040)."""
+"""Without the lexicon, the re-ranker leaves pairs out that are further below the best pair of one of their sentences
+(decision 040)."""
 RERANK = ("auto", "reranker", "words", "none")
 
 
