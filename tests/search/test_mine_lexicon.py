@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from mine_fakes import NumberEncoder, document, english, german
 
+from phrasemate import load_model
 from phrasemate.lexicon import InducedLexicon, bundled_lexicon
 from phrasemate.lexicon.induced import Pair, write_lexicon
 from phrasemate.mine import Mate, Mining, mine
-from phrasemate.mine.select import LEXICON, LexiconMatch, lexicon_match
+from phrasemate.mine.select import CONTEST, LEXICON, Candidates, LexiconMatch, lexicon_match
 
 SLEEPS = "Der Hund Xylo schläft.", "The hound sleeps."
 SETTINGS: dict[str, Any] = {"rerank": "none", "threshold": -1.0, "pairing": "all"}
@@ -115,3 +116,21 @@ def test_no_pair_is_lost_before_its_words_are_compared() -> None:
 def test_where_the_lexicon_does_not_count(settings: Mining) -> None:
     with mine(document("de", [german(1)]), document("en", [english(1)]), NumberEncoder(), settings=settings) as mates:
         assert mates.report.lexicon == ()
+
+
+@pytest.mark.parametrize("lexicon", [True, False])
+def test_the_reranker_looks_at_contested_pairs_where_no_lexicon_compares_words(
+    lexicon: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gaps: list[float] = []
+
+    def contested(pairs: Candidates, gap: float) -> Candidates:
+        gaps.append(gap)
+        return pairs
+
+    monkeypatch.setattr("phrasemate.mine.mining.contested", contested)
+    sides = document("de", ["Das Haus ist rot.", "Ich trinke Wasser."]), document("en", ["The house is red."])
+    settings = Mining(languages=("de", "en"), lexicon=lexicon)
+    with mine(*sides, load_model(threads=1), settings=settings) as mates:
+        assert mates.report.rerank == "reranker"
+    assert gaps == ([] if lexicon else [CONTEST])
