@@ -11,7 +11,7 @@ SIZES = {
     "hidden_size": 64,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
-    "intermediate_size": 128,
+    "intermediate_size": 256,  # OpenVINO 2026.4 dies of 128 with AMX (qwen3, gemma3)
     "max_position_embeddings": 66,
     "initializer_range": 0.1,
 }

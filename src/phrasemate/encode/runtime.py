@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib import import_module
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -487,9 +488,7 @@ def _compiler(
     core = openvino.Core()
     if device.split(".")[0] not in core.available_devices:
         raise InputError(f"device {device}: OpenVINO has {', '.join(core.available_devices)} on this machine")
-    if (
-        path.suffix == ".onnx" and b"\n\x08location" in path.read_bytes()
-    ):  # ONNX may keep weights in other files, which no manifest would seal
+    if path.suffix == ".onnx" and _refers_to_files(path):
         raise ModelDamaged(f"{path}: refers to weights in other files; export the model again")
     with _mapped(path):
         graph = core.read_model(path)
@@ -505,6 +504,15 @@ def _compiler(
             return _Queue(core.compile_model(graph, device, settings), threads), apart
 
     return compiled
+
+
+def _refers_to_files(path: Path) -> bool:
+    """Whether an ONNX graph keeps weights in other files, which no manifest would seal."""
+    with path.open("rb") as file:
+        if not file.seek(0, os.SEEK_END):
+            return False  # an empty file cannot be mapped
+        with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+            return content.find(b"\n\x08location") >= 0
 
 
 def import_openvino() -> Any:

@@ -9,9 +9,8 @@ there is more to read.
 from __future__ import annotations
 
 import json
-import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +18,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phrasemate.errors import ModelDamaged, first_line
 
@@ -91,12 +91,86 @@ class Tokenizer:
         return [Tokens(encoding.ids, encoding.offsets) for encoding in encodings]
 
 
-class _Vocabulary(NamedTuple):
-    """The pieces of a Unigram tokenizer and their scores, as they stand in its JSON."""
+class _Vocabulary:
+    """The pieces of a Unigram tokenizer, left where they stand in its JSON: ``[["piece",-3.5],["next",-4.25]]``.
 
-    pieces: list[bytes]  # _ESCAPED for what JSON escapes
-    scores: list[bytes]  # each with the marks around it: ",-7.5],["
-    lowest: int  # the number of a piece with the lowest score
+    A dictionary of 250,000 pieces takes longer to make than all else takes. So a piece is looked for among those that
+    have the same 16 bits (`_buckets`). Raises ValueError for a vocabulary that is written in another way.
+    """
+
+    def __init__(self, table: bytes) -> None:
+        marks = np.frombuffer(table, np.uint8)
+        escaped = [at + 1 for at in _escapes(table)]
+        if any(table[at] not in b'"\\' for at in escaped):
+            raise ValueError("an escape of another kind")
+        quotes = np.flatnonzero(marks == ord('"'))
+        quotes = quotes[~np.isin(quotes, escaped)]
+        self._starts, self._ends = quotes[::2] + 1, quotes[1::2]
+        if len(self._starts) != len(self._ends) or not len(self._starts):
+            raise ValueError("a string that does not end")
+        self._score_ends = np.append(self._starts[1:] - len('],["'), len(table) - len("]]"))
+        before = marks[self._starts - 2] == ord("[")
+        after = (marks[self._ends + 1] == ord(",")) & (marks[self._score_ends] == ord("]"))
+        if not (before & after & (self._score_ends > self._ends + 2)).all():
+            raise ValueError("not pieces and scores")
+        self._table = table
+        lengths = self._ends - self._starts
+        self._lookup = _buckets(table, self._starts, lengths)
+        self.longest = int(lengths.max())  # bytes, so no less than characters
+        self.lowest = self._lowest(marks)
+
+    def _lowest(self, marks: NDArray[np.uint8]) -> int:
+        """The number of a piece with the lowest score; only those with the most digits before the point are read."""
+        if any((marks[self._score_ends - place] == ord("e")).any() for place in (2, 3, 4)):
+            raise ValueError("scores with exponents")
+        points = [marks[self._ends + 4] == ord("."), marks[self._ends + 5] == ord(".")]  # "-1.5" and "-11.5"
+        tens = np.where(points[0], 0, marks[self._ends + 3])
+        ones = np.where(points[0], marks[self._ends + 3], marks[self._ends + 4])
+        whole = np.where(marks[self._ends + 2] == ord("-"), 256 * tens.astype(np.int32) + ones, 0)
+        is_read = (whole == whole.max()) | ~(points[0] | points[1])
+        rows = np.flatnonzero(is_read).tolist()
+        return min(rows, key=lambda row: float(self._score(row)))
+
+    def _score(self, number: int) -> bytes:
+        return self._table[self._ends[number] + 2 : self._score_ends[number]]
+
+    def entry(self, number: int) -> bytes:
+        """A piece and its score as they stand in the JSON."""
+        return self._table[self._starts[number] - 2 : self._score_ends[number] + 1]
+
+    def numbers(self, pieces: Iterable[str]) -> dict[str, int]:
+        """Those of some strings that are pieces, and the number of each."""
+        wanted = {json.dumps(piece, ensure_ascii=False)[1:-1].encode(): piece for piece in pieces}
+        ends = np.cumsum([len(piece) for piece in wanted], dtype=np.int64)
+        starts = np.append(0, ends)[:-1]
+        is_bucket = np.zeros(1 << 16, bool)
+        is_bucket[_buckets(b"".join(wanted), starts, ends - starts)] = True
+        rows = np.flatnonzero(is_bucket[self._lookup])
+        numbers = {}
+        for row, start, end in zip(rows.tolist(), self._starts[rows].tolist(), self._ends[rows].tolist(), strict=True):
+            piece = wanted.get(self._table[start:end])
+            if piece is not None:
+                numbers[piece] = row
+        return numbers
+
+
+def _escapes(content: bytes) -> Iterator[int]:
+    """The places of the backslashes that escape the byte after them."""
+    at = content.find(b"\\")
+    while at >= 0:
+        yield at
+        at = content.find(b"\\", at + 2)
+
+
+def _buckets(content: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint16]:
+    """Sixteen bits of each part of some bytes, from its length and its first eight bytes."""
+    beginnings: NDArray[np.uint64] = np.ndarray(len(content) + 1, "<u8", content + bytes(8), strides=(1,))[starts]
+    beginnings = beginnings & _FIRST_BYTES[np.minimum(lengths, 8)]
+    return (((beginnings ^ lengths.astype(np.uint64)) * _MULTIPLIER) >> np.uint64(48)).astype(np.uint16)
+
+
+_FIRST_BYTES = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio, as in Fibonacci hashing
 
 
 class _Pieces:
@@ -104,12 +178,11 @@ class _Pieces:
 
     def __init__(self, settings: dict[str, Any], vocabulary: _Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self._numbers = dict(zip(vocabulary.pieces, range(len(vocabulary.pieces)), strict=True))
-        self._longest = max(map(len, vocabulary.pieces))  # bytes, so no less than characters
         self._settings = settings
-        self._added: list[str] = [token["content"] for token in settings["added_tokens"]]
-        added_numbers = [self._numbers[_escaped(token).encode()] for token in self._added]
-        self._needed = dict.fromkeys([settings["model"]["unk_id"], vocabulary.lowest, *added_numbers])
+        added_tokens = [token["content"] for token in settings["added_tokens"]]
+        places = vocabulary.numbers(added_tokens)
+        self._added: dict[str, int] = {token: places[token] for token in added_tokens}
+        self._needed = dict.fromkeys([settings["model"]["unk_id"], vocabulary.lowest, *self._added.values()])
         self._plain = self._with([])[0]
         numbers = list(self._needed)
         before, after = special_tokens(self._plain)
@@ -118,8 +191,7 @@ class _Pieces:
     def encode(self, texts: Sequence[str]) -> list[Tokens] | None:
         """The tokens of the texts; None where one holds the wording of an added token, such as "<s>"."""
         normal = texts if self._plain.normalizer is None else list(map(self._plain.normalizer.normalize_str, texts))
-        special_wordings = [*self._added, *_ESCAPED.values()]
-        if any(wording in text for text_list in (texts, normal) for text in text_list for wording in special_wordings):
+        if any(wording in text for text_list in (texts, normal) for text in text_list for wording in self._added):
             return None
         tokenizer, numbers = self._with(self._occurring(normal))
         encodings = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
@@ -130,14 +202,11 @@ class _Pieces:
         words = set(texts)
         if self._plain.pre_tokenizer is not None:
             words = {word for text in words for word, _ in self._plain.pre_tokenizer.pre_tokenize_str(text)}
-        lengths = range(1, self._longest + 1)
+        lengths = range(1, self._vocabulary.longest + 1)
         parts = {
-            word[at : at + length]
-            for word in map(_escaped, words)
-            for at in range(len(word))
-            for length in lengths[: len(word) - at]
+            word[at : at + length] for word in words for at in range(len(word)) for length in lengths[: len(word) - at]
         }
-        return [self._numbers[part] for part in map(str.encode, parts) if part in self._numbers]
+        return list(self._vocabulary.numbers(parts).values())
 
     def _with(self, pieces: Sequence[int]) -> tuple[Any, list[int]]:
         """A tokenizer that knows these pieces and those that every text needs, and the numbers of its pieces."""
@@ -146,39 +215,18 @@ class _Pieces:
         numbers = list(self._needed | dict.fromkeys(pieces))
         places = {number: place for place, number in enumerate(numbers)}
         added_tokens = [
-            token | {"id": places[self._numbers[_escaped(token["content"]).encode()]]}
-            for token in self._settings["added_tokens"]
+            token | {"id": places[self._added[token["content"]]]} for token in self._settings["added_tokens"]
         ]
         settings = self._settings | {
             "model": self._settings["model"] | {"unk_id": places[self._settings["model"]["unk_id"]]},
             "added_tokens": added_tokens,
             "post_processor": _renumbered(self._settings["post_processor"], places),
         }
-        entries = b",".join(
-            b'["%s",%s]' % (self._vocabulary.pieces[number], self._vocabulary.scores[number].strip(b",[]"))
-            for number in numbers
-        )
-        return Library.from_str(json.dumps(settings).replace(_HOLE, f"[{_unescaped(entries).decode()}]")), numbers
+        entries = b",".join(map(self._vocabulary.entry, numbers)).decode()
+        return Library.from_str(json.dumps(settings).replace(_HOLE, f"[{entries}]")), numbers
 
 
-_ESCAPED = {
-    "\\": "\x02",
-    '"': "\x01",
-}  # what stands for what JSON writes with a backslash; JSON allows neither as it is
 _HOLE = '"the vocabulary"'
-
-
-def _escaped(text: str) -> str:
-    for plain, stand_in in _ESCAPED.items():
-        text = text.replace(plain, stand_in)
-    return text
-
-
-def _unescaped(content: bytes) -> bytes:
-    """JSON with stand-ins -> JSON."""
-    for plain, stand_in in _ESCAPED.items():
-        content = content.replace(stand_in.encode(), b"\\" + plain.encode())
-    return content
 
 
 def _pieces_of(path: Path, content: bytes) -> _Pieces | None:
@@ -191,27 +239,17 @@ def _pieces_of(path: Path, content: bytes) -> _Pieces | None:
 
 
 def _parsed(content: bytes) -> tuple[dict[str, Any], _Vocabulary]:
-    """The settings of a Unigram tokenizer, and its vocabulary; JSON's own reader would take three times as long.
+    """The settings of a Unigram tokenizer, and its vocabulary; JSON's own reader would take four times as long.
 
-    With stand-ins for the marks that are escaped, all quotation marks that are left begin or end a string. Raises
-    ValueError, KeyError and the like for another kind of tokenizer.
+    Raises ValueError, KeyError and the like for another kind of tokenizer.
     """
-    for plain, stand_in in _ESCAPED.items():
-        content = content.replace(b"\\" + plain.encode(), stand_in.encode())
-    parts = content.split(b'"')
-    begin = parts.index(b"vocab") + 2
-    end = next(place for place in range(len(parts) - 1, begin, -1) if _END.search(parts[place])) + 1
-    outer = [*parts[: begin - 1], parts[begin - 1].replace(b"[[", _HOLE.encode()) + _END.split(parts[end - 1])[-1]]
-    settings = json.loads(_unescaped(b'"'.join([*outer, *parts[end:]])))
-    pieces, scores = parts[begin:end:2], parts[begin + 1 : end : 2]
-    values = np.fromstring(b"".join(scores).translate(None, b"[]").strip(b",").replace(b",,", b","), sep=",")
+    begin = content.index(b"[", content.index(b'"vocab"'))
+    end = content.rindex(b"]]") + 2
+    settings = json.loads(content[:begin] + _HOLE.encode() + content[end:])
     model = settings["model"]
-    if model["type"] != "Unigram" or model.get("byte_fallback") or len(pieces) != len(values) or b"\\" in content:
+    if model["type"] != "Unigram" or model.get("byte_fallback"):
         raise ValueError("a vocabulary that is read in another way")
-    return settings | {"padding": None, "truncation": None}, _Vocabulary(pieces, scores, int(values.argmin()))
-
-
-_END = re.compile(rb"\]\]")
+    return settings | {"padding": None, "truncation": None}, _Vocabulary(content[begin:end])
 
 
 def _renumbered(template: Mapping[str, Any] | None, places: Mapping[int, int]) -> Mapping[str, Any] | None:
