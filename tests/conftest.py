@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from types import ModuleType
 
@@ -12,6 +14,9 @@ import pytest
 from phrasemate.utils.machine import load_faiss
 
 load_faiss()  # before a test imports it plainly: its threads would spin between calls, and share cores with other tests
+
+_CACHE = tempfile.TemporaryDirectory(prefix="phrasemate-cache-")
+os.environ["XDG_CACHE_HOME"] = _CACHE.name  # also of the processes that tests start
 
 _HELD: list[tuple[str, ModuleType, ModuleType, str]] = []  # a module, the package that holds it, under which name
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from phrasemate.cli.options import cache_folder
 from phrasemate.errors import InputError
+from phrasemate.utils.machine import cache_folder
 
 
 def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

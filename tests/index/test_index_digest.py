@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from hashlib import sha256
 from pathlib import Path
 from zlib import crc32
 
 import numpy as np
 import pytest
-from index_fakes import SMALL, FakeModel, sentences
+from index_fakes import SMALL, FakeModel, sentences, vector_of
 
 from phrasemate.errors import IndexDamaged
 from phrasemate.index import Index, manifest
@@ -113,3 +114,79 @@ def damage(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[-2] ^= 16
     file.write_bytes(content)
+
+
+def settled(folder: Path) -> list[str]:
+    """Open an index and search, and name the files that were read whole, as if all had been written long ago."""
+    names: list[str] = []
+    hashed = manifest._hashed
+
+    def hash_it(path: Path, start: int, size: int) -> str:
+        names.append(path.name)
+        return hashed(path, start, size)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest, "_hashed", hash_it)
+        patch.setattr(manifest, "_SETTLED", 0)
+        with Index.open(folder, FakeModel(), readonly=True, settings=SMALL, threads=1) as index:
+            index.search(vector_of("word2", 16)[None], 1)
+            assert index.has_wordings
+    return sorted(set(names))
+
+
+def test_a_file_is_read_whole_once(tmp_path: Path) -> None:
+    folder = written(tmp_path / "idx")
+    files = sorted([file.name for file in folder.iterdir() if file.suffix in {".faiss", ".codes", ".safetensors"}])
+    assert len(files) == 3
+    assert settled(folder) == files
+    assert settled(folder) == []
+    codes = next(folder.glob("*.codes"))
+    os.utime(codes, (1, 1))
+    assert settled(folder) == [codes.name]
+    assert settled(folder) == []
+    (folder / "copy").write_bytes(codes.read_bytes())
+    (folder / "copy").replace(codes)
+    os.utime(codes, (1, 1))
+    assert settled(folder) == [codes.name]  # another file, of the same size and date
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    folder = written(tmp_path / "idx")
+    settled(folder)
+    codes = next(folder.glob("*.codes"))
+    before = codes.stat()
+    content = bytearray(codes.read_bytes())
+    content[50] ^= 1
+    codes.write_bytes(content)
+    os.utime(codes, ns=(before.st_atime_ns, before.st_mtime_ns))
+    description = VectorsManifest.read(folder / "vectors.json")
+    with pytest.raises(IndexDamaged, match="SHA-256"):
+        Faiss.load(folder, description, 16, SMALL, 1)
+
+
+def test_verify_reads_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = written(tmp_path / "idx")
+    for pattern in ("*.codes", "*.safetensors"):
+        file = next(folder.glob(pattern))
+        content = file.read_bytes()
+        file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        monkeypatch.setattr(manifest.CheckedFiles, "has", lambda *_: True)  # as if the disk had lost it by itself
+        with Index.open(folder, FakeModel(), readonly=True, settings=SMALL, threads=1) as index:
+            assert not index.verify().ok
+        file.write_bytes(content)
+
+
+def test_a_file_of_this_moment_is_not_remembered(tmp_path: Path) -> None:
+    folder = written(tmp_path / "idx")
+    with Index.open(folder, FakeModel(), readonly=True, settings=SMALL, threads=1) as index:
+        index.search(vector_of("word2", 16)[None], 1)
+    assert not (folder / "checked.json").exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"files": 3}'])
+def test_a_damaged_list_of_checked_files(tmp_path: Path, content: str) -> None:
+    folder = written(tmp_path / "idx")
+    files = settled(folder)
+    (folder / "checked.json").write_text(content)
+    assert settled(folder) == files
+    assert settled(folder) == []

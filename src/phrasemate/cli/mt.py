@@ -19,7 +19,6 @@ from phrasemate.cli.options import (
     JsonAtEnd,
     Threads,
     argument,
-    cache_folder,
     flag,
     opened_dictionaries,
     option,
@@ -28,6 +27,7 @@ from phrasemate.cli.options import (
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import DefaultGroup, clean
 from phrasemate.errors import EndpointError, InputError, MissingExtra
+from phrasemate.utils.machine import cache_folder
 
 if TYPE_CHECKING:
     from phrasemate.mt import Form, Prompter, Retrieval, Translation, Translator

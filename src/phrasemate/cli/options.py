@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -13,6 +12,7 @@ import typer
 
 from phrasemate.cli.shell import clean
 from phrasemate.errors import InputError, ReadError
+from phrasemate.utils.machine import cache_folder
 
 if TYPE_CHECKING:
     from phrasemate.lexicon import Dictionary
@@ -83,15 +83,6 @@ OrList = Annotated[OnError, option("--on-error", "raise|skip", "Stop at what can
 Column = Annotated[str | None, option("--column", "NAME|N", "Column of tables: name, or number from 1.")]
 TextField = Annotated[str, option("--text-field", "NAME", "Field of .jsonl files that holds the text.")]
 Encoding = Annotated[str, option("--encoding", "NAME", "Encoding of the texts.")]
-
-
-def cache_folder() -> Path:
-    """Folder of what later runs use again. Raises InputError for a user without a home."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        return (Path(base) if base else Path.home() / ".cache") / "phrasemate"
-    except RuntimeError as error:
-        raise InputError("no home for a cache; set XDG_CACHE_HOME, or give mt --cache FILE") from error
 
 
 def opened_dictionaries(paths: Sequence[Path] | None, languages: Sequence[str] = ()) -> list[Dictionary]:

@@ -100,11 +100,12 @@ class _Vocabulary:
 
     def __init__(self, table: bytes) -> None:
         marks = np.frombuffer(table, np.uint8)
-        escaped = [at + 1 for at in _escapes(table)]
-        if any(table[at] not in b'"\\' for at in escaped):
+        characters = [at + 1 for at in _escapes(table)]
+        if any(table[at] not in b'"\\' for at in characters):
             raise ValueError("an escape of another kind")
-        quotes = np.flatnonzero(marks == ord('"'))
-        quotes = quotes[~np.isin(quotes, escaped)]
+        is_quote = marks == ord('"')
+        is_quote[characters] = False
+        quotes = np.flatnonzero(is_quote)
         self._starts, self._ends = quotes[::2] + 1, quotes[1::2]
         if len(self._starts) != len(self._ends) or not len(self._starts):
             raise ValueError("a string that does not end")
@@ -140,15 +141,15 @@ class _Vocabulary:
 
     def numbers(self, pieces: Iterable[str]) -> dict[str, int]:
         """Those of some strings that are pieces, and the number of each."""
-        wanted = {json.dumps(piece, ensure_ascii=False)[1:-1].encode(): piece for piece in pieces}
-        ends = np.cumsum([len(piece) for piece in wanted], dtype=np.int64)
+        strings = {json.dumps(piece, ensure_ascii=False)[1:-1].encode(): piece for piece in pieces}
+        ends = np.cumsum([len(piece) for piece in strings], dtype=np.int64)
         starts = np.append(0, ends)[:-1]
         is_bucket = np.zeros(1 << 16, bool)
-        is_bucket[_buckets(b"".join(wanted), starts, ends - starts)] = True
+        is_bucket[_buckets(b"".join(strings), starts, ends - starts)] = True
         rows = np.flatnonzero(is_bucket[self._lookup])
         numbers = {}
         for row, start, end in zip(rows.tolist(), self._starts[rows].tolist(), self._ends[rows].tolist(), strict=True):
-            piece = wanted.get(self._table[start:end])
+            piece = strings.get(self._table[start:end])
             if piece is not None:
                 numbers[piece] = row
         return numbers

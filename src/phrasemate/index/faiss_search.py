@@ -194,17 +194,23 @@ class Faiss:
 
     @classmethod
     def load(
-        cls, folder: Path, manifest: VectorsManifest, dim: int, settings: IndexSettings, threads: int | None
+        cls,
+        folder: Path,
+        manifest: VectorsManifest,
+        dim: int,
+        settings: IndexSettings,
+        threads: int | None,
+        whole: bool = False,
     ) -> Faiss:
-        """Raises IndexDamaged unless the files are the ones that the manifest describes."""
+        """Raises IndexDamaged unless the files are those that the manifest describes; ``whole`` as in `differing`."""
         file, codes = folder / manifest.file, folder / manifest.codes
         try:
             description = (file, manifest.size, manifest.sha256, manifest.parts)
             of_codes = (codes, manifest.rows * dim, manifest.codes_sha256, manifest.codes_parts)
-            if (wrong := differing([description], threads)) is None:
+            if (wrong := differing([description], threads, whole)) is None:
                 with ThreadPoolExecutor(1) as aside:  # its bytes are ours: FAISS reads them while the codes are hashed
                     reading = aside.submit(read_faiss, file)
-                    wrong = differing([of_codes], threads)
+                    wrong = differing([of_codes], threads, whole)
             if wrong is not None:
                 raise IndexDamaged(f"{wrong}: does not match its SHA-256")
             index = reading.result()

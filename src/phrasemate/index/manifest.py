@@ -1,4 +1,4 @@
-"""The two JSON files of an index, written whole or not at all, and checksums of files.
+"""The JSON files of an index, written whole or not at all, and checksums of files.
 
 A file is accepted only if it is byte for byte what we would write for its content, its own ``crc`` included: every
 altered byte shows.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -26,9 +27,11 @@ FORMAT = "phrasemate-index"
 VERSION = 1
 VECTORS_JSON = "vectors.json"
 SHARDS_JSON = "shards.json"  # names the parts of an index on several machines
+CHECKED_JSON = "checked.json"
 PARTIAL = ".partial"  # after the name of a JSON file that is being written
 PART = 1 << 26  # bytes of a file that are hashed by themselves
 READ = 1 << 20  # bytes read at once
+_SETTLED = 2_000_000_000  # nanoseconds; a file system may tell times by the second
 FACTORY = re.compile(r"(OPQ(?P<turned>\d{1,4}),)?(IVF(?P<lists>\d{1,9}),)?PQ(?P<parts>[1-9]\d{0,3})x4fs")  # of FAISS
 _FILE = re.compile(r"vectors-[\w-]+\.(faiss|codes)")
 _MOST = 1 << 62  # what is counted or sized is less
@@ -250,25 +253,77 @@ class Digest:
         return [part.hexdigest() for part in self._parts]
 
 
-def differing(files: Sequence[tuple[Path, int, str, list[str]]], threads: int | None = None) -> Path | None:
+class CheckedFiles:
+    """Files of an index folder that had their SHA-256 when they were last read whole, and what the system said of them.
+
+    While a file has the same size, times and inode as then, nobody has written to it, and it need not be read again to
+    open the index. ``checked.json`` says which; it is written where the folder can be written to.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / CHECKED_JSON
+        try:
+            files = read_json(self._path).get("files")
+        except PhraseIndexError:  # none, or a damaged one: it says nothing that cannot be found out again
+            files = None
+        self._files: dict[str, Any] = files if isinstance(files, dict) else {}
+
+    def has(self, file: Path, digest: str) -> bool:
+        """Whether a file is as it was when it had this digest."""
+        return bool(self._files.get(file.name) == [digest, *_facts(file)])
+
+    def add(self, files: Mapping[Path, tuple[str, list[int]]]) -> None:
+        """Remember files with their digest and their facts of before it was computed.
+
+        A file that was written within the last seconds is left out: its times might not tell of the next change.
+        """
+        latest = time.time_ns() - _SETTLED
+        additions = {
+            path.name: [digest, *facts]
+            for path, (digest, facts) in files.items()
+            if facts == _facts(path) and max(facts[1:3]) < latest
+        }
+        if not additions:
+            return
+        folder = self._path.parent
+        entries = {name: entry for name, entry in (self._files | additions).items() if (folder / name).exists()}
+        content = {"files": entries}
+        with suppress(OSError), atomic_file(self._path, "wb", PARTIAL) as file:
+            file.write(_canonical(content))
+
+
+def _facts(file: Path) -> list[int]:
+    status = file.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+def differing(
+    files: Sequence[tuple[Path, int, str, list[str]]], threads: int | None = None, whole: bool = False
+) -> Path | None:
     """The first of some (file, size, SHA-256 of all, SHA-256 of its parts) that is not what it should be, or None.
 
-    Parts are hashed side by side, which is most of the time that opening a large index takes; a file without parts is
-    hashed as a whole. Raises OSError for a file that cannot be read.
+    All lie in one folder. Parts are hashed side by side; a file without parts is hashed as a whole. A file that has not
+    changed since it was last hashed is not read, but for ``whole``. Raises OSError for a file that cannot be read.
     """
     for file, size, _, _ in files:
         if file.stat().st_size != size:
             return file
+    history = CheckedFiles(files[0][0].parent)
+    files = [entry for entry in files if whole or not history.has(entry[0], entry[2])]
+    before = {file: (digest, _facts(file)) for file, _, digest, _ in files}
     pieces: list[tuple[Path, int, int, str]] = []
-    for file, size, whole, parts in files:
+    for file, size, digest_of_all, parts in files:
         cuts = range(0, max(size, 1), PART) if parts else range(1)
-        digests = parts or [whole]
+        digests = parts or [digest_of_all]
         if len(digests) != len(cuts):
             return file
         pieces += [(file, at, PART if parts else size, digest) for at, digest in zip(cuts, digests, strict=True)]
     with ThreadPoolExecutor(threads or cores()) as pool:
         matches = list(pool.map(lambda piece: _hashed(*piece[:3]) == piece[3], pieces))
-    return next((file for (file, *_), good in zip(pieces, matches, strict=True) if not good), None)
+    wrong = next((file for (file, *_), good in zip(pieces, matches, strict=True) if not good), None)
+    if files and wrong is None:
+        history.add(before)
+    return wrong
 
 
 def _hashed(path: Path, start: int, size: int) -> str:

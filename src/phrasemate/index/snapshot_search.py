@@ -30,11 +30,17 @@ class Newer(Exception):
 
 
 def in_force(
-    store: Store, state: State, settings: IndexSettings, threads: int | None, loaded: Faiss | None = None
+    store: Store,
+    state: State,
+    settings: IndexSettings,
+    threads: int | None,
+    loaded: Faiss | None = None,
+    whole: bool = False,
 ) -> Faiss | None:
     """Load the FAISS file that vectors.json names, or return ``loaded`` if it is that one; None if there is none.
 
-    Raises Newer, IndexDamaged.
+    ``whole``: read all of its files, even where they have not changed since they were last checked. Raises Newer and
+    IndexDamaged.
     """
     former: VectorsManifest | None = None
     while True:
@@ -44,7 +50,7 @@ def in_force(
         if manifest.generation > state.generation:
             raise Newer(manifest.generation)
         try:
-            return Faiss.load(store.path, manifest, store.dim, settings, threads)
+            return Faiss.load(store.path, manifest, store.dim, settings, threads, whole)
         except IndexDamaged:
             if manifest == former:  # else a writer may have replaced it since it was named
                 raise

@@ -222,7 +222,7 @@ def _words_by_sentences(store: Store) -> bool | None:
 
 def _faiss(store: Store, state: State, report: VerifyReport, settings: IndexSettings, threads: int | None) -> None:
     try:
-        engine = in_force(store, state, settings, threads)
+        engine = in_force(store, state, settings, threads, whole=True)
     except Newer as newer:
         if Manifest.read(store.path / "index.json").generation <= state.generation:  # no writer said that it is
             raise IndexDamaged(f"vectors.json is of generation {newer}, the store of {state.generation}") from None

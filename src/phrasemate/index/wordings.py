@@ -19,19 +19,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load as parse_tensors
 
 from phrasemate.errors import IndexDamaged, IndexMissing, PhraseIndexError
 from phrasemate.index import row_codec
 from phrasemate.index.exact import Floats, Runs
-from phrasemate.index.manifest import read_json, write_json
+from phrasemate.index.manifest import differing, read_json, write_json
 from phrasemate.index.store import SentenceRow, State, Store
 from phrasemate.index.types import VerifyReport
 from phrasemate.lexicon.inflection import stemmed_all
 from phrasemate.lexicon.wordings import Wordings as Texts
 from phrasemate.text.normalize import folded_parts
-from phrasemate.utils.storage import install, save_arrays, sha256_of
+from phrasemate.utils.storage import install, map_arrays, save_arrays, sha256_of
 
 WORDINGS_JSON = "wordings.json"
 SEGMENT = (
@@ -329,14 +327,14 @@ def _sweep(folder: Path, files: set[str]) -> None:
                 old.unlink(missing_ok=True)
 
 
-def load_segment(folder: Path, file: SegmentFile) -> Segment:
-    """Raises IndexDamaged unless the file is the one that the manifest names."""
+def load_segment(folder: Path, file: SegmentFile, whole: bool = False) -> Segment:
+    """Raises IndexDamaged unless the file is the one that the manifest names; ``whole`` as in `differing`."""
     path = folder / file.file
     try:
-        if path.stat().st_size != file.size or sha256_of(path) != file.sha256:
+        if differing([(path, file.size, file.sha256, [])], whole=whole):
             raise IndexDamaged(f"{path}: does not match its SHA-256; run phrasemate index optimize")
-        segment = Segment(file.low, parse_tensors(path.read_bytes()))
-    except (OSError, SafetensorError, KeyError) as error:
+        segment = Segment(file.low, map_arrays(path))
+    except (OSError, ValueError, KeyError) as error:
         raise IndexDamaged(f"{path}: cannot be read ({error}); run phrasemate index optimize") from error
     if segment.high != file.high or len(segment.ids) != file.phrases:
         raise IndexDamaged(f"{path}: holds other phrases than {WORDINGS_JSON} says; run phrasemate index optimize")
@@ -356,7 +354,7 @@ def check(store: Store, state: State, report: VerifyReport) -> None:
     languages = {document.id: document.language for document in store.documents()}
     dead = Runs(store.tombstones())
     for file in manifest.segments:
-        segment = load_segment(store.path, file)
+        segment = load_segment(store.path, file, whole=True)
         reference = build_segment(store.sentences_of_phrases(file.low, file.high), file.low, file.high, languages)
         live = segment.ids[~dead.contains(segment.ids)]
         names = np.repeat(np.arange(len(segment)), np.diff(segment.occurrences))[~dead.contains(segment.ids)]

@@ -58,6 +58,9 @@ class Lexicon(Protocol):
 _BEGINNING = 6  # characters that wordings with the same stem share
 _COMPARED = 5000  # wordings with one beginning
 _BYTES = 8  # of a wording that are searched as a number
+_LEADING = np.array(
+    [(1 << 64) - (1 << 8 * (_BYTES - count)) for count in range(_BYTES + 1)], np.uint64
+)  # so many bytes
 
 
 def encoded(text: str) -> bytes:
@@ -151,12 +154,9 @@ class Wordings:
     def _numbers(self) -> NDArray[np.uint64]:
         """(wordings,) the first `_BYTES` bytes of each wording as a number, which sorts as they do."""
         ends, blob = np.asarray(self._ends, np.int64), np.asarray(self._blob)
-        numbers = np.zeros(len(self), np.uint64)
-        for place in range(_BYTES):
-            inside = ends[:-1] + place < ends[1:]
-            numbers <<= np.uint64(8)
-            numbers[inside] |= blob[ends[:-1][inside] + place]
-        return numbers
+        content = np.concatenate([blob, np.zeros(_BYTES, np.uint8)])
+        numbers: NDArray[np.uint64] = np.ndarray(len(blob) + 1, ">u8", content, strides=(1,))[ends[:-1]]
+        return numbers.astype(np.uint64) & _LEADING[np.minimum(np.diff(ends), _BYTES)]
 
     def beginning_with(self, text: str) -> range:
         """The rows of the wordings that begin so."""

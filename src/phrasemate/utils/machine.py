@@ -14,10 +14,13 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ContextDecorator, contextmanager, suppress
+from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
+
+from phrasemate.errors import InputError
 
 M_ARENA_MAX = -8  # of glibc's malloc.h
 _ABSENT = (OSError, AttributeError, TypeError)  # TypeError: Windows, where None is not a name of a library
@@ -66,6 +69,15 @@ def check_memory(size: int) -> None:
 
 _WAITING = "OMP_WAIT_POLICY"
 _FAISS = 240_000_000  # bytes of address space that FAISS and its libraries take
+
+
+def cache_folder() -> Path:
+    """Folder of what later runs use again. Raises InputError for a user without a home."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "phrasemate"
+    except RuntimeError as error:
+        raise InputError("no home for a cache; set XDG_CACHE_HOME, or give mt --cache FILE") from error
 
 
 def load_faiss(threads: int | None = None) -> Any:
