@@ -64,7 +64,7 @@ def test_it_is_searched_by_the_mean_vector_of_its_occurrences(index: Index, mode
     assert calls[0][0] @ (mean / np.linalg.norm(mean)) > 0.99  # here before, there after unit length
     assert calls[0][0] @ states[0] < 0.999
     translate_terms([one], Noting(index), TermSettings(examples=1))
-    assert calls[1][0] @ states[0] == pytest.approx(1, abs=1e-4)
+    assert calls[1][0] @ states[0] == pytest.approx(1, abs=1e-3)
 
 
 def test_vectors_are_answered_as_queries_are(index: Index, model: Model) -> None:
@@ -74,7 +74,7 @@ def test_vectors_are_answered_as_queries_are(index: Index, model: Model) -> None
     (results,) = translate_terms([one], searcher, TermSettings(k=4, contexts=2))
     result = searcher.search(query, k=4, contexts=2)
     assert [group.text for group in results.groups] == [group.text for group in result.groups]
-    assert [g.score for g in results.groups] == pytest.approx([g.score for g in result.groups], abs=1e-4)
+    assert [g.score for g in results.groups] == pytest.approx([g.score for g in result.groups], abs=1e-3)
     assert (results.confidence is None) == (result.confidence is None)
 
 
@@ -88,7 +88,7 @@ def test_hits_are_looked_at_again_as_those_of_a_search_are(index: Index) -> None
         result = searcher.search(query, k=4, contexts=2)
         assert [group.text for group in results.groups] == [group.text for group in result.groups]
         supports = [group.support for group in result.groups]
-        assert [group.support for group in results.groups] == pytest.approx(supports, abs=1e-4)
+        assert [group.support for group in results.groups] == pytest.approx(supports, abs=1e-3)
         (plain,) = translate_terms([one], Searcher(index, views=False))
         assert plain.groups[0].score == pytest.approx(plain.groups[0].hits[0].score)
 
