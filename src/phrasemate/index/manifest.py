@@ -254,7 +254,7 @@ class Digest:
 
 
 class CheckedFiles:
-    """Files of an index folder that had their SHA-256 when they were last read whole, and what the system said of them.
+    """Files of an index folder that had their SHA-256 when they were last read whole, with their size, times and inode.
 
     While a file has the same size, times and inode as then, nobody has written to it, and it need not be read again to
     open the index. ``checked.json`` says which; it is written where the folder can be written to.

@@ -262,7 +262,7 @@ def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[s
 def map_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a safetensors file, mapped into memory and read-only; the library's own reader copies them.
 
-    Raises OSError, and ValueError for a file that is none.
+    Raises OSError, and ValueError for a file of another kind.
     """
     dtypes = {code: name for name, code in _DTYPES.items()}
     with path.open("rb") as file:
