@@ -11,6 +11,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
@@ -40,6 +41,7 @@ from phrasemate.mt.scores import (
     uses,
 )
 from phrasemate.text.text_file import numbered_lines
+from phrasemate.utils.machine import cache_folder
 
 _SEGMENT = re.compile(r"\bsegment\s+\d", re.IGNORECASE)
 SHOWN = 300  # characters of the command's complaint that are repeated
@@ -334,7 +336,10 @@ def _sources(settings: Settings, directions: Sequence[Direction]) -> Sources:
 
 def _terms(settings: Settings, directions: Sequence[Direction]) -> dict[str, list[Term]]:
     """The terms of each direction. Raises InputError where one has no source or no term."""
-    dictionaries = open_dictionaries(settings.terms)
+    cache: Path | None = None
+    with suppress(InputError):  # no home
+        cache = cache_folder() / "dictionaries"
+    dictionaries = open_dictionaries(settings.terms, cache=cache)
     terms = {}
     for direction in directions:
         source, target = (side.replace("_", "-") for side in languages(direction.name))
