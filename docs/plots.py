@@ -1,4 +1,4 @@
-"""Draw the plots of docs/results/index.md from results/bundled.json.
+"""Draw the plots of docs/results/index.md from results/bundled.json, and that of mining from results/mining.json.
 
 python docs/plots.py
 """
@@ -17,8 +17,10 @@ from matplotlib import pyplot
 HERE = Path(__file__).resolve().parent
 IMAGES = HERE / "images"
 FIGURES = HERE.parent / "results" / "bundled.json"
+MINING = HERE.parent / "results" / "mining.json"
 LANGUAGES = {"de": "German", "cs": "Czech", "ro": "Romanian", "fr": "French"}
 GREY, TEAL = "#b0bec5", "#00796b"
+STEPS = {"encoding": "#e0f2f1", "search": "#fff3e0", "filters": "#eceff1", "second look": "#e8eaf6"}
 
 
 def main() -> None:
@@ -27,6 +29,7 @@ def main() -> None:
     lookup(data["lookup"]["rows"])
     pairs(data["phrases"]["before"], data["phrases"]["after"], ("before training", "bundled model"), "phrases")
     pairs(data["alignment"]["eflomal"], data["alignment"]["softmax"], ("eflomal", "phrasemate, softmax"), "alignment")
+    mining(json.loads(MINING.read_text("utf-8"))["samples"])
 
 
 def lookup(rows: dict[str, dict[str, float]]) -> None:
@@ -54,6 +57,20 @@ def pairs(first: dict[str, float], second: dict[str, float], names: tuple[str, s
     axes.margins(y=0.15)
     axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     save(figure, axes, f"results-{file}")
+
+
+def mining(samples: list[list[Any]]) -> None:
+    """Memory over processor time of a long run; each sample is [minutes, MB, name of the step]."""
+    figure, axes = pyplot.subplots(figsize=(7, 2.6))
+    minutes, memory, steps = zip(*samples, strict=True)
+    for name, colour in STEPS.items():
+        times = [at for at, step in zip(minutes, steps, strict=True) if step == name]
+        start, end = min(times), max(times)
+        axes.axvspan(start, end, color=colour, linewidth=0)
+        axes.text((start + end) / 2, 1.03, name, ha="center", transform=axes.get_xaxis_transform(), fontsize=8)
+    axes.plot(minutes, memory, color=TEAL)
+    axes.set(xlabel="minutes of one processor", ylabel="memory (MB)", xlim=(0, max(minutes)), ylim=(0, None))
+    save(figure, axes, "results-mining")
 
 
 def save(figure: Any, axes: Any, name: str) -> None:

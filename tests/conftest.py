@@ -11,12 +11,15 @@ from types import ModuleType
 
 import pytest
 
+from phrasemate.index import manifest
 from phrasemate.utils.machine import load_faiss
 
 load_faiss()  # before a test imports it plainly: its threads would spin between calls, and share cores with other tests
 
 _CACHE = tempfile.TemporaryDirectory(prefix="phrasemate-cache-")
 os.environ["XDG_CACHE_HOME"] = _CACHE.name  # also of the processes that tests start
+
+manifest._SETTLED = 3_600_000_000_000  # no index of a test counts as an old one, however slow the test is
 
 _HELD: list[tuple[str, ModuleType, ModuleType, str]] = []  # a module, the package that holds it, under which name
 

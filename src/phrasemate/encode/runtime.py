@@ -524,7 +524,7 @@ class _CompiledGraph:
             if sha256(content[32:]).digest() == content[:32]:
                 self.apart = bool(content[32])
                 return self._core.import_model(content[33:], "CPU", self._settings)
-        except (OSError, RuntimeError):
+        except (OSError, RuntimeError, MemoryError):
             pass
         return None
 
@@ -532,8 +532,8 @@ class _CompiledGraph:
         """Keep a compiled graph, and the latest others."""
         if self._file is None:
             return
-        content = bytes([apart]) + network.export_model().getvalue()
-        with suppress(OSError):
+        with suppress(OSError, RuntimeError, MemoryError):
+            content = bytes([apart]) + network.export_model().getvalue()
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with atomic_file(self._file, "wb", f".{os.getpid()}") as file:
                 file.write(sha256(content).digest() + content)
