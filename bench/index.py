@@ -160,7 +160,7 @@ def beside(script: Script, search: Callable[[Sequence[str]], Any], queries: Sequ
         for name in sorted(systems, reverse=bool(turn % 2)):
             call = systems[name]
             single = sum(milliseconds(lambda q=query, ask=call: ask([q]), time.process_time) for query in part)
-            batch = milliseconds(lambda ask=call, asked=part: ask(asked), time.process_time)
+            batch = milliseconds(lambda ask=call, lines=part: ask(lines), time.process_time)
             if turn:  # the first one warms up
                 times[name].append((single / ROUND, batch / ROUND))
     least, most = (np.median(times[name], 0) for name in ("script", "search"))

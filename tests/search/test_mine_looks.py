@@ -45,22 +45,22 @@ def test_the_score_is_the_margin_and_the_weighted_second_look(model: Model, rera
 
 def test_pairs_are_scored_by_sentence_and_keep_their_scores(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     """The scorer tells 100 times the number of the German sentence and the number of the English one."""
-    asked: list[tuple[int, int]] = []
+    numbers_asked: list[tuple[int, int]] = []
 
     def score(_: WordMatch, pairs: list[PhrasePair]) -> np.ndarray:
         numbers = [(GERMAN.index(pair.source.context), ENGLISH.index(pair.target.context)) for pair in pairs]
-        asked.extend(numbers)
+        numbers_asked.extend(numbers)
         return np.array([100 * source + target for source, target in numbers], np.float32)
 
     monkeypatch.setattr(WordMatch, "score", score)
     settings = {"rerank": "words", "pairing": "all", "copies": None, "lexicon": False}
     with mined(model, weight=0.0, **settings) as plain:
         margins = {mate[:2]: mate.score for mate in plain}
-    asked.clear()
+    numbers_asked.clear()
     with mined(model, weight=2.0, **settings) as looked:
         table = {mate[:2]: mate.score for mate in looked}
-    assert len(asked) == len(table) >= 4
-    assert asked == sorted(asked)
+    assert len(numbers_asked) == len(table) >= 4
+    assert numbers_asked == sorted(numbers_asked)
     assert list(margins) != sorted(margins, key=lambda pair: (GERMAN.index(pair[0]), ENGLISH.index(pair[1])))
     for (one, other), value in table.items():
         expected = margins[one, other] + 2 * (100 * GERMAN.index(one) + ENGLISH.index(other))
