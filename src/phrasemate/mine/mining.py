@@ -28,6 +28,7 @@ from phrasemate.mine.select import (
     DOUBT,
     FLOORS,
     LEXICON,
+    SURE,
     THRESHOLDS,
     WEIGHTS,
     Calibration,
@@ -439,11 +440,12 @@ class _Steps:
             pairs = pairs.only(length_filter(pairs, source.lengths, target.lengths, self.settings.length_ratio))
         self.facts |= {"candidates": before, "unlike": before - len(pairs.score)}
         usual = self.usual(sides, "")
+        least = FLOORS[self.settings.margin] if usual is None else usual - self._doubt(sides, limit)
         if self.words is not None:
             if not known_pairs:  # the lexicon adds at most its weight
-                pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, (), limit, usual) - LEXICON))
+                pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, (), limit, least) - LEXICON))
             pairs = self._with_words(self.words, pairs, sides)
-        pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, known_pairs, limit, usual)))
+        pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, known_pairs, limit, least)))
         if self.look.kind == "reranker" and self.words is None:
             pairs = contested(pairs, CONTEST)
         with self._timed("scoring"):
@@ -451,8 +453,16 @@ class _Steps:
         self.facts |= {"promising": len(pairs.score), "copies": len(pairs.score) - len(different.score)}
         return different
 
+    def _doubt(self, sides: Sequence[Collection], limit: float | None) -> float:
+        """How far below the threshold of a first look pairs are looked at again: further for a low threshold."""
+        doubt = DOUBT[self.words is not None]
+        if self.look.kind != "reranker" or self.words is not None:
+            return doubt
+        usual = self.usual(sides, "reranker")
+        return doubt if limit is None or usual is None else min(doubt, max(0.0, usual - limit) - SURE)
+
     def _floor(
-        self, pairs: Candidates, known_pairs: Sequence[tuple[int, int]], limit: float | None, usual: float | None
+        self, pairs: Candidates, known_pairs: Sequence[tuple[int, int]], limit: float | None, least: float
     ) -> float:
         """The margin below which no pair is taken; if they are looked at again, below which few would be."""
         margin, again = self.settings.margin, self.look.scorer is not None
@@ -460,10 +470,8 @@ class _Steps:
             mates, numbers = set(known_pairs), zip(pairs.source.tolist(), pairs.target.tolist(), strict=True)
             known_scores = pairs.score[np.fromiter((pair in mates for pair in numbers), bool, len(pairs.score))]
             lowest = float(np.quantile(known_scores, LOST if again else 0.0)) if len(known_scores) else FLOORS[margin]
-            return lowest if limit is None else min(lowest, self._floor(pairs, (), limit, usual))
-        if not again and limit is not None:
-            return limit
-        return FLOORS[margin] if usual is None else usual - DOUBT[self.words is not None]
+            return lowest if limit is None else min(lowest, self._floor(pairs, (), limit, least))
+        return limit if not again and limit is not None else least
 
     def _with_words(self, words: LexiconMatch, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
         """The scores of the lexicon beside the margins."""
