@@ -28,7 +28,8 @@ from phrasemate.mine.select import (
     DOUBT,
     FLOORS,
     LEXICON,
-    SURE,
+    RERANKED,
+    RISE,
     THRESHOLDS,
     WEIGHTS,
     Calibration,
@@ -439,8 +440,7 @@ class _Steps:
         if self.settings.length_ratio is not None:
             pairs = pairs.only(length_filter(pairs, source.lengths, target.lengths, self.settings.length_ratio))
         self.facts |= {"candidates": before, "unlike": before - len(pairs.score)}
-        usual = self.usual(sides, "")
-        least = FLOORS[self.settings.margin] if usual is None else usual - self._doubt(sides, limit)
+        least = self._least(sides, limit)
         if self.words is not None:
             if not known_pairs:  # the lexicon adds at most its weight
                 pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, (), limit, least) - LEXICON))
@@ -453,13 +453,18 @@ class _Steps:
         self.facts |= {"promising": len(pairs.score), "copies": len(pairs.score) - len(different.score)}
         return different
 
-    def _doubt(self, sides: Sequence[Collection], limit: float | None) -> float:
-        """How far below the threshold of a first look pairs are looked at again: further for a low threshold."""
-        doubt = DOUBT[self.words is not None]
-        if self.look.kind != "reranker" or self.words is not None:
-            return doubt
-        usual = self.usual(sides, "reranker")
-        return doubt if limit is None or usual is None else min(doubt, max(0.0, usual - limit) - SURE)
+    def _least(self, sides: Sequence[Collection], limit: float | None) -> float:
+        """The margin from which on pairs are looked at again; higher for the re-ranker at a high threshold."""
+        settings, usual = self.settings, self.usual(sides, "")
+        if usual is None:
+            return FLOORS[settings.margin]
+        least = usual - DOUBT[self.words is not None]
+        if self.look.kind != "reranker" or self.words is not None or limit is None:
+            return least
+        if settings.margin != "quarter" or settings.weight is not None:
+            return least
+        threshold, margin = RERANKED
+        return max(least, margin + RISE * (limit - threshold))
 
     def _floor(
         self, pairs: Candidates, known_pairs: Sequence[tuple[int, int]], limit: float | None, least: float
