@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from mine_fakes import NumberEncoder
@@ -9,7 +12,7 @@ from mine_fakes import NumberEncoder
 from phrasemate.encode import Model, load_model
 from phrasemate.errors import InputError, ModelError, ModelMismatch
 from phrasemate.mine import Mined, Mining, mine
-from phrasemate.mine.mining import _look
+from phrasemate.mine.mining import _look, _Steps
 from phrasemate.mine.select import WordMatch
 from phrasemate.rank import whole
 from phrasemate.reranker import load_attention
@@ -98,3 +101,26 @@ def test_auto_takes_what_belongs_to_the_model(model: Model, monkeypatch: pytest.
 
     monkeypatch.setattr("phrasemate.mine.mining.load_reranker", absent)
     assert _look(model, Mining(), None).kind == "words"
+
+
+@pytest.mark.parametrize(
+    ("limit", "changes", "expected"),
+    [
+        (1.6, {}, 0.635),
+        (1.838, {}, 0.635 + 0.23 * 0.238),
+        (1.4, {}, 0.635 - 0.23 * 0.2),
+        (0.9, {}, 0.605 - 0.065),  # a low threshold asks for no more than before
+        (None, {}, 0.605 - 0.065),
+        (1.6, {"weight": 2.0}, 0.605 - 0.065),
+        (1.6, {"look": "words"}, 0.605 - 0.065),
+        (1.6, {"words": "a lexicon"}, 0.605 - 0.04),
+        (1.6, {"margin": "csls"}, 0.0),
+    ],
+)
+def test_the_lowest_margin_that_is_looked_at(limit: float | None, changes: dict[str, Any], expected: float) -> None:
+    facts = {"margin": "quarter", "weight": None, "look": "reranker", "words": None} | changes
+    settings = SimpleNamespace(margin=facts["margin"], weight=facts["weight"])
+    usual = None if facts["margin"] == "csls" else 0.605  # for 20,000 sentences
+    look = SimpleNamespace(kind=facts["look"])
+    steps = SimpleNamespace(settings=settings, look=look, words=facts["words"], usual=lambda *_: usual)
+    assert _Steps._least(steps, [], limit) == pytest.approx(expected)  # type: ignore[arg-type]

@@ -58,8 +58,8 @@ BESIDE_LEXICON = {"reranker": 0.3}  # weights of a second look beside the margin
 DOUBT = {False: 0.065, True: 0.04}
 """Without the lexicon and with it: so far below the threshold of a first look, pairs are still looked at again."""
 RERANKED, RISE = (1.6, 0.635), 0.23
-"""Without the lexicon and at the threshold 1.6, the re-ranker looks at pairs with a margin of 0.635 and more; that rises
-by 0.23 for a threshold that is 1 higher. Most of what it lets pass below is wrong (decision 040)."""
+"""Without the lexicon and at the threshold 1.6, the re-ranker looks at pairs with a margin of 0.635 and more; for a
+threshold that is 1 higher, at those with 0.23 more. Most of what it lets pass below is wrong (decision 040)."""
 CONTEST = 0.006
 """Without the lexicon, the re-ranker leaves pairs out that are further below the best pair of one of their sentences
 (decision 040)."""
