@@ -184,7 +184,6 @@ def warm(args: argparse.Namespace) -> dict[str, Any]:
     vectors = model.encode([parse_query(query).phrases[0] for query in queries])
     with Index.open(args.work / "index", model, readonly=True, threads=args.threads) as index:
         full, again = Searcher(index, views=False), Searcher(index)
-        ratios = beside(Script(args.work / "index", model, args.threads or 1), again.search_all, others)
         for query in queries[-20:]:
             full.search(query)
             again.search(query)
@@ -193,6 +192,7 @@ def warm(args: argparse.Namespace) -> dict[str, Any]:
         batch = seconds(lambda: full.search_all(queries))
         batch_seen = seconds(lambda: again.search_all(queries))
         first, all_ten = recall(index, vectors)
+        ratios = beside(Script(args.work / "index", model, args.threads or 1), again.search_all, others)
     return {
         "warm query ms, median": float(np.median(viewed)),
         "warm query ms, 95th percentile": float(np.percentile(viewed, 95)),
