@@ -20,7 +20,7 @@ FIGURES = HERE.parent / "results" / "bundled.json"
 MINING = HERE.parent / "results" / "mining.json"
 LANGUAGES = {"de": "German", "cs": "Czech", "ro": "Romanian", "fr": "French"}
 GREY, TEAL = "#b0bec5", "#00796b"
-STEPS = {"encoding": "#e0f2f1", "search": "#fff3e0", "filters": "#eceff1", "second look": "#e8eaf6"}
+STEPS = {"encoding": "#e0f2f1", "search": "#fff3e0", "second look": "#e8eaf6"}
 
 
 def main() -> None:
