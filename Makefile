@@ -24,7 +24,7 @@ demo: $(VENV)/.base ## index the bundled sample and answer 40 marked queries in 
 	@rm -rf demo-index
 	@$(BIN)/phrasemate demo --dir demo-index
 
-PROGRAMS := groovy libreoffice-calc-nogui libreoffice-impress-nogui libreoffice-writer-nogui omegat xvfb
+PROGRAMS := fonts-liberation groovy libreoffice-calc-nogui libreoffice-impress-nogui libreoffice-writer-nogui omegat xvfb
 programs: ## install OmegaT and LibreOffice, with which some tests compare (Debian, as root); else these are skipped
 	@apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends $(PROGRAMS) >/dev/null
 
