@@ -17,6 +17,7 @@ from phrasemate.encode.scoring import VOTES, Views
 from phrasemate.errors import IndexMissing, InputError, ModelMismatch
 from phrasemate.index import Index
 from phrasemate.index.manifest import Manifest
+from phrasemate.lexicon.dictionary import Dictionary, DictionaryFolder
 from phrasemate.lexicon.inflection import _compounds
 from phrasemate.server import indexes as module
 from phrasemate.server.errors import Refusal
@@ -99,6 +100,16 @@ def test_a_folder_rebuilt_is_opened_again(library: Library, folder: Path, model:
     with pytest.raises(sqlite3.ProgrammingError):  # the last one has left it
         old.index.store.connection.execute("SELECT 1")
     assert best(library, "[[zebra]]") == ["zebra"]
+
+
+def test_a_dictionary_of_the_index_counts_from_the_next_search(library: Library, folder: Path) -> None:
+    assert [lexicon.name for lexicon in library.ask("", lambda searcher: searcher.index.dictionaries)] == []
+    DictionaryFolder(folder).add(Dictionary("mine.tsv", [[("de", "Zebra"), ("en", "zebra")]]))
+    assert [lexicon.name for lexicon in library.ask("", lambda searcher: searcher.index.dictionaries)] == ["mine.tsv"]
+    with library.use() as before:
+        DictionaryFolder(folder).remove("mine.tsv")
+        assert library.ask("", lambda searcher: searcher.index.dictionaries) == ()
+        assert len(before.index.dictionaries) == 1  # requests that run keep what they began with
 
 
 def test_an_index_that_is_gone_may_come_back(

@@ -184,13 +184,15 @@ class _Models:
 
 
 class _Stamp(NamedTuple):
-    """Identity of a folder among others in its place: the store's file, and index.json as it was last written.
+    """Identity of a folder among others in its place: the store's file, index.json and the folder of dictionaries.
 
-    Of Lance tables it is the folder of their head, of an index in parts the file that names them.
+    The last two as they were last written. Of Lance tables it is the folder of their head, of an index in parts the
+    file that names them.
     """
 
     store: tuple[int, int]
     manifest: tuple[int, int]
+    dictionaries: tuple[int, int] = (0, 0)
 
 
 class _Refused(NamedTuple):
@@ -303,8 +305,9 @@ class _Shelf:
     def _is_another(self, stamp: _Stamp) -> bool:
         if (self._folder / SHARDS_JSON).is_file():
             return True
-        manifest = _manifest(self._folder)
-        if stamp.store == self._open.stamp.store and manifest.model_hash == self._open.index.manifest.model_hash:
+        manifest, old = _manifest(self._folder), self._open.stamp
+        same_files = (stamp.store, stamp.dictionaries) == (old.store, old.dictionaries)
+        if same_files and manifest.model_hash == self._open.index.manifest.model_hash:
             self._open.stamp = stamp  # only grown: the open one sees that by itself
             return False
         return True
@@ -377,7 +380,18 @@ def _stamp(folder: Path) -> _Stamp:
         store, manifest = (folder / "store.sqlite").stat(), (folder / "index.json").stat()
     except OSError as error:
         raise IndexMissing(f"no index at {folder}; make one with: phrasemate index TEXT -o DIR") from error
-    return _Stamp((store.st_dev, store.st_ino), (manifest.st_ino, manifest.st_mtime_ns))
+    return _Stamp(
+        (store.st_dev, store.st_ino), (manifest.st_ino, manifest.st_mtime_ns), _written(folder / "dictionaries")
+    )
+
+
+def _written(folder: Path) -> tuple[int, int]:
+    """Identity of a folder, and when a file was last added to it or removed; zeros if there is none."""
+    try:
+        status = folder.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return status.st_ino, status.st_mtime_ns
 
 
 def _stamp_of(file: os.stat_result) -> _Stamp:
