@@ -5,7 +5,8 @@
 Reads what bench/general_data.py and bench/phrase_table.py wrote. Writes pairs-XX.jsonl (sentence pairs with their
 phrase pairs, in the form of ``phrasemate pairs``), terms-XX.jsonl (entries without a sentence), known-XX.tsv (which
 wordings are right for each other, so that they are not used as negatives) and contrasts-XX.tsv (wordings with two
-translations of different meaning: they have hardly a translation in common in the other languages). Sources of licence
+translations of different meaning: they have hardly a translation in common in the other languages) and
+citations-XX.jsonl (entries that aligned text hardly links, with sentences that hold their sides). Sources of licence
 class "free" only, no held-out pair (bench/phrase_table.py), at most --most pairs a language, the sources in equal
 shares. Then:
 
@@ -18,8 +19,8 @@ import json
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from itertools import combinations
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations, cycle, islice
 from pathlib import Path
 
 from common import LANGS, parser, table_rows
@@ -35,6 +36,7 @@ from phrasemate.text import folded, words
 RATE = 0.06  # occurrences a sentence, above which a word may not begin or end a phrase
 EXPLAINED = re.compile(r"[()\[\]{}<>/;:,.!?…~%=&]")
 SURE = (3, 0.15)  # links, and share of its wording's links, of a pair that counts as an entry
+CITED = (2, 8)  # citations of an entry, and translations of a wording, above which it is too ambiguous for them
 USUAL = (8, 3, 0.08)  # links of a wording; of a translation of it, and their share, for it to be a usual one
 
 Pair = tuple[str, str, Links]  # other language, English, word links
@@ -134,10 +136,73 @@ def main() -> None:
         known_file = args.out / f"known-{lang}.tsv"
         if not known_file.exists():
             write_known(args.folder, args.data, lang, classes, known_file)
+    write_citations(args.folder, args.out, args.langs.split(), args.seed)
     if not any(args.out.glob("contrasts-*.tsv")):
         write_contrasts(
             args.folder, [lang for lang in LANGS if (args.folder / f"{lang}.phrases.tsv").exists()], args.out
         )
+
+
+def write_citations(folder: Path, out: Path, langs: Iterable[str], seed: int) -> None:
+    """Entries with a sentence for each side that some text holds, save those that links have: these are crossed."""
+    texts: dict[str, list[str]] = {"en": []}
+    entries: dict[str, list[tuple[str, str]]] = {}
+    for lang in langs:
+        links = {(other, english) for other, english, _, free in linked(folder / f"{lang}.phrases.tsv") if free > 1}
+        pairs = list(both_sides(out / f"terms-{lang}.jsonl"))
+        entries[lang] = [pair for pair in pairs if (folded(pair[0]), folded(pair[1])) not in links]
+        pairs = list(both_sides(out / f"pairs-{lang}.jsonl"))
+        texts[lang] = [source for source, _ in pairs]
+        texts["en"] += [target for _, target in pairs]
+    listed = [Counter(folded(english) for _, english in pairs) for pairs in entries.values()]
+    draw, most = random.Random(seed), Counter[str]()
+    for counts in listed:
+        most |= counts
+    english_places = occurrences(most, dict.fromkeys(texts["en"]), draw)
+    for lang, pairs in entries.items():
+        lines: list[str] = []
+        places = occurrences(Counter(folded(other) for other, _ in pairs), texts[lang], draw), english_places
+        for pair in pairs:
+            sides = [
+                some.get(folded(wording)) or [(wording, 0, len(wording))]
+                for some, wording in zip(places, pair, strict=True)
+            ]
+            count = min(CITED[0], max(len(side) for side in sides))
+            if all(side[0][0] == wording for side, wording in zip(sides, pair, strict=True)):
+                continue  # neither has a sentence
+            for (source, a, b), (target, c, d) in islice(zip(cycle(sides[0]), cycle(sides[1]), strict=False), count):
+                row = {"source": source, "target": target, "pairs": [[a, b, c, d]]}
+                lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+        (out / f"citations-{lang}.jsonl").write_text("".join(lines), encoding="utf-8")
+        print(f"{lang}: {len(lines):,} citations of {len(pairs):,} entries", flush=True)
+
+
+def both_sides(path: Path) -> Iterator[tuple[str, str]]:
+    """The texts of a file of phrase pairs."""
+    with path.open(encoding="utf-8", newline="\n") as file:
+        for line in file:
+            row = json.loads(line)
+            yield row["source"], row["target"]
+
+
+def occurrences(
+    translations: Mapping[str, int], texts: Iterable[str], draw: random.Random
+) -> dict[str, list[tuple[str, int, int]]]:
+    """Some sentences and spans of each folded wording that has few translations, at random (reservoir sampling)."""
+    places: dict[str, list[tuple[str, int, int]]] = {w: [] for w, count in translations.items() if count <= CITED[1]}
+    counts: Counter[str] = Counter()
+    for text in texts:
+        bounds = words(text)
+        for first, (start, _) in enumerate(bounds):
+            for _, end in bounds[first : first + 5]:
+                wording = folded(text[start:end])
+                if wording in places:
+                    counts[wording] += 1
+                    if len(places[wording]) < CITED[0]:
+                        places[wording].append((text, start, end))
+                    elif (row := draw.randrange(counts[wording])) < CITED[0]:
+                        places[wording][row] = text, start, end
+    return places
 
 
 def write_contrasts(folder: Path, langs: Iterable[str], out: Path) -> None:

@@ -238,6 +238,7 @@ def test_held_out_figures_are_those_of_a_plain_loop(tables: dict[str, Any], pair
         ("data", "evenness", 10**400, "evenness: 1000.*; expected a finite number"),
         ("data", "terms", ["t.jsonl"], "term_batch 0; expected both or neither"),
         ("data", "term_batch", 2, "term_batch 2; expected both or neither"),
+        ("data", "citation_batch", 2, "citation_batch 2; expected both or neither"),
         ("loop", "seed", 2**63, r"seed: 9223372036854775808; expected less than 2\*\*63"),
         ("model", "attention", "none", "attention: 'none'; expected eager or sdpa"),
         ("data", "positives", "nowhere", "same or elsewhere"),
@@ -253,9 +254,12 @@ def test_wrong_settings_are_named(
         CCPRTask(Config.of(tables), pairs)
 
 
-def test_terms_are_not_passed_over_where_positives_are_elsewhere(tables: dict[str, Any]) -> None:
-    tables["data"] |= {"terms": ["t.jsonl"], "term_batch": 2, "positives": "elsewhere"}
-    with pytest.raises(InputError, match="terms have no sentence"):
+@pytest.mark.parametrize(("files", "size"), [("terms", "term_batch"), ("citations", "citation_batch")])
+def test_entries_are_not_passed_over_where_positives_are_elsewhere(
+    tables: dict[str, Any], files: str, size: str
+) -> None:
+    tables["data"] |= {files: ["t.jsonl"], size: 2, "positives": "elsewhere"}
+    with pytest.raises(InputError, match=f"{files} with positives"):
         Config.of(tables)
 
 
@@ -339,6 +343,15 @@ def test_terms_come_with_each_batch(tables: dict[str, Any], pairs: Path) -> None
     task = CCPRTask(Config.of(tables), pairs)
     assert len(task.batch(0).tokens) == 2 * (4 + 3)
     assert task.batch(0).sentences == 4
+
+
+def test_citations_are_examples_whose_sides_do_not_translate_each_other(tables: dict[str, Any], pairs: Path) -> None:
+    (pairs / "en-xx.jsonl").rename(pairs / "citations-xx.jsonl")
+    tables["data"].update(citations=["citations-*.jsonl"], citation_batch=3)
+    batch = CCPRTask(Config.of(tables), pairs).batch(0)
+    assert len(batch.tokens) == 2 * (4 + 3)
+    assert (batch.sentences, batch.mates) == (4, 4)  # neither sentence contrast nor segmentation counts them
+    assert set((batch.source.text[batch.pairs[:, 0]] >= 4).tolist()) == {False, True}  # the alignment does
 
 
 def test_heads_of_fewer_lengths_are_taken_over(model: PhraseModel) -> None:

@@ -339,6 +339,8 @@ class DataSettings:
         positives: "same": a phrase and its mate in the parallel sentence (CCPR). "elsewhere": a phrase and its mate in
             another sentence pair, so the context decides nothing (the paper's baseline CPR).
         terms: Files of phrase pairs without sentences (dictionaries), of which each batch gets ``term_batch``.
+        citations: Files of entries with sentences that do not translate each other, of which each batch gets
+            ``citation_batch`` (see `phrasemate.training.ccpr_data`).
         others: Pairs with a function word at an end, of each sentence pair (see `collate`).
         crossed, senses, half_alone: Examples of each kind that a batch gets beside its sentence pairs, two for each of
             ``senses`` (see `phrasemate.training.ccpr_data`).
@@ -360,6 +362,8 @@ class DataSettings:
     apart: float = 0.0
     terms: tuple[str, ...] = ()
     term_batch: int = 0
+    citations: tuple[str, ...] = ()
+    citation_batch: int = 0
     others: int = 0
     crossed: int = 0
     senses: int = 0
@@ -421,7 +425,8 @@ class Config:
         expect("[data] positives", data.positives, ("same", "elsewhere"))
         expect("[model] head", config.model.head, HEADS)
         expect("[model] embeddings", config.model.embeddings, EMBEDDINGS)
-        counts = ("evenness", "lower", "plain", "apart", "term_batch", "others", "crossed", "senses", "half_alone")
+        counts = ["evenness", "lower", "plain", "apart", "term_batch", "citation_batch", "others"]
+        counts += ["crossed", "senses", "half_alone"]
         check_least(
             config,
             data={"batch": 1, "phrases": 1, "max_words": 1, "max_tokens": 3, "neighbours": 1, "dev": 1}
@@ -429,11 +434,29 @@ class Config:
             model={"frozen": 0, "dropout": 0},
             optimizer={"encoder": 0, "heads": 0, "segmenter": 0, "chunk": 1},
         )
-        if bool(data.terms) != bool(data.term_batch):
-            raise InputError(f"[data] terms {data.terms}, term_batch {data.term_batch}; expected both or neither")
-        if data.terms and data.positives == "elsewhere":
-            raise InputError('[data] terms with positives "elsewhere"; terms have no sentence, expected "same"')
+        for files, size in (("terms", "term_batch"), ("citations", "citation_batch")):
+            if bool(getattr(data, files)) != bool(getattr(data, size)):
+                values = f"{files} {getattr(data, files)}, {size} {getattr(data, size)}"
+                raise InputError(f"[data] {values}; expected both or neither")
+            if getattr(data, files) and data.positives == "elsewhere":
+                raise InputError(f'[data] {files} with positives "elsewhere"; they are entries, expected "same"')
         return config
+
+
+class Entries:
+    """Entries of dictionaries, ``size`` for each batch: files of phrase pairs, and which rows of them a batch gets."""
+
+    def __init__(self, folder: Path, patterns: Sequence[str], size: int, config: Config) -> None:
+        self.files = [PairFile(path) for path in _matching(folder, patterns)] if patterns else []
+        lengths, names = [len(file) for file in self.files], [str(file.path) for file in self.files]
+        batches, evenness = config.loop.steps * config.loop.accumulate, config.data.evenness
+        args = lengths, batches, size, evenness, 1, 0, config.loop.seed, names
+        self._schedule = Schedule(*args) if patterns else None
+
+    def batch(self, number: int) -> list[Example]:
+        """The entries of a batch."""
+        rows = [] if self._schedule is None else self._schedule.train[number].tolist()
+        return [self.files[file][row] for file, row in rows]
 
 
 class CCPRTask:
@@ -450,19 +473,8 @@ class CCPRTask:
         self.schedule = Schedule(
             lengths, batches, size, data.evenness, data.neighbours, data.dev, config.loop.seed, [str(p) for p in paths]
         )
-        self.terms: list[PairFile] = []
-        if data.term_batch:
-            self.terms = [PairFile(path) for path in _matching(folder, data.terms)]
-            self.term_schedule = Schedule(
-                [len(file) for file in self.terms],
-                batches,
-                data.term_batch,
-                data.evenness,
-                neighbours=1,
-                dev=0,
-                seed=config.loop.seed,
-                names=[str(file.path) for file in self.terms],
-            )
+        self.terms = Entries(folder, data.terms, data.term_batch, config)
+        self.citations = Entries(folder, data.citations, data.citation_batch, config)
         self.elsewhere = None
         if data.positives == "elsewhere" or data.crossed or data.senses or data.half_alone:
             self.elsewhere = CrossContextSampling(
@@ -502,7 +514,8 @@ class CCPRTask:
     def facts(self) -> dict[str, Any]:
         """The settings, and how many lines the files have: with more, batches would be others."""
         counts = {name: len(file) for name, file in zip(self.names, self.files, strict=True)}
-        return {**facts_of("ccpr", self.config), "lines": counts | {file.path.name: len(file) for file in self.terms}}
+        entries = {file.path.name: len(file) for file in self.terms.files + self.citations.files}
+        return {**facts_of("ccpr", self.config), "lines": counts | entries}
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
         """The encoder's parameters, those of the projection and those of the segmenter."""
@@ -520,11 +533,11 @@ class CCPRTask:
         if self.elsewhere is not None and data.positives == "elsewhere":
             return self._collated(self.elsewhere.crossed(data.batch, draw), draw)
         examples = [self.files[f][r] for f, r in self.schedule.train[number].tolist()]
-        terms = [self.terms[f][r] for f, r in self.term_schedule.train[number].tolist()] if self.terms else []
+        terms, apart = self.terms.batch(number), self.citations.batch(number)
         if self.elsewhere is None:
-            return self._collated(examples, draw, terms)
+            return self._collated(examples, draw, terms, apart)
         senses, contrasts = self.elsewhere.senses(data.senses, draw)
-        apart = [*self.elsewhere.crossed(data.crossed, draw), *senses]
+        apart += [*self.elsewhere.crossed(data.crossed, draw), *senses]
         apart += self.elsewhere.half_alone(data.half_alone, draw)
         return self._collated(examples, draw, terms, apart, contrasts)
 

@@ -13,6 +13,8 @@ phrases that way. Three kinds of examples, made from sentence pairs whose phrase
 - senses: one wording with two translations of different meaning ("Bank": "bench", "bank"), each crossed in its own
   contexts; in one batch they are each other's negatives. A table of contrasts lists such wordings.
 - half alone: a phrase in its sentence and its translation without one, either way.
+
+Citations are a fourth kind: an entry of a dictionary with a sentence that holds the one side, or one for each.
 """
 
 from __future__ import annotations
