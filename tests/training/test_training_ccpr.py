@@ -387,7 +387,8 @@ def test_a_context_weight_adds_the_mean_of_the_texts_tokens(
     weight = 0.5
     objective = CCPR(model, Settings(dim=8, normalise=True, temperature=0.05, context=weight))
     side, spans = on_device(states.device, batch.source), torch.arange(len(batch.source.first))
-    vectors = objective.vectors(states, side, spans, objective.contexts(states, batch.tokens))
+    projections = model.projections(states)
+    vectors = objective.vectors(projections, side, spans, objective.contexts(projections, batch.tokens))
     bounds = batch.tokens.bounds
     for number in spans.tolist():
         text = int(batch.source.text[number])

@@ -124,10 +124,13 @@ class PhraseModel(nn.Module):
         self.segment_end = nn.Linear(backbone.width, 1, bias=False)
         self.segment_bias = nn.Parameter(torch.zeros(lengths))
 
+    def projections(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """(tokens, dim) each: what a token adds to the vector of a span that it begins, and of one that it ends."""
+        return self.start(states), self.end(states)
+
     def phrases(self, states: Tensor, first: Tensor, last: Tensor) -> Tensor:
         """(spans, dim) vectors of the spans of token rows ``first`` to ``last``, not normalised."""
-        vectors: Tensor = self.start(states)[first] + self.end(states)[last]
-        return vectors
+        return span_vectors(self.projections(states), first, last)
 
     def segments(self, states: Tensor, first: Tensor, last: Tensor, length: Tensor) -> Tensor:
         """(spans,) logits: is the span, of ``length`` words, a phrase?"""
@@ -176,6 +179,15 @@ class PhraseModel(nn.Module):
         self.start.bias.copy_(torch.from_numpy(bias * scale))
 
 
+Projections = tuple[Tensor, Tensor]  # of `PhraseModel.projections`
+
+
+def span_vectors(projections: Projections, first: Tensor, last: Tensor) -> Tensor:
+    """(spans, dim) vectors of the spans of token rows ``first`` to ``last``, not normalised."""
+    starts, ends = projections
+    return starts[first] + ends[last]
+
+
 class Losses(NamedTuple):
     """``total`` (eq. 7) and its parts, and how often a phrase's mate beats every other candidate."""
 
@@ -197,8 +209,9 @@ class CCPR:
         settings, device = self.settings, states.device
         sides = [on_device(device, side) for side in (batch.source, batch.target)]
         pairs = torch.from_numpy(batch.pairs).to(device)
-        contexts = self.contexts(states, batch.tokens) if settings.context else None
-        align, right = self.alignment(states, sides, pairs, batch.known_pairs, contexts)
+        projections = self.model.projections(states)
+        contexts = self.contexts(projections, batch.tokens) if settings.context else None
+        align, right = self.alignment(projections, sides, pairs, batch.known_pairs, contexts)
         parts = {"align": align, "acc@1": right}
         total = align
         if settings.segment:
@@ -234,7 +247,7 @@ class CCPR:
 
     def alignment(
         self,
-        states: Tensor,
+        projections: Projections,
         sides: list[dict[str, Tensor]],
         pairs: Tensor,
         known_pairs: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
@@ -247,21 +260,21 @@ class CCPR:
         losses = []
         for side, other_side in ((0, 1), (1, 0)):
             query, rival = sides[side], sides[other_side]
-            queries = self.vectors(states, query, pairs[:, side], contexts)
+            queries = self.vectors(projections, query, pairs[:, side], contexts)
             rows, positives = self._candidates(pairs[:, other_side], rival)
-            candidates = self.vectors(states, rival, rows, contexts)
+            candidates = self.vectors(projections, rival, rows, contexts)
             ignore_mask = None
             if self.settings.same_wording == "ignored":
                 ignore_mask = rival["wording"][rows] == rival["wording"][pairs[:, other_side]][:, None]
             if known_pairs is not None and len(known_pairs[side]):
                 shape = len(pairs), int(rival["wording"].max()) + 1
-                right_too = torch.zeros(shape, dtype=torch.bool, device=states.device)
-                right_too[tuple(torch.from_numpy(known_pairs[side].T).to(states.device))] = True
+                right_too = torch.zeros(shape, dtype=torch.bool, device=queries.device)
+                right_too[tuple(torch.from_numpy(known_pairs[side].T).to(queries.device))] = True
                 right_too = right_too[:, rival["wording"][rows]]
                 ignore_mask = right_too if ignore_mask is None else ignore_mask | right_too
             if self.settings.negatives == "linked":
                 extra = query["extra"].nonzero()[:, 0]
-                candidates = torch.cat([candidates, self.vectors(states, query, extra, contexts)])
+                candidates = torch.cat([candidates, self.vectors(projections, query, extra, contexts)])
                 ignore_mask = None if ignore_mask is None else functional.pad(ignore_mask, (0, len(extra)))
             losses.append(contrast(queries, candidates, positives, self.settings.temperature, ignore_mask))
         total = losses[0].loss + losses[1].loss
@@ -276,9 +289,11 @@ class CCPR:
         distinct, places = torch.unique(torch.cat([positives, extra]), return_inverse=True)
         return distinct, places[: len(positives)]
 
-    def vectors(self, states: Tensor, side: dict[str, Tensor], spans: Tensor, contexts: Tensor | None) -> Tensor:
+    def vectors(
+        self, projections: Projections, side: dict[str, Tensor], spans: Tensor, contexts: Tensor | None
+    ) -> Tensor:
         """(spans, dim) vectors of some spans of a side, by number; ``contexts`` (texts, dim) with a weight."""
-        vectors = self.model.phrases(states, side["first"][spans], side["last"][spans])
+        vectors = span_vectors(projections, side["first"][spans], side["last"][spans])
         if not self.settings.normalise:
             return vectors
         vectors = functional.normalize(vectors, dim=1)
@@ -286,11 +301,10 @@ class CCPR:
             return vectors
         return functional.normalize(vectors + self.settings.context * contexts[side["text"][spans]], dim=1)
 
-    def contexts(self, states: Tensor, tokens: Batch) -> Tensor:
+    def contexts(self, projections: Projections, tokens: Batch) -> Tensor:
         """(texts, dim) the mean of the unit vectors of all tokens of a text, as `Model.span_vectors` has it."""
-        numbers = torch.arange(len(states), device=states.device)
-        token_projections = functional.normalize(self.model.phrases(states, numbers, numbers), dim=1)
-        bounds = torch.from_numpy(tokens.bounds).to(states.device)
+        token_projections = functional.normalize(projections[0] + projections[1], dim=1)
+        bounds = torch.from_numpy(tokens.bounds).to(token_projections.device)
         before, after = tokens.edges
         first = bounds[:-1] + before
         return span_means(token_projections, first, torch.maximum(bounds[1:] - after - 1, first))
@@ -605,10 +619,11 @@ class CCPRTask:
                 states = self.backbone.states(batch.tokens, self.config.optimizer.chunk)
             on = [on_device(states.device, side) for side in (batch.source, batch.target)]
             model, objective = self.module, self.objective
-            contexts = objective.contexts(states, batch.tokens) if self.config.loss.context else None
+            projections = model.projections(states)
+            contexts = objective.contexts(projections, batch.tokens) if self.config.loss.context else None
             every = [torch.arange(len(side["first"]), device=states.device) for side in on]
             vectors = [
-                to_units(objective.vectors(states, side, numbers, contexts))
+                to_units(objective.vectors(projections, side, numbers, contexts))
                 for side, numbers in zip(on, every, strict=True)
             ]
             queries.append(vectors[0][batch.pairs[:, 0]])

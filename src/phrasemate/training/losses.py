@@ -63,7 +63,9 @@ def balanced_bce(logits: Tensor, positive: Tensor, texts: Tensor | None = None) 
 
 
 def span_means(states: Tensor, first: Tensor, last: Tensor) -> Tensor:
-    """(spans, width): the mean of the states of rows ``first`` to ``last``, both included, by running sums."""
-    sums = functional.pad(states.double().cumsum(0), (0, 0, 1, 0))
-    means: Tensor = ((sums[last + 1] - sums[first]) / (last + 1 - first)[:, None]).float()
-    return means
+    """(spans, width): the mean of the states of rows ``first`` to ``last``, both included."""
+    lengths = last + 1 - first
+    owner = torch.repeat_interleave(torch.arange(len(first), device=states.device), lengths)
+    rows = torch.arange(len(owner), device=states.device) + (first - (lengths.cumsum(0) - lengths))[owner]
+    sums = torch.zeros(len(first), states.shape[1], device=states.device).index_add(0, owner, states[rows].float())
+    return sums / lengths[:, None]
