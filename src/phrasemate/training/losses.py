@@ -30,15 +30,15 @@ def contrast(
     queries.
     CCPR (Li et al. 2024, eq. 2 and 3) is T = 1 with all pairs of the batch as candidates.
     """
-    logits = queries.float() @ candidates.float().T / temperature  # (n, m)
+    logits = (queries.float() / temperature) @ candidates.float().T  # (n, m)
     positive = logits.gather(1, positives[:, None])  # (n, 1)
     if ignored is not None:
-        logits = logits.masked_fill(ignored, -torch.inf).scatter(1, positives[:, None], positive)
-    loss = torch.logsumexp(logits, 1) - positive[:, 0]
+        logits.masked_fill_(ignored, -torch.inf).scatter_(1, positives[:, None], positive)  # in place: they are large
+    loss = functional.cross_entropy(logits, positives, reduction="sum")
     with torch.no_grad():
         right = (logits >= positive).sum(1) == 1
     count = max(len(queries), 1)
-    return Contrast(loss.sum() / count, right.float().sum() / count)
+    return Contrast(loss / count, right.float().sum() / count)
 
 
 def balanced_bce(logits: Tensor, positive: Tensor, texts: Tensor | None = None) -> Tensor:
