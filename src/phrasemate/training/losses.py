@@ -31,12 +31,11 @@ def contrast(
     CCPR (Li et al. 2024, eq. 2 and 3) is T = 1 with all pairs of the batch as candidates.
     """
     logits = (queries.float() / temperature) @ candidates.float().T  # (n, m)
-    positive = logits.gather(1, positives[:, None])  # (n, 1)
     if ignored is not None:
-        logits.masked_fill_(ignored, -torch.inf).scatter_(1, positives[:, None], positive)  # in place: they are large
+        logits.masked_fill_(ignored.scatter(1, positives[:, None], False), -torch.inf)  # in place: they are large
     loss = functional.cross_entropy(logits, positives, reduction="sum")
     with torch.no_grad():
-        right = (logits >= positive).sum(1) == 1
+        right = (logits >= logits.gather(1, positives[:, None])).sum(1) == 1
     count = max(len(queries), 1)
     return Contrast(loss / count, right.float().sum() / count)
 
