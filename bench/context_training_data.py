@@ -4,11 +4,11 @@
 
 Reads what bench/general_data.py and bench/phrase_table.py wrote. Writes pairs-XX.jsonl (sentence pairs with their
 phrase pairs, in the form of ``phrasemate pairs``), terms-XX.jsonl (entries without a sentence), known-XX.tsv (which
-wordings are right for each other, so that they are not used as negatives) and contrasts-XX.tsv (wordings with two
-translations of different meaning: they have hardly a translation in common in the other languages) and
-citations-XX.jsonl (entries that aligned text hardly links, with sentences that hold their sides). Sources of licence
-class "free" only, no held-out pair (bench/phrase_table.py), at most --most pairs a language, the sources in equal
-shares. Then:
+wordings are right for each other, so that they are not used as negatives), contrasts-XX.tsv (wordings with two
+translations of different meaning: they have hardly a translation in common in the other languages), citations-XX.jsonl
+(entries that aligned text hardly links, with sentences that hold their sides) and unlisted-XX.jsonl (those of wordings
+that the bundled lexicon lacks). Sources of licence class "free" only, no held-out pair (bench/phrase_table.py), at most
+--most pairs a language, the sources in equal shares. Then:
 
     phrasemate train ccpr ccpr-contexts -o .cache/contexts-run --data .cache/contexts --set model.base=.cache/e5-small
 """
@@ -19,7 +19,8 @@ import json
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import combinations, cycle, islice
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from training_data import sampled
 
 from phrasemate.align.pairs import Links, PhraseFinder, Worded
 from phrasemate.evaluate.lookup import lemmas
+from phrasemate.lexicon import bundled_lexicon
 from phrasemate.text import folded, words
 
 RATE = 0.06  # occurrences a sentence, above which a word may not begin or end a phrase
@@ -40,6 +42,7 @@ CITED = (2, 8)  # citations of an entry, and translations of a wording, above wh
 USUAL = (8, 3, 0.08)  # links of a wording; of a translation of it, and their share, for it to be a usual one
 
 Pair = tuple[str, str, Links]  # other language, English, word links
+Place = tuple[str, int, int]  # a text, and the characters of a wording in it
 
 
 def chosen(folder: Path, lang: str, most: int, seed: int) -> list[Pair]:
@@ -144,7 +147,11 @@ def main() -> None:
 
 
 def write_citations(folder: Path, out: Path, langs: Iterable[str], seed: int) -> None:
-    """Entries with a sentence for each side that some text holds, save those that links have: these are crossed."""
+    """Entries that no link has: with a sentence for each side, or alone where the bundled lexicon lacks their wording.
+
+    The former have one side at least in some text; the English side of the latter occurs twice or more.
+    """
+    draw, lexicon = random.Random(seed), bundled_lexicon()
     texts: dict[str, list[str]] = {"en": []}
     entries: dict[str, list[tuple[str, str]]] = {}
     for lang in langs:
@@ -154,27 +161,29 @@ def write_citations(folder: Path, out: Path, langs: Iterable[str], seed: int) ->
         pairs = list(both_sides(out / f"pairs-{lang}.jsonl"))
         texts[lang] = [source for source, _ in pairs]
         texts["en"] += [target for _, target in pairs]
-    listed = [Counter(folded(english) for _, english in pairs) for pairs in entries.values()]
-    draw, most = random.Random(seed), Counter[str]()
-    for counts in listed:
-        most |= counts
-    english_places = occurrences(most, dict.fromkeys(texts["en"]), draw)
+    wordings = [folded(english) for pairs in entries.values() for _, english in pairs]
+    english = occurrences(wordings, dict.fromkeys(texts["en"]), draw)
     for lang, pairs in entries.items():
-        lines: list[str] = []
-        places = occurrences(Counter(folded(other) for other, _ in pairs), texts[lang], draw), english_places
+        translations = [Counter(folded(pair[side]) for pair in pairs) for side in (0, 1)]
+        places = occurrences(translations[0], texts[lang], draw), english
+        rows: dict[str, list[tuple[Place, Place]]] = {"citations": [], "unlisted": []}
         for pair in pairs:
+            wordings = [folded(wording) for wording in pair]
+            alone = [(wording, 0, len(wording)) for wording in pair]
+            known = lexicon and any(one.exact for one in lexicon.equivalents(wordings[0], lang))
+            rows["unlisted"] += [] if known or english[wordings[1]].count < 2 else [(alone[0], alone[1])]
             sides = [
-                some.get(folded(wording)) or [(wording, 0, len(wording))]
-                for some, wording in zip(places, pair, strict=True)
+                some[wording].sample if counts[wording] <= CITED[1] else []
+                for some, counts, wording in zip(places, translations, wordings, strict=True)
             ]
-            count = min(CITED[0], max(len(side) for side in sides))
-            if all(side[0][0] == wording for side, wording in zip(sides, pair, strict=True)):
-                continue  # neither has a sentence
-            for (source, a, b), (target, c, d) in islice(zip(cycle(sides[0]), cycle(sides[1]), strict=False), count):
-                row = {"source": source, "target": target, "pairs": [[a, b, c, d]]}
-                lines.append(json.dumps(row, ensure_ascii=False) + "\n")
-        (out / f"citations-{lang}.jsonl").write_text("".join(lines), encoding="utf-8")
-        print(f"{lang}: {len(lines):,} citations of {len(pairs):,} entries", flush=True)
+            sentences = cycle(sides[0] or alone[:1]), cycle(sides[1] or alone[1:])
+            rows["citations"] += islice(zip(*sentences, strict=False), max(map(len, sides)))
+        for name, some_rows in rows.items():
+            with (out / f"{name}-{lang}.jsonl").open("w", encoding="utf-8") as file:
+                for (source, a, b), (target, c, d) in some_rows:
+                    row = {"source": source, "target": target, "pairs": [[a, b, c, d]]}
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        print(lang, {name: len(some_rows) for name, some_rows in rows.items()}, flush=True)
 
 
 def both_sides(path: Path) -> Iterator[tuple[str, str]]:
@@ -185,23 +194,28 @@ def both_sides(path: Path) -> Iterator[tuple[str, str]]:
             yield row["source"], row["target"]
 
 
-def occurrences(
-    translations: Mapping[str, int], texts: Iterable[str], draw: random.Random
-) -> dict[str, list[tuple[str, int, int]]]:
-    """Some sentences and spans of each folded wording that has few translations, at random (reservoir sampling)."""
-    places: dict[str, list[tuple[str, int, int]]] = {w: [] for w, count in translations.items() if count <= CITED[1]}
-    counts: Counter[str] = Counter()
+@dataclass
+class Occurrences:
+    """How often a wording occurs, and some of the places."""
+
+    count: int = 0
+    sample: list[Place] = field(default_factory=list)
+
+
+def occurrences(wordings: Iterable[str], texts: Iterable[str], draw: random.Random) -> dict[str, Occurrences]:
+    """The occurrences of folded wordings of up to five words, with places at random (reservoir sampling)."""
+    places = {wording: Occurrences() for wording in wordings}
     for text in texts:
         bounds = words(text)
         for first, (start, _) in enumerate(bounds):
             for _, end in bounds[first : first + 5]:
-                wording = folded(text[start:end])
-                if wording in places:
-                    counts[wording] += 1
-                    if len(places[wording]) < CITED[0]:
-                        places[wording].append((text, start, end))
-                    elif (row := draw.randrange(counts[wording])) < CITED[0]:
-                        places[wording][row] = text, start, end
+                place = places.get(folded(text[start:end]))
+                if place is not None:
+                    place.count += 1
+                    if len(place.sample) < CITED[0]:
+                        place.sample.append((text, start, end))
+                    elif (row := draw.randrange(place.count)) < CITED[0]:
+                        place.sample[row] = text, start, end
     return places
 
 
