@@ -170,8 +170,8 @@ def write_citations(folder: Path, out: Path, langs: Iterable[str], seed: int) ->
         for pair in pairs:
             wordings = [folded(wording) for wording in pair]
             alone = [(wording, 0, len(wording)) for wording in pair]
-            known = lexicon and any(one.exact for one in lexicon.equivalents(wordings[0], lang))
-            rows["unlisted"] += [] if known or english[wordings[1]].count < 2 else [(alone[0], alone[1])]
+            is_listed = lexicon and any(one.exact for one in lexicon.equivalents(wordings[0], lang))
+            rows["unlisted"] += [] if is_listed or english[wordings[1]].count < 2 else [(alone[0], alone[1])]
             sides = [
                 some[wording].sample if counts[wording] <= CITED[1] else []
                 for some, counts, wording in zip(places, translations, wordings, strict=True)
