@@ -139,22 +139,21 @@ def main() -> None:
         known_file = args.out / f"known-{lang}.tsv"
         if not known_file.exists():
             write_known(args.folder, args.data, lang, classes, known_file)
-    write_citations(args.folder, args.out, args.langs.split(), args.seed)
+    write_citations(args.folder, args.out, args.seed)
     if not any(args.out.glob("contrasts-*.tsv")):
         write_contrasts(
             args.folder, [lang for lang in LANGS if (args.folder / f"{lang}.phrases.tsv").exists()], args.out
         )
 
 
-def write_citations(folder: Path, out: Path, langs: Iterable[str], seed: int) -> None:
+def write_citations(folder: Path, out: Path, seed: int) -> None:
     """Entries that no link has: with a sentence for each side, or alone where the bundled lexicon lacks their wording.
 
     The former have one side at least in some text; the English side of the latter occurs twice or more.
     """
-    draw, lexicon = random.Random(seed), bundled_lexicon()
+    draw, lexicon, entries = random.Random(seed), bundled_lexicon(), dict[str, list[tuple[str, str]]]()
     texts: dict[str, list[str]] = {"en": []}
-    entries: dict[str, list[tuple[str, str]]] = {}
-    for lang in langs:
+    for lang in [path.stem[len("terms-") :] for path in sorted(out.glob("terms-*.jsonl"))]:
         links = {(other, english) for other, english, _, free in linked(folder / f"{lang}.phrases.tsv") if free > 1}
         pairs = list(both_sides(out / f"terms-{lang}.jsonl"))
         entries[lang] = [pair for pair in pairs if (folded(pair[0]), folded(pair[1])) not in links]
@@ -171,14 +170,15 @@ def write_citations(folder: Path, out: Path, langs: Iterable[str], seed: int) ->
             wordings = [folded(wording) for wording in pair]
             alone = [(wording, 0, len(wording)) for wording in pair]
             is_listed = lexicon and any(one.exact for one in lexicon.equivalents(wordings[0], lang))
-            rows["unlisted"] += [] if is_listed or english[wordings[1]].count < 2 else [(alone[0], alone[1])]
+            if english[wordings[1]].count > 1 and not is_listed:
+                rows["unlisted"].append((alone[0], alone[1]))
             sides = [
                 some[wording].sample if counts[wording] <= CITED[1] else []
                 for some, counts, wording in zip(places, translations, wordings, strict=True)
             ]
             sentences = cycle(sides[0] or alone[:1]), cycle(sides[1] or alone[1:])
             rows["citations"] += islice(zip(*sentences, strict=False), max(map(len, sides)))
-        for name, some_rows in rows.items():
+        for name, some_rows in rows.items() if pairs else ():  # without a dictionary, links have all entries
             with (out / f"{name}-{lang}.jsonl").open("w", encoding="utf-8") as file:
                 for (source, a, b), (target, c, d) in some_rows:
                     row = {"source": source, "target": target, "pairs": [[a, b, c, d]]}

@@ -463,9 +463,10 @@ class Entries:
     def __init__(self, folder: Path, patterns: Sequence[str], size: int, config: Config) -> None:
         self.files = [PairFile(path) for path in _matching(folder, patterns)] if patterns else []
         lengths, names = [len(file) for file in self.files], [str(file.path) for file in self.files]
-        batches, evenness = config.loop.steps * config.loop.accumulate, config.data.evenness
-        args = lengths, batches, size, evenness, 1, 0, config.loop.seed, names
-        self._schedule = Schedule(*args) if patterns else None
+        batches, evenness, seed = config.loop.steps * config.loop.accumulate, config.data.evenness, config.loop.seed
+        self._schedule = None
+        if patterns:
+            self._schedule = Schedule(lengths, batches, size, evenness, neighbours=1, dev=0, seed=seed, names=names)
 
     def batch(self, number: int) -> list[Example]:
         """The entries of a batch."""
