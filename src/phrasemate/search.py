@@ -347,7 +347,8 @@ class Searcher:
         if not phrases:
             return []
         views, texts = self.views, [""] * len(phrases) if without is None else without
-        if self.scorer is not None:
+        scorer = self.scorer
+        if scorer is not None:
             phrase_vectors = self.model.encode([*phrases, *map(alone, phrases)])
             vectors, second = phrase_vectors[: len(phrases)], phrase_vectors[len(phrases) :]
         else:
@@ -356,8 +357,8 @@ class Searcher:
         for at in range(0, len(phrases), size):
             progress()
             part = slice(at, at + size)
-            if self.scorer is not None:
-                answers += self._choose(phrases[part], vectors[part], second[part], request, texts[part])
+            if scorer is not None:
+                answers += self._choose(scorer, phrases[part], vectors[part], second[part], request, texts[part])
             else:
                 answers += self._groups(vectors[part], second[part], views, request, texts[part])
         return answers
@@ -381,8 +382,9 @@ class Searcher:
         Without the last two no candidates are proposed by dictionaries, and hits are compared in their sentences.
         Raises InputError for an unknown document or language.
         """
-        if self.scorer is not None and alone is not None and phrases is not None:
-            return self._choose(phrases, vectors, alone, request)
+        scorer = self.scorer
+        if scorer is not None and alone is not None and phrases is not None:
+            return self._choose(scorer, phrases, vectors, alone, request)
         views, mixture = self.views, vectors
         if views is not None and alone is not None:
             mixture = unit(vectors + views.query * alone)
@@ -401,6 +403,7 @@ class Searcher:
 
     def _choose(
         self,
+        scorer: CandidateScorer,
         phrases: Sequence[Phrase],
         vectors: Floats,
         bare: Floats,
@@ -408,8 +411,6 @@ class Searcher:
         without: Sequence[str] = (),
     ) -> list[Answer]:
         """Up to k groups for each phrase: candidates proposed by every means, the likeliest first."""
-        scorer = self.scorer
-        assert scorer is not None
         with self.index.snapshot():
             description = self.candidates(phrases, vectors, bare, request, without)
             language = next(iter(self._target_languages(request.languages)), "") or "en"

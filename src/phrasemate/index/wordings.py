@@ -125,11 +125,10 @@ class Segment:
         """The phrase ids of a row, ascending; some may have been deleted since."""
         return self.ids[int(self.occurrences[row]) : int(self.occurrences[row + 1])]
 
-    def rows_of_stem(self, stem: int) -> list[int]:
-        """The rows whose stemmed wording has this hash."""
-        first, last = (np.searchsorted(self.stems, np.uint64(stem), side) for side in ("left", "right"))
-        rows: list[int] = self.stem_rows[first:last].tolist()
-        return rows
+    def rows_of_stems(self, stems: NDArray[np.uint64]) -> list[list[int]]:
+        """The rows whose stemmed wording has each of some hashes."""
+        places = (self.stems.searchsorted(stems, side).tolist() for side in ("left", "right"))
+        return [self.stem_rows[first:last].tolist() for first, last in zip(*places, strict=True)]
 
 
 class Wordings:
@@ -165,10 +164,12 @@ class Wordings:
 
     def of_stems(self, stemmed: Sequence[str]) -> list[list[str]]:
         """The wordings of each of some stemmed forms (`phrasemate.lexicon.stemmed`)."""
-        return [
-            list(dict.fromkeys(s.wording(row) for s in self._segments for row in s.rows_of_stem(stem)))
-            for stem in map(stem_hash, stemmed)
-        ]
+        hashes = np.array([stem_hash(stem) for stem in stemmed], np.uint64)
+        wordings: list[dict[str, None]] = [{} for _ in stemmed]
+        for segment in self._segments:
+            for wordings_of_stem, rows in zip(wordings, segment.rows_of_stems(hashes), strict=True):
+                wordings_of_stem.update(dict.fromkeys(map(segment.wording, rows)))
+        return [*map(list, wordings)]
 
 
 def joined(parts: Sequence[Ids]) -> Ids:

@@ -75,6 +75,7 @@ _BITS = 8  # of a byte
 _REMEMBERED = 8_192  # forms whose English wordings are kept: a text repeats most of its words
 _EQUIVALENTS = 100_000  # equivalents of wordings that are kept: 20 MB
 SEVERAL = "+"  # ends the name of the section of the wordings of several words
+ENGLISH = ("en", f"en{SEVERAL}")  # sections
 _TENSORS = ("text", "lengths", "degrees", "english", "forward", "backward")
 
 Bytes = NDArray[np.uint8]
@@ -144,7 +145,7 @@ class InducedLexicon:
         self.languages: tuple[str, ...] = tuple(facts["languages"].split())
         self._section_names = {
             language: [name for name in (language, language + SEVERAL) if f"{name}.text" in self._names]
-            for language in ("en", *self.languages)
+            for language in (*self.languages, "en")
         }
 
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
@@ -159,18 +160,14 @@ class InducedLexicon:
     @cachedmethod(attrgetter("_equivalents_of"), lock=attrgetter("_lock_of_cache"))
     def _ranked(self, wording: str, lang: str, target: str) -> tuple[Equivalent, ...]:
         weights: dict[tuple[str, str], int] = {}
-        exact = True
-        if target in ("", "en"):
-            for language in self.languages if not lang else {lang}.intersection(self.languages):
-                rows, exact = self._rows(language, wording, lang)
-                for name, row in rows:
+        rows, exact = self._rows(lang, wording) if lang else (self._in_every_language(wording), True)
+        for name, row in rows:
+            if name not in ENGLISH:
+                if target in ("", "en"):
                     self._into_english(name, row, weights)
-        if lang in ("", "en"):
-            rows, exact = self._rows("en", wording, lang)
-            english_rows = [self._english_row(name, row) for name, row in rows]
+                continue
             for language in self.languages if not target else {target}.intersection(self.languages):
-                for row in english_rows:
-                    self._from_english(language, row, weights)
+                self._from_english(language, self._english_row(name, row), weights)
         ranking = sorted(weights.items(), key=lambda item: -item[1])
         return tuple(
             [Equivalent(text, weight / _STEPS, self.name, language, exact) for (language, text), weight in ranking]
@@ -181,14 +178,14 @@ class InducedLexicon:
         """The English wordings of one form of a word, folded, in one language, and their probabilities."""
         weights: dict[tuple[str, str], int] = {}
         if lang in self.languages:
-            for name, row in self._listed(LOOKUPS[0], lang, form, lang):
+            for name, row in self._listed(LOOKUPS[0], lang, form):
                 self._into_english(name, row, weights)
         return tuple((text, weight / _STEPS) for (_, text), weight in weights.items())
 
     def knows(self, wording: str, lang: str) -> bool:
         """Whether a wording of a language is listed as it is, without regard to case and white space."""
         lang = primary(lang)
-        return (lang == "en" or lang in self.languages) and bool(self._listed(LOOKUPS[0], lang, wording, lang))
+        return lang in self._section_names and bool(self._listed(LOOKUPS[0], lang, wording))
 
     def is_unit(self, wording: str, lang: str) -> bool:
         """Whether several words belong together, as an idiom or a term, or are a frequent combination."""
@@ -204,8 +201,9 @@ class InducedLexicon:
     def languages_of(self, texts: Sequence[str]) -> list[str]:
         """The language of each text, as `language_of`; quicker for many together."""
         forms_of = [dict.fromkeys(folded(text[start:end]) for start, end in words(text)) for text in texts]
-        number_of = {form: number for number, form in enumerate(dict.fromkeys(chain.from_iterable(forms_of)))}
-        keys = [encoded(form) for form in number_of]
+        forms = sorted(set(chain.from_iterable(forms_of)), key=encoded)  # ascending ones are found in half the time
+        number_of = {form: number for number, form in enumerate(forms)}
+        keys = [encoded(form) for form in forms]
         beginnings = np.array([beginning(key) for key in keys], np.uint64)
         languages = "en", *self.languages
         counts = np.zeros((len(languages), len(number_of)), np.int64)  # of each form, as a word and a function word
@@ -214,29 +212,34 @@ class InducedLexicon:
             for form in function_words(language).intersection(number_of):
                 row[number_of[form]] += 1
         results = []
-        for forms in forms_of:
-            totals = counts[:, [number_of[form] for form in forms]].sum(1).tolist()
+        for forms_of_text in forms_of:
+            totals = counts[:, [number_of[form] for form in forms_of_text]].sum(1).tolist()
             totals[0] *= _OF_ENGLISH
             runner_up, most = sorted(totals)[-2:]
             by_count = languages[totals.index(most)] if most > runner_up else ""
-            results.append(next(filter(self.languages.__contains__, by_script(forms)), by_count))
+            results.append(next(filter(self.languages.__contains__, by_script(forms_of_text)), by_count))
         return results
 
-    def _rows(self, language: str, wording: str, lang: str) -> tuple[list[tuple[str, int]], bool]:
-        """Sections and rows of a wording by the first way of looking up that answers; without ``lang``, one way.
-
-        And whether these list the wording, and not only other forms of its words.
-        """
-        ways = LOOKUPS if lang and has_stemmer(lang) else LOOKUPS[: 2 if lang else 1]
-        for way in ways:
-            if rows := self._listed(way, language, wording, lang):
-                return rows, way is not Keys.stemmed
+    def _rows(self, language: str, wording: str) -> tuple[list[tuple[str, int]], bool]:
+        """Sections and rows by the first way of looking up that answers; whether they list the wording itself."""
+        if language in self._section_names:
+            for way in LOOKUPS if has_stemmer(language) else LOOKUPS[:2]:
+                if rows := self._listed(way, language, wording):
+                    return rows, way is not Keys.stemmed
         return [], True
 
-    def _listed(self, way: Lookup, language: str, wording: str, lang: str) -> list[tuple[str, int]]:
-        """Sections and rows that one way of looking up gives."""
-        sections = self._section_names[language]
-        return [(name, row) for name in sections for row in way(self._keys_of(name), wording, lang)]
+    def _in_every_language(self, wording: str) -> list[tuple[str, int]]:
+        """Sections and rows of a folded wording, English last."""
+        key = encoded(wording)
+        number = beginning(key)
+        names = chain.from_iterable(self._section_names.values())
+        rows = [(name, self._keys_of(name).wordings.find_encoded(key, number)) for name in names]
+        return [(name, row) for name, row in rows if row >= 0]
+
+    def _listed(self, way: Lookup, language: str, wording: str) -> list[tuple[str, int]]:
+        """Sections and rows that one way of looking up gives in a language."""
+        names = self._section_names[language]
+        return [(name, row) for name in names for row in way(self._keys_of(name), wording, language)]
 
     def _english_row(self, name: str, row: int) -> int:
         return row if name == "en" else row + len(self._keys_of("en").wordings)

@@ -103,11 +103,12 @@ class Wordings:
 
     def find(self, text: str) -> int:
         """The row of a wording, or -1."""
-        return self.find_encoded(encoded(text))
+        wording = encoded(text)
+        return self.find_encoded(wording, beginning(wording))
 
-    def find_encoded(self, wording: bytes) -> int:
-        """The row of a wording in UTF-8, or -1."""
-        numbers, number = self._sorted, beginning(wording)
+    def find_encoded(self, wording: bytes, number: int) -> int:
+        """The row of a wording in UTF-8, or -1; ``number``: what `beginning` makes of it."""
+        numbers = self._sorted
         low = bisect_left(numbers, number)
         if low == len(numbers) or numbers[low] != number:
             return -1
@@ -142,7 +143,7 @@ class Wordings:
         )
         for place in is_there.nonzero()[0].tolist():
             # a wording of fewer bytes is its number, unless it holds a zero byte
-            if len(texts[place]) >= _BYTES and self.find_encoded(texts[place]) < 0:
+            if len(texts[place]) >= _BYTES and self.find_encoded(texts[place], int(beginnings[place])) < 0:
                 is_there[place] = False
         return is_there
 
