@@ -21,6 +21,7 @@ from phrasemate.evaluate.lookup import (
     Settings,
     Systems,
     answerable,
+    confidence_table,
     dictionary_answers,
     lemmas,
     lookup_tables,
@@ -215,14 +216,16 @@ class Listed:
 
 def test_a_dictionary_answers_with_what_stands_in_the_text_in_its_order() -> None:
     queries = [query(["bank"]), query(["house"], text="Haus")]
-    assert dictionary_answers(Listed(), queries, SENTENCES) == [["banks", "the windows", "bank"], []]
+    assert dictionary_answers(Listed(), queries, SENTENCES) == ([["banks", "the windows", "bank"], []], None)
 
 
 def test_sentence_search_looks_into_the_nearest_sentences(model: Model, tmp_path: Path) -> None:
     systems = Systems(model, {}, tmp_path, 1)
     collection = Collection("four", SENTENCES)
     queries = [query([], text="river")]
-    ((*wordings,),) = systems.answers("sentences", collection, queries, lambda what, result, total: None)
+    answers = systems.answers("sentences", collection, queries, lambda what, result, total: None)
+    assert answers.confidence is None
+    (wordings,) = answers.wordings
     with Index.open(collection.folder(tmp_path, model), model, readonly=True) as index:
         run = index.search(model.encode([queries[0].phrase]), 40)
         hits = index.hits(run.ids[0], run.scores[0])
@@ -238,9 +241,22 @@ def test_vectors_alone_know_neither_the_sentence_nor_the_lexicon(model: Model, t
     ]
     alike, *others = systems.answers(
         "vectors alone", Collection("four", SENTENCES), queries, lambda what, result, total: None
-    )
+    ).wordings
     assert alike
     assert others == [alike, alike]
+
+
+def test_answers_of_similar_confidence_are_counted_together() -> None:
+    sure = np.array([0.05, 0.15, 0.2, 0.35, 0.95, 1.0])
+    first = np.array([False, True, False, False, True, True])
+    table = confidence_table({"search": sure}, {"search": first}, "four")
+    assert table.header == ("system", "confidence", "phrases", "mean", "right first")
+    rows = [(*row[:3], round(row[3], 4), row[4]) for row in table.rows]
+    assert rows == [
+        ("search", "below 0.2", 2, 0.1, 0.5),
+        ("search", "0.2 to 0.4", 2, 0.275, 0.0),
+        ("search", "0.9 or more", 2, 0.975, 1.0),
+    ]
 
 
 def test_an_index_is_made_once_and_carries_its_base(model: Model, tmp_path: Path) -> None:
@@ -397,7 +413,10 @@ def test_senses_are_counted_where_the_collection_has_both(lookups: Path, tmp_pat
         (sorted(one.right), sorted(one.other), one.mate) for one in read_senses(lookups / "senses.jsonl", "test")
     ] == [(["bank"], ["house"], "the bank is old.")]
     settings = Settings(lookups, (4,), systems=("search", "quick"), work=tmp_path / "work")
-    table = next(table for table in run(settings).tables if table.name.startswith("senses"))
+    tables = run(settings).tables
+    sure = next(table for table in tables if table.name.startswith("confidence"))
+    assert sum(row[2] for row in sure.rows if row[0] == "search") == 4  # the rocket, too
+    table = next(table for table in tables if table.name.startswith("senses"))
     assert table.title == "Senses: 2 ambiguous phrases, dev half, english-4"
     for _, first, another, _ in table.rows:
         assert 0 <= first.value + another <= 1

@@ -5,7 +5,8 @@ Systems: the search with each of its switches, sentence search, and a dictionary
 A query is a phrase in its sentence; the collection holds English sentences, none of them the translation of a query's.
 An answer is right if the phrase is linked to its wording anywhere in a large parallel text, or if a dictionary gives
 it. Wordings are compared as lemmas, without articles and "to". Only queries for which the collection holds a right
-wording count. ``bench/lookup_set.py`` makes queries and collections; docs/results/lookup.md explains them.
+wording count. Whether the confidence can be trusted is measured on all queries, as a user does not know which have an
+answer. ``bench/lookup_set.py`` makes queries and collections; docs/results/lookup.md explains them.
 
 A stress row of the lookup yardstick, as hardly any word of an idiom means what the answer's words mean. The file has a
 JSON object a line: de, en (a sentence pair), idiom_de, idiom_en, direction; in the direction "en-de" the two idioms
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -38,6 +40,7 @@ from phrasemate.evaluate.report import Result, Table, signature, write_json
 from phrasemate.index import BaseIndex, Index
 from phrasemate.lexicon import Lexicon, bundled_lexicon
 from phrasemate.query import marked
+from phrasemate.search import Result as SearchResult
 from phrasemate.search import Searcher
 from phrasemate.text import folded, split_sentences, words
 from phrasemate.types import Document, Phrase
@@ -271,6 +274,29 @@ def sense_table(queries: Sequence[LookupQuery], systems: Mapping[str, Ranks], ag
     return Table(f"senses {what}", title, header, rows, f"[95 % bootstrap interval]; p: against {against}")
 
 
+def confidence_table(
+    sure: Mapping[str, NDArray[np.float64]], first: Mapping[str, NDArray[np.bool_]], what: str
+) -> Table:
+    """Table of how often answers of similar confidence are right.
+
+    Args:
+        sure: For each system the confidence in the first answer of each query, (queries,).
+        first: For each system whether that answer is right, (queries,).
+        what: Name of the collection.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for name, confidence in sure.items():
+        for low, high in pairwise(BANDS):
+            band = (confidence >= low) & (confidence < high)
+            if band.any():
+                label = f"below {high}" if not low else f"{low} to {high}" if high <= 1 else f"{low} or more"
+                means = float(confidence[band].mean()), float(first[name][band].mean())
+                rows.append((name, label, int(band.sum()), *means))
+    header = ("system", "confidence", "phrases", "mean", "right first")
+    note = "also of phrases without a right wording in the collection"
+    return Table(f"confidence {what}", f"Confidence, {what}", header, tuple(rows), note)
+
+
 COUNT = 200  # idioms that are asked
 WIDEST = 3  # words of a sentence to a word of its idiom
 GERMAN_FUNCTION_WORDS = frozenset(
@@ -352,11 +378,21 @@ PHRASES = "phrases alone"  # context-free: vectors of the phrases without their 
 VECTORS = "vectors alone"  # context-free vectors and nothing else
 SENTENCES, DICTIONARY = "sentences", "dictionary"
 SYSTEMS = (*SWITCHES, PHRASES, VECTORS, SENTENCES, DICTIONARY)
+BANDS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.1)  # of confidence, each without its upper end
 NEAR = 50  # sentences in which sentence search looks for the phrase
 BATCH = 256  # queries
 
-Answers = list[list[str]]  # of each query, distinct wordings, the best first
 Progress = Callable[[str, int, int], None]
+
+
+class Answers(NamedTuple):
+    """Answers of a system: distinct wordings for each query, the best first, and the confidence in the first one.
+
+    ``confidence`` is None where the system has none.
+    """
+
+    wordings: list[list[str]]
+    confidence: list[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -397,13 +433,14 @@ class Collection:
 
 def search_answers(searcher: Searcher, queries: Sequence[LookupQuery], progress: Callable[[int], None]) -> Answers:
     """The wordings of the groups of a search, in which the mates of the queries count for nothing."""
-    answers: Answers = []
+    results: list[SearchResult] = []
     for batch in _batches(queries):
         texts = [marked(query.phrase.context, query.phrase.start, query.phrase.end) for query in batch]
-        results = searcher.search_all(texts, DEPTH, 1, without=[query.mate for query in batch])
-        answers += [[group.text for group in result.groups] for result in results]
-        progress(len(answers))
-    return answers
+        results += searcher.search_all(texts, DEPTH, 1, without=[query.mate for query in batch])
+        progress(len(results))
+    confidence = [result.confidence for result in results if result.confidence is not None]
+    wordings = [[group.text for group in result.groups] for result in results]
+    return Answers(wordings, confidence if len(confidence) == len(results) else None)
 
 
 def _batches(queries: Sequence[LookupQuery]) -> Iterator[Sequence[LookupQuery]]:
@@ -423,7 +460,7 @@ def sentence_answers(
 ) -> Answers:
     """The phrases nearest the query's phrase in the `NEAR` sentences that are nearest its sentence."""
     sentences = _sentences(index, model)
-    answers: Answers = []
+    answers: list[list[str]] = []
     for batch in _batches(queries):
         vectors = model.encode([query.phrase for query in batch])
         nearness = model.encode_sentences([query.phrase.context for query in batch]) @ sentences.vectors.T
@@ -432,7 +469,7 @@ def sentence_answers(
             ids = np.concatenate([np.arange(sentences.phrases[i]) + sentences.first[i] for i in nearest_rows])
             answers.append(_wordings(index, ids, vector))
         progress(len(answers))
-    return answers
+    return Answers(answers)
 
 
 def _sentences(index: BaseIndex, model: Model) -> _Sentences:
@@ -467,7 +504,7 @@ def dictionary_answers(lexicon: Lexicon, queries: Sequence[LookupQuery], sentenc
         for query in queries
     ]
     standing = present({lemmas(text) for texts in listed_answers for text in texts}, sentences)
-    return [[text for text in texts if lemmas(text) in standing] for texts in listed_answers]
+    return Answers([[text for text in texts if lemmas(text) in standing] for texts in listed_answers])
 
 
 class Systems:
@@ -480,7 +517,7 @@ class Systems:
         self.bundled, self.models, self.work, self.threads = bundled, dict(models), work, threads
 
     def answers(self, name: str, collection: Collection, queries: Sequence[LookupQuery], progress: Progress) -> Answers:
-        """The answers of a system, a list of distinct wordings for each query. Raises InputError without a lexicon."""
+        """The answers of a system. Raises InputError without a lexicon."""
         if name == DICTIONARY:
             lexicon = bundled_lexicon()
             if lexicon is None:
@@ -619,17 +656,26 @@ def _ask(
     result: Result,
     progress: Progress,
 ) -> None:
-    """Add the tables of a collection, and each system's ranks, -1 for a query without a right answer."""
-    able = answerable(queries, collection.sentences)
-    queries = [query for query, yes in zip(queries, able, strict=True) if yes]
-    if not queries:
+    """Add the tables of a collection, and each system's ranks, -1 for a query without a right answer.
+
+    All queries are asked. Those without a right wording in the collection count in the table of confidences alone.
+    """
+    able = np.array(answerable(queries, collection.sentences), np.bool_)
+    if not able.any():
         raise InputError(f"{collection.name}: no query with a right wording in it")
-    systems_ranks = {name: ranks(queries, systems.answers(name, collection, queries, progress)) for name in names}
+    answers = {name: systems.answers(name, collection, queries, progress) for name in names}
+    ranks_by_system = {name: ranks(queries, system.wordings) for name, system in answers.items()}
     title = f"{settings.half} half, {collection.name}" if collection.base is None else collection.name
-    result.tables += lookup_tables(queries, systems_ranks, settings.against or names[0], title, settings.seed)
+    able_ranks = {name: Ranks(*(part[able] for part in system)) for name, system in ranks_by_system.items()}
+    able_queries = [query for query, is_able in zip(queries, able, strict=True) if is_able]
+    result.tables += lookup_tables(able_queries, able_ranks, settings.against or names[0], title, settings.seed)
+    sure = {name: np.array(system.confidence) for name, system in answers.items() if system.confidence is not None}
+    if sure:
+        first = {name: ranks_by_system[name].right < 1 for name in sure}
+        result.tables.append(confidence_table(sure, first, title))
     places = {
         name: np.where(np.isinf(system.right), -1, system.right).astype(int).tolist()
-        for name, system in systems_ranks.items()
+        for name, system in able_ranks.items()
     }
     result.more[f"ranks {collection.name}"] = places
 
@@ -656,7 +702,8 @@ def _ask_senses(
     without_mates = [name for name in names if name != SENTENCES]
     if queries and without_mates:
         ranks_by_system = {
-            name: ranks(queries, systems.answers(name, collection, queries, progress)) for name in without_mates
+            name: ranks(queries, systems.answers(name, collection, queries, progress).wordings)
+            for name in without_mates
         }
         against = settings.against if settings.against in without_mates else without_mates[0]
         result.tables.append(sense_table(queries, ranks_by_system, against, f"{settings.half} half, {collection.name}"))
