@@ -33,6 +33,8 @@ CHOICES, MOST_PARTS = 4, 5  # equivalents of each word that are combined, and wo
 LIMIT, COMPOSED = 256, 48  # combinations that are compared, and that are looked up
 NEAREST = 3  # occurrences in the feature "contexts"
 UNKNOWN = 0.5  # probability that a word without equivalents stands for itself
+UNCOUNTED = 0.4  # weight of an equivalent in a dictionary, at least, where the induced lexicon does not list the word
+SMALLEST = 0.01  # weight where the lexicon leaves nothing open
 READ = 16  # sentences that tell whether a word mostly stands in a fixed expression
 PRECEDED = 8  # translations of the rest of a query that begins with a function word
 SURROUNDINGS = 32  # words around a phrase whose equivalents tell its sense
@@ -154,12 +156,44 @@ class Dictionaries:
         return any(lexicon.knows(form, language) for lexicon in self.lexicons if isinstance(lexicon, InducedLexicon))
 
     def _in(self, wording: str, language: str) -> list[Equivalent]:
-        return [
-            equivalent
-            for lexicon in self.lexicons
-            for equivalent in lexicon.equivalents(wording, language)
-            if not equivalent.language or equivalent.language in self.languages or "" in self.languages
-        ]
+        """Equivalents of a wording of one language, or of any (""): those of dictionary files, then the others."""
+        probable: list[Equivalent] = []
+        by_dictionary: list[list[Equivalent]] = []
+        for lexicon in self.lexicons:
+            fitting = [
+                equivalent
+                for equivalent in lexicon.equivalents(wording, language)
+                if not equivalent.language or equivalent.language in self.languages or "" in self.languages
+            ]
+            if getattr(lexicon, "has_ranks", False):
+                by_dictionary.append(fitting)
+            else:
+                probable += fitting
+        return [*chain.from_iterable(weighed(listed, probable) for listed in by_dictionary), *probable]
+
+
+def weighed(listed: Sequence[Equivalent], probable: Sequence[Equivalent]) -> list[Equivalent]:
+    """The equivalents of a dictionary file, with weights that fit beside the probabilities of a lexicon.
+
+    The order of a file hardly tells what is usual. Where the lexicon lists the wording itself, several equivalents
+    share the probability that it leaves open, each beside its own. A single one keeps its weight, as in a term base.
+    Where the lexicon does not list the wording, an equivalent weighs at least `UNCOUNTED`.
+
+    Args:
+        listed: Equivalents that the file gives for a wording.
+        probable: Equivalents of the lexicon for the same wording; their weights are probabilities.
+    """
+    probabilities = {folded(equivalent.text): equivalent.weight for equivalent in probable if equivalent.exact}
+    if not probabilities:
+        return [equivalent._replace(weight=max(equivalent.weight, UNCOUNTED)) for equivalent in listed]
+    if len(listed) == 1:
+        return [*listed]
+    open_share = max(1 - sum(probabilities.values()), 0.0)
+    weights = [
+        probabilities.get(folded(equivalent.text), 0.0) + open_share * equivalent.weight for equivalent in listed
+    ]
+    pairs = zip(listed, weights, strict=True)
+    return [equivalent._replace(weight=min(max(weight, SMALLEST), 1.0)) for equivalent, weight in pairs]
 
 
 def parts(phrase: str, dictionaries: Dictionaries, language: str = "") -> list[Part]:

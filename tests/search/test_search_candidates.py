@@ -15,6 +15,8 @@ import pytest
 from phrasemate import candidates
 from phrasemate.candidates import (
     OCCURRENCES,
+    SMALLEST,
+    UNCOUNTED,
     UNKNOWN,
     UNLISTED,
     Dictionaries,
@@ -119,6 +121,34 @@ def test_a_dictionary_proposes_every_inflected_form_and_its_likeliest_probabilit
             "bank": Listing(0.5, "mine", exact=True, verbatim=True),
         }
         assert equivalents(search.table, "Bank", Dictionaries([mine], ["fr"])) == {}  # of the index's languages alone
+
+
+def test_a_dictionary_file_shares_what_the_lexicon_leaves_open() -> None:
+    class Counted(Dictionary):
+        name = "counted"
+
+    texts = "bank", "bench", "shoal"  # of weights 6/11, 3/11 and 2/11
+    file = FileDictionary("file", [[("de", "Bank"), ("en", text)] for text in texts])
+    lexicon = Counted(Bank={"bank": 0.5, "bench": 0.25})
+    both = Dictionaries([file, lexicon], ["en"]).equivalents("Bank", "de")
+    assert [(text, source) for text, _, source, *_ in both[:3]] == [(text, "file") for text in texts]
+    assert [weight for _, weight, *_ in both] == pytest.approx(
+        [0.5 + 0.25 * 6 / 11, 0.25 + 0.25 * 3 / 11, 0.25 * 2 / 11, 0.5, 0.25]
+    )
+    # nothing is left open
+    full = Dictionaries([file, Counted(Bank={"bank": 1.0})], ["en"]).equivalents("Bank", "de")
+    assert [weight for _, weight, *_ in full] == [1.0, SMALLEST, SMALLEST, 1.0]
+    # the lexicon lists other wordings only
+    alone = Dictionaries([file, Counted(Haus={"house": 1.0})], ["en"]).equivalents("Bank", "de")
+    assert [weight for _, weight, *_ in alone] == pytest.approx([6 / 11, UNCOUNTED, UNCOUNTED])
+
+
+def test_the_only_equivalent_of_a_term_base_keeps_its_weight() -> None:
+    base = FileDictionary("base", [[("de", "Bank"), ("en", "financial institution")]])
+    several = FileDictionary("several", [[("de", "Bank"), ("en", text)] for text in ("bank", "bench")])
+    lexicon = Dictionary(Bank={"bank": 0.9})
+    equivalents_of = Dictionaries([several, base, lexicon], ["en"]).equivalents("Bank", "de")
+    assert max(equivalents_of, key=lambda equivalent: equivalent.weight)[:3] == ("financial institution", 1.0, "base")
 
 
 def test_other_forms_of_what_is_listed_are_told(index: Index) -> None:

@@ -70,6 +70,8 @@ class Dictionary:
     ['house', 'building']
     """
 
+    has_ranks = True  # weights tell the order of the equivalents; those of other lexicons are probabilities
+
     def __init__(self, name: str, entries: Iterable[Entry]) -> None:
         self.name = name
         self._texts, self._sides, self._side_of = _indexed(name, entries)
