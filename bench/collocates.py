@@ -19,8 +19,7 @@ from phrase_table import held_out
 from scipy import sparse
 
 from phrasemate.lexicon.collocates import MOST_STEMS, write_collocates
-from phrasemate.lexicon.induced import ENGLISH_FUNCTION_WORDS
-from phrasemate.lexicon.inflection import stemmed
+from phrasemate.lexicon.inflection import ENGLISH_FUNCTION_WORDS, stemmed
 from phrasemate.text import folded
 
 WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")  # ICU is ten times slower

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from phrasemate.encode.scoring import FEATURES, LEAST_LOG
 from phrasemate.index.wordings import Wordings, WordingSearch, joined
 from phrasemate.lexicon import Equivalent, InducedLexicon, Lexicon, bundled_collocates, stemmed, without_function_words
-from phrasemate.lexicon.induced import ARTICLES, ENGLISH_FUNCTION_WORDS, grammatical_words
-from phrasemate.lexicon.inflection import locutions, same_words, stem
+from phrasemate.lexicon.induced import grammatical_words
+from phrasemate.lexicon.inflection import ARTICLES, ENGLISH_FUNCTION_WORDS, locutions, primary, same_words, stem
 from phrasemate.text import folded, words
 from phrasemate.types import Phrase
 
@@ -142,6 +142,7 @@ class Dictionaries:
 
     def __init__(self, lexicons: Sequence[Lexicon], languages: Sequence[str]) -> None:
         self.lexicons, self.languages = lexicons, languages
+        self._targets = [""] if "" in languages else languages
         self._looked_up: dict[tuple[str, str], list[Equivalent]] = {}
 
     def equivalents(self, wording: str, language: str = "") -> list[Equivalent]:
@@ -156,34 +157,46 @@ class Dictionaries:
         return any(lexicon.knows(form, language) for lexicon in self.lexicons if isinstance(lexicon, InducedLexicon))
 
     def _in(self, wording: str, language: str) -> list[Equivalent]:
-        """Equivalents of a wording of one language, or of any (""): those of dictionary files, then the others."""
+        """Equivalents of a wording of one language, or of any (""): those of dictionary files, then the others.
+
+        Where one lexicon lists the wording itself, what others give for other forms of its words is left out.
+        """
+        by_lexicon = [self._fitting(lexicon, wording, language) for lexicon in self.lexicons]
+        if any(equivalent.exact for equivalents in by_lexicon for equivalent in equivalents):
+            by_lexicon = [[equivalent for equivalent in row if equivalent.exact] for row in by_lexicon]
+        of_files: list[list[Equivalent]] = []
         probable: list[Equivalent] = []
-        by_dictionary: list[list[Equivalent]] = []
-        for lexicon in self.lexicons:
-            fitting = [
-                equivalent
-                for equivalent in lexicon.equivalents(wording, language)
-                if not equivalent.language or equivalent.language in self.languages or "" in self.languages
-            ]
+        for lexicon, equivalents in zip(self.lexicons, by_lexicon, strict=True):
             if getattr(lexicon, "has_ranks", False):
-                by_dictionary.append(fitting)
+                of_files.append(equivalents)
             else:
-                probable += fitting
-        return [*chain.from_iterable(weighed(listed, probable) for listed in by_dictionary), *probable]
+                probable += equivalents
+        return [*chain.from_iterable(weighed(equivalents, probable) for equivalents in of_files), *probable]
+
+    def _fitting(self, lexicon: Lexicon, wording: str, language: str) -> list[Equivalent]:
+        """The equivalents that one lexicon gives in the languages of the index, each once."""
+        equivalents = chain.from_iterable(lexicon.equivalents(wording, language, target) for target in self._targets)
+        return list(
+            dict.fromkeys(
+                equivalent
+                for equivalent in equivalents
+                if not equivalent.language or primary(equivalent.language) in self.languages or "" in self.languages
+            )
+        )
 
 
 def weighed(listed: Sequence[Equivalent], probable: Sequence[Equivalent]) -> list[Equivalent]:
     """The equivalents of a dictionary file, with weights that fit beside the probabilities of a lexicon.
 
-    The order of a file hardly tells what is usual. Where the lexicon lists the wording itself, several equivalents
-    share the probability that it leaves open, each beside its own. A single one keeps its weight, as in a term base.
-    Where the lexicon does not list the wording, an equivalent weighs at least `UNCOUNTED`.
+    The order of a file hardly tells what is usual. Where the lexicon lists the wording, too, several equivalents share
+    the probability that it leaves open, each beside its own. A single one keeps its weight, as in a term base. Where
+    the lexicon does not list the wording, an equivalent weighs at least `UNCOUNTED`.
 
     Args:
         listed: Equivalents that the file gives for a wording.
         probable: Equivalents of the lexicon for the same wording; their weights are probabilities.
     """
-    probabilities = {folded(equivalent.text): equivalent.weight for equivalent in probable if equivalent.exact}
+    probabilities = {folded(equivalent.text): equivalent.weight for equivalent in probable}
     if not probabilities:
         return [equivalent._replace(weight=max(equivalent.weight, UNCOUNTED)) for equivalent in listed]
     if len(listed) == 1:

@@ -20,6 +20,7 @@ from phrasemate.errors import InputError, QueryError
 from phrasemate.index import BaseIndex
 from phrasemate.index.types import Filters
 from phrasemate.lexicon import Lexicon, bundled_lexicon
+from phrasemate.lexicon.inflection import primary
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.text import folded, split_sentences
 from phrasemate.text.normalize import composed, plain
@@ -417,8 +418,9 @@ class Searcher:
             return self._ranked(description, scorer, request, language)
 
     def _target_languages(self, languages: Sequence[str] | None) -> list[str]:
-        """The languages that are searched, the most frequent one first."""
-        return self.index.languages() if languages is None else list(languages)
+        """The languages that are searched, without regions ("en" for "en-GB"), the most frequent one first."""
+        tags = self.index.languages() if languages is None else languages
+        return list(dict.fromkeys(map(primary, tags)))
 
     def candidates(
         self,

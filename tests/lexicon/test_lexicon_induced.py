@@ -58,6 +58,27 @@ def test_from_english(path: Path) -> None:
     assert lexicon.equivalents("bench", "en", "de") == [Equivalent("bank", 0.8, "induced", "de")]
 
 
+def test_two_other_languages_meet_in_english(path: Path, tmp_path: Path) -> None:
+    lexicon = InducedLexicon(path, "induced")
+    assert lexicon.equivalents("die Bank", "de", "da") == [
+        Equivalent("bænk", 0.2, "induced", "da"),  # 0.2 * 1.0, by "bench"
+        Equivalent("bank", 0.12, "induced", "da"),  # 0.6 * 0.2, by "bank"
+    ]
+    assert texts(lexicon.equivalents("bænk", "da", "de-AT")) == [("de", "bank")]
+    assert lexicon.equivalents("bænk", "da", "fr") == lexicon.equivalents("in der Regel", "de", "da") == []
+    french = [Pair("chat", "cat", 0.5, 0.5), Pair("chat", "pussy", 0.4, 0.9)]
+    german = [
+        Pair("katze", "cat", 0.9, 0.6),
+        Pair("katze", "pussy", 0.1, 0.4),
+        Pair("kater", "cat", 0.9, 0.03),
+    ]
+    write_lexicon(tmp_path / "cats.safetensors", {"fr": french, "de": german})
+    # 0.5 * 0.6 + 0.4 * 0.4; 0.5 * 0.03 is less than two hundredths
+    assert InducedLexicon(tmp_path / "cats.safetensors").equivalents("chat", "fr", "de") == [
+        Equivalent("katze", 0.46, "lexicon", "de")
+    ]
+
+
 def test_all_languages_at_once_take_the_most_probable(path: Path) -> None:
     lexicon = InducedLexicon(path, "induced")
     assert lexicon.equivalents("bank", target="en") == [

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from phrasemate import candidates
+from phrasemate import candidates, load_model
 from phrasemate.candidates import (
     OCCURRENCES,
     SMALLEST,
@@ -130,17 +130,48 @@ def test_a_dictionary_file_shares_what_the_lexicon_leaves_open() -> None:
     texts = "bank", "bench", "shoal"  # of weights 6/11, 3/11 and 2/11
     file = FileDictionary("file", [[("de", "Bank"), ("en", text)] for text in texts])
     lexicon = Counted(Bank={"bank": 0.5, "bench": 0.25})
-    both = Dictionaries([file, lexicon], ["en"]).equivalents("Bank", "de")
-    assert [(text, source) for text, _, source, *_ in both[:3]] == [(text, "file") for text in texts]
-    assert [weight for _, weight, *_ in both] == pytest.approx(
+    listed = Dictionaries([file, lexicon], ["en"]).equivalents("Bank", "de")
+    assert [(text, source) for text, _, source, *_ in listed[:3]] == [(text, "file") for text in texts]
+    assert [weight for _, weight, *_ in listed] == pytest.approx(
         [0.5 + 0.25 * 6 / 11, 0.25 + 0.25 * 3 / 11, 0.25 * 2 / 11, 0.5, 0.25]
     )
     # nothing is left open
-    full = Dictionaries([file, Counted(Bank={"bank": 1.0})], ["en"]).equivalents("Bank", "de")
-    assert [weight for _, weight, *_ in full] == [1.0, SMALLEST, SMALLEST, 1.0]
+    certain = Dictionaries([file, Counted(Bank={"bank": 1.0})], ["en"]).equivalents("Bank", "de")
+    assert [weight for _, weight, *_ in certain] == [1.0, SMALLEST, SMALLEST, 1.0]
     # the lexicon lists other wordings only
-    alone = Dictionaries([file, Counted(Haus={"house": 1.0})], ["en"]).equivalents("Bank", "de")
-    assert [weight for _, weight, *_ in alone] == pytest.approx([6 / 11, UNCOUNTED, UNCOUNTED])
+    uncounted = Dictionaries([file, Counted(Haus={"house": 1.0})], ["en"]).equivalents("Bank", "de")
+    assert [weight for _, weight, *_ in uncounted] == pytest.approx([6 / 11, UNCOUNTED, UNCOUNTED])
+
+
+def test_what_lists_the_wording_itself_counts_before_what_lists_other_forms() -> None:
+    class OtherForms(Dictionary):
+        def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
+            return [equivalent._replace(exact=False) for equivalent in super().equivalents(wording)]
+
+    file = FileDictionary("file", [[("de", "Vermieter"), ("en", "landlord")]])
+    stems = OtherForms(Vermieter={"rent": 0.5}, Miete={"rent": 0.5})
+    dictionaries = Dictionaries([file, stems], ["en"])
+    assert [text for text, *_ in dictionaries.equivalents("Vermieter", "de")] == ["landlord"]
+    assert [text for text, *_ in dictionaries.equivalents("Miete", "de")] == ["rent"]
+
+
+def test_regions_of_languages_make_no_difference(tmp_path: Path) -> None:
+    sentences = ["She sat on the bench.", "The bank raised its rates."]
+    with Index.create(tmp_path / "british", load_model()) as british:
+        british.add([Document.from_texts("text", sentences)], lang="en-GB")
+        group = Searcher(british).search("Er sitzt auf der [[Bank]].", k=1).groups[0]
+    assert (group.text, group.source) == ("bench", "lexicon")
+
+
+def test_two_languages_other_than_english_have_the_lexicon_too(tmp_path: Path) -> None:
+    sentences = ["Elle est assise sur le banc du parc.", "La banque a baissé ses taux.", "Le chien dort."]
+    with Index.create(tmp_path / "french", load_model()) as french:
+        french.add([Document.from_texts("text", sentences)], lang="fr")
+        bench, dog = Searcher(french).search_all(["Er sitzt auf der [[Bank]].", "Mein [[Hund]] bellt."], k=1)
+    assert [(result.groups[0].text, result.groups[0].source) for result in (bench, dog)] == [
+        ("banc", "lexicon"),
+        ("chien", "lexicon"),
+    ]
 
 
 def test_the_only_equivalent_of_a_term_base_keeps_its_weight() -> None:

@@ -13,13 +13,11 @@
 
 A safetensors file; each array is compressed by zlib. What is there of a language is read when it is first asked for.
 
-`select_pairs` chooses the pairs of a phrase table that are worth keeping. What a phrase table counts is mostly noise
-and composition. A pair stays if
+`select_pairs` chooses the pairs of a phrase table, which is mostly noise and composition. A pair stays if
 
 - both wordings are words: letters, spaces, hyphens and apostrophes, no digits;
-- its co-occurrence is significant by the log-likelihood ratio of its counts (Dunning 1993). Johnson, Martin, Foster &
-  Kuhn (2007), "Improving translation quality by discarding most of the phrasetable", use Fisher's exact test for it.
-  Pairs that were counted once stay only where a dictionary has them;
+- its co-occurrence is significant by the log-likelihood ratio of its counts (Dunning 1993; Johnson et al. 2007 use
+  Fisher's exact test). Pairs that were counted once stay only where a dictionary has them;
 - p(English | wording), discounted, is at least `Pruning.least`, and the pair is among the `Pruning.most` best ones;
 - neither side consists of function words; single ones stay ("auf", "on"), so that phrases with them are translated
   word by word;
@@ -61,7 +59,17 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported
-from phrasemate.lexicon.inflection import by_script, function_words, general_words, has_stemmer, primary, stemmed_all
+from phrasemate.lexicon.inflection import (
+    ARTICLES,
+    ENGLISH_FUNCTION_WORDS,
+    NEGATIONS,
+    by_script,
+    function_words,
+    general_words,
+    has_stemmer,
+    primary,
+    stemmed_all,
+)
 from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Lookup, Wordings, beginning, encoded
 from phrasemate.text import folded, words
 from phrasemate.utils.storage import save_arrays
@@ -70,6 +78,7 @@ FORMAT = "phrasemate lexicon 2"
 LONGEST = 255  # bytes of a wording
 MOST = 255  # English wordings of a wording
 _STEPS = 100  # of a probability
+_LEAST_STEPS = 2  # of an equivalent that is looked up through English
 _OF_ENGLISH = 0.7  # what a word counts for English, whose part has names and loans from all other languages
 _BITS = 8  # of a byte
 _REMEMBERED = 8_192  # forms whose English wordings are kept: a text repeats most of its words
@@ -153,7 +162,7 @@ class InducedLexicon:
 
         ``lang``: "en" looks in English alone; another language in that one; "" in all of them and in English. With the
         language, what is not there as it is gets looked up without leading function words, then by its stems.
-        ``target`` is the language of the equivalents; "" stands for all.
+        ``target`` is the language of the equivalents, "" for all. Two other languages meet in English wordings.
         """
         return list(self._ranked(folded(wording), primary(lang), primary(target)))
 
@@ -162,12 +171,13 @@ class InducedLexicon:
         weights: dict[tuple[str, str], int] = {}
         rows, exact = self._rows(lang, wording) if lang else (self._in_every_language(wording), True)
         for name, row in rows:
-            if name not in ENGLISH:
-                if target in ("", "en"):
-                    self._into_english(name, row, weights)
-                continue
-            for language in self.languages if not target else {target}.intersection(self.languages):
-                self._from_english(language, self._english_row(name, row), weights)
+            if name in ENGLISH:
+                for language in self.languages if not target else {target}.intersection(self.languages):
+                    self._from_english(language, self._english_row(name, row), weights)
+            elif target in ("", "en"):
+                self._into_english(name, row, weights)
+            elif target in self.languages:
+                self._through_english(name, row, target, weights)
         ranking = sorted(weights.items(), key=lambda item: -item[1])
         return tuple(
             [Equivalent(text, weight / _STEPS, self.name, language, exact) for (language, text), weight in ranking]
@@ -177,9 +187,8 @@ class InducedLexicon:
     def into_english(self, form: str, lang: str) -> tuple[tuple[str, float], ...]:
         """The English wordings of one form of a word, folded, in one language, and their probabilities."""
         weights: dict[tuple[str, str], int] = {}
-        if lang in self.languages:
-            for name, row in self._listed(LOOKUPS[0], lang, form):
-                self._into_english(name, row, weights)
+        for name, row in self._listed(LOOKUPS[0], lang, form) if lang in self.languages else []:
+            self._into_english(name, row, weights)
         return tuple((text, weight / _STEPS) for (_, text), weight in weights.items())
 
     def knows(self, wording: str, lang: str) -> bool:
@@ -261,6 +270,16 @@ class InducedLexicon:
             for pair in section.by_english[start:end]:
                 key = language, section.wordings[int(section.wording_of[pair])]
                 into[key] = max(into.get(key, 0), int(section.backward[pair]))
+
+    def _through_english(self, name: str, row: int, language: str, into: dict[tuple[str, str], int]) -> None:
+        """Add the wordings of another language: the sums of p(English | wording) p(other wording | English)."""
+        section, sums = self._section(name), Counter[tuple[str, str]]()
+        for pair in range(int(section.bounds[row]), int(section.bounds[row + 1])):
+            weights_of_word: dict[tuple[str, str], int] = {}
+            self._from_english(language, int(section.english[pair]), weights_of_word)
+            sums.update({key: int(section.forward[pair]) * weight for key, weight in weights_of_word.items()})
+        likely = {key: round(weight / _STEPS) for key, weight in sums.items() if weight >= _LEAST_STEPS * _STEPS}
+        into.update({key: max(into.get(key, 0), weight) for key, weight in likely.items()})
 
     @cached_property
     def _english_count(self) -> int:
@@ -382,8 +401,7 @@ def _texts(lang: str, wordings: list[str]) -> dict[str, Bytes]:
 
 def _in_steps(probabilities: list[float]) -> Bytes:
     """Probabilities in hundredths, never none."""
-    steps: Rows = np.clip(np.rint(np.array(probabilities) * _STEPS), 1, _STEPS).astype(np.int64)
-    return steps.astype(np.uint8)
+    return np.array([min(max(round(probability * _STEPS), 1), _STEPS) for probability in probabilities], np.uint8)
 
 
 PATH = Path(__file__).parent.parent / "models" / "lexicon" / "lexicon.safetensors"
@@ -417,24 +435,6 @@ def grammatical_words(lang: str) -> frozenset[str]:
 Counts = Mapping[tuple[str, str], int]
 """How often a wording and an English one are linked."""
 
-_FUNCTION_WORDS = """
-a an the and or but nor so yet if than that as of to in into on onto at by for with without from about under between
-among during before after above below against within upon per via is are was were be been being am do does did done
-has have had having will would shall should can could may might must not no i you he she it we they me him her us them
-my your his its our their mine yours hers ours theirs this these those there here who whom whose which what when where
-why how all any some each every both such only also just then too very more most much many one ones other another same
-own itself himself herself themselves myself yourself ourselves let get got while because though although until since
-whether either neither again once ever 's n't 'll 've 're 'd 'm don't doesn't didn't isn't aren't wasn't i'm it's
-you're we're they're
-"""
-ENGLISH_FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())  # without particles of verbs, such as "up"
-ARTICLES = frozenset({"a", "an", "the"})
-NEGATIONS = frozenset(
-    """
-    not no never none nothing nobody nowhere neither nor without cannot n't can't don't doesn't didn't isn't aren't
-    wasn't weren't won't wouldn't couldn't shouldn't mustn't needn't hasn't haven't hadn't
-    """.split()  # noqa: SIM905
-)
 _JOINERS = frozenset("'’-‐־״׳·\u200c\u200d")  # within words: apostrophes, hyphens, joiners of Persian
 _UNSPACED = frozenset({"ja", "zh"})
 _FREQUENT = 20  # links of a function word

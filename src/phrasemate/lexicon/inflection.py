@@ -44,6 +44,25 @@ pl pol polish|pt por portuguese|ro ron rum romanian|ru rus russian|sk slk slo sl
 sq sqi alb albanian|sr srp serbian|sv swe swedish|sw swa swahili|ta tam tamil|th tha thai|tr tur turkish|
 uk ukr ukrainian|ur urd urdu|vi vie vietnamese|yi yid yiddish|zh zho chi chinese
 """
+ENGLISH_FUNCTION_WORDS = frozenset(  # without particles of verbs, such as "up"
+    """
+    a an the and or but nor so yet if than that as of to in into on onto at by for with without from about under
+    between among during before after above below against within upon per via is are was were be been being am do
+    does did done has have had having will would shall should can could may might must not no i you he she it we
+    they me him her us them my your his its our their mine yours hers ours theirs this these those there here who
+    whom whose which what when where why how all any some each every both such only also just then too very more
+    most much many one ones other another same own itself himself herself themselves myself yourself ourselves let
+    get got while because though although until since whether either neither again once ever 's n't 'll 've 're 'd
+    'm don't doesn't didn't isn't aren't wasn't i'm it's you're we're they're
+    """.split()  # noqa: SIM905
+)
+ARTICLES = frozenset({"a", "an", "the"})
+NEGATIONS = frozenset(
+    """
+    not no never none nothing nobody nowhere neither nor without cannot n't can't don't doesn't didn't isn't aren't
+    wasn't weren't won't wouldn't couldn't shouldn't mustn't needn't hasn't haven't hadn't
+    """.split()  # noqa: SIM905
+)
 _CODES = {name: names[0] for names in map(str.split, _TABLE.split("|")) for name in names}
 _TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")

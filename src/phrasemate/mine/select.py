@@ -22,8 +22,7 @@ from phrasemate.encode import Model
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
 from phrasemate.lexicon import InducedLexicon
-from phrasemate.lexicon.induced import ENGLISH_FUNCTION_WORDS
-from phrasemate.lexicon.inflection import primary, stem
+from phrasemate.lexicon.inflection import ENGLISH_FUNCTION_WORDS, primary, stem
 from phrasemate.mine.collection import CHECKS, Counts, Place
 from phrasemate.rank import MARGINS, margin_of, neighbour_pairs, neighbourhood
 from phrasemate.text import folded, words
