@@ -401,7 +401,7 @@ def _texts(lang: str, wordings: list[str]) -> dict[str, Bytes]:
 
 def _in_steps(probabilities: list[float]) -> Bytes:
     """Probabilities in hundredths, never none."""
-    return np.array([min(max(round(probability * _STEPS), 1), _STEPS) for probability in probabilities], np.uint8)
+    return cast(Bytes, np.clip(np.rint(np.array(probabilities) * _STEPS), 1, _STEPS).astype(np.uint8))
 
 
 PATH = Path(__file__).parent.parent / "models" / "lexicon" / "lexicon.safetensors"
