@@ -114,11 +114,8 @@ def convert(data: bytes, out: Path) -> None:
             tensors[f"{long}{name}.weight"] = real(f"{short}{key}.w", width)
             tensors[f"{long}{name}.bias"] = real(f"{short}{key}.b", width)
     out.mkdir(parents=True, exist_ok=True)
-    save_file(
-        {name: np.ascontiguousarray(value) for name, value in tensors.items()},
-        out / "model.safetensors",
-        {"format": "pt"},
-    )
+    contiguous = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+    save_file(contiguous, out / "model.safetensors", {"format": "pt"})
     config = {
         "architectures": ["BertModel"],
         "model_type": "bert",

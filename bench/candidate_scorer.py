@@ -2,6 +2,8 @@
 
     python bench/candidate_scorer.py .cache/lookup --index .cache/lookup-20000 --index .cache/lookup-100000
 
+With --calibrate the weights that rank stay. Only the probabilities of queries without a listed candidate are fitted.
+
 Each index holds one of the yardstick's collections, built with the model. One query in `WITHOUT` is asked once more
 without the lexicon, so that there are enough to fit the weights for queries without a listed candidate on. Queries
 without a right candidate count for the probability, which so tells when there is no equivalent. Prints the share of dev
@@ -19,10 +21,11 @@ Where the set tells which right wordings are usual, the share `USUAL` of the fit
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -33,8 +36,8 @@ from torch import nn
 from phrasemate import Index, Searcher, load_model
 from phrasemate.candidates import Described
 from phrasemate.encode import Model
-from phrasemate.encode.model_folder import bundled_folder
-from phrasemate.encode.scoring import FEATURES, LISTED, CandidateScorer, HiddenUnit, alone
+from phrasemate.encode.model_folder import SCORER, bundled_folder
+from phrasemate.encode.scoring import FEATURES, LISTED, CandidateScorer, HiddenUnit, alone, load_scorer
 from phrasemate.evaluate.lookup import LookupQuery, SenseQuery, lemmas, read_lookups, read_senses
 from phrasemate.lexicon import Equivalent, bundled_lexicon
 from phrasemate.lexicon.wordings import Keys
@@ -42,11 +45,14 @@ from phrasemate.search import SearchRequest
 from phrasemate.text import folded
 
 AT_ONCE = 64
+NO_LEXICON = FEATURES.index("no lexicon")
 CALIBRATED = 5  # candidates of a query that probabilities are fitted on
 UNITS, PENALTY = 16, 3e-3  # hidden units, and the weight of half the sum of all squared weights in the loss
 STEPS, RATE = 300, 1e-2  # of Adam, over all queries at once; the rate falls to nothing
 WITHOUT = 2
 FORGOTTEN = 4
+FORGETFUL = "the lexicon lacks the right sense"
+KINDS = ("with lexicon", "without lexicon", "the lexicon lacks the phrase", "several senses", FORGETFUL)
 USUAL = 0.5
 
 
@@ -56,6 +62,7 @@ class ForgetfulLexicon:
     name = "lexicon"
     forgotten: frozenset[str] = frozenset()
     absent = ""
+    languages = property(lambda self: bundled_lexicon().languages)
 
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
         """What the bundled lexicon gives, less what is forgotten; for the absent wording, by other forms."""
@@ -108,100 +115,104 @@ def described_by_less(
     return rows
 
 
-@dataclass
-class Lookups:
-    """Queries, the features of their candidates, which of these are right, of the right sense, and usual."""
+class Example(NamedTuple):
+    """A query: the features of its candidates, and which of these are right, of the right sense, and usual.
 
-    features: list[np.ndarray] = field(default_factory=list)  # (candidates, len(FEATURES)) of each query
-    right: list[np.ndarray] = field(default_factory=list)  # (candidates,) bool
-    sense: list[np.ndarray] = field(default_factory=list)  # the same; ``right`` where a phrase is not ambiguous
-    usual: list[np.ndarray] = field(default_factory=list)  # the same; ``right`` where the set does not tell
-    ambiguous: list[bool] = field(default_factory=list)
-    lexicon: list[bool] = field(default_factory=list)  # whether the lexicon was asked
-    numbers: list[int] = field(default_factory=list)  # of the queries in their set
-
-    def add(self, queries: list[LookupQuery], rows: list[Described], lexicon: bool) -> None:
-        """Add what a searcher proposed."""
-        for number, (query, row) in enumerate(zip(queries, rows, strict=True)):
-            self.numbers.append(number)
-            compared = [lemmas(candidate.wording) for candidate in row.candidates]
-            self.features.append(row.features.astype(float))
-            self.right.append(np.array([wording in query.right for wording in compared], bool))
-            sense = query.right if query.sense is None else query.sense
-            self.sense.append(np.array([wording in sense for wording in compared], bool))
-            usual = query.right if query.usual is None else query.usual
-            self.usual.append(np.array([wording in usual for wording in compared], bool))
-            self.ambiguous.append(query.sense is not None)
-            self.lexicon.append(lexicon)
-
-    def add_senses(self, queries: Sequence[SenseQuery], rows: Sequence[Described]) -> None:
-        """Add ambiguous phrases: what was proposed of their right sense, of another one, and what is not listed."""
-        for number, (query, row) in enumerate(zip(queries, rows, strict=True)):
-            compared = [lemmas(candidate.wording) for candidate in row.candidates]
-            right = np.array([wording in query.right for wording in compared], bool)
-            other = np.array([wording in query.other for wording in compared], bool)
-            if not (right.any() and other.any()):
-                continue
-            self.numbers.append(number)
-            labelled = right | other | (row.features[:, LISTED] == 0)
-            self.features.append(row.features[labelled].astype(float))
-            self.right.append(right[labelled])
-            self.sense.append(right[labelled])
-            self.usual.append(right[labelled])
-            self.ambiguous.append(True)
-            self.lexicon.append(True)
-
-    def chosen(self, numbers: np.ndarray) -> Lookups:
-        """Some of the queries."""
-        return Lookups(*([column[number] for number in numbers] for column in self._columns()))
-
-    def joined(self, other: Lookups) -> Lookups:
-        """These queries and others."""
-        return Lookups(*(list(one) + list(two) for one, two in zip(self._columns(), other._columns(), strict=True)))
-
-    def _columns(self) -> tuple[list[Any], ...]:
-        return self.features, self.right, self.sense, self.usual, self.ambiguous, self.lexicon, self.numbers
-
-    def first(self, scorer: CandidateScorer) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Whether the likeliest candidate of each query is right, of the right sense, and usual."""
-        best = [int(scorer.probabilities(labelled).argmax()) if len(labelled) else -1 for labelled in self.features]
-        right, sense, usual = (
-            np.array([place >= 0 and bool(labelled[place]) for place, labelled in zip(best, column, strict=True)])
-            for column in (self.right, self.sense, self.usual)
-        )
-        return right, sense, usual
-
-
-def fitted(lookups: Lookups) -> CandidateScorer:
-    """The scorer of some queries: of those with a listed candidate, and one for those without."""
-    listed = np.array([bool(rows[:, LISTED].any()) for rows in lookups.features])
-    unlisted = fitted_on(lookups.chosen(np.flatnonzero(~listed)))
-    return replace(fitted_on(lookups.chosen(np.flatnonzero(listed))), unlisted=unlisted)
-
-
-def fitted_on(lookups: Lookups) -> CandidateScorer:
-    """Weights for some queries that rank, then a scale and a bias that make probabilities of their scores.
-
-    Probabilities: logistic regression over each query's first `CALIBRATED` candidates, queries without a right one too.
+    ``features``: (candidates, len(FEATURES)). ``sense`` is ``right`` where a phrase is not ambiguous, ``usual`` where
+    the set does not tell. ``number``: of the query in its set. ``half``: 0 or 1, the same for every mention of a query.
     """
-    features, hit = np.concatenate(lookups.features), np.concatenate(lookups.right)
-    owner = np.repeat(np.arange(len(lookups.features)), [len(labelled) for labelled in lookups.right])
-    scorer = ranking(features, owner, [(1 - USUAL, hit), (USUAL, np.concatenate(lookups.usual))])
+
+    kind: str
+    number: int
+    half: int
+    features: np.ndarray
+    right: np.ndarray
+    sense: np.ndarray
+    usual: np.ndarray
+    ambiguous: bool
+
+
+def examples_of(queries: Sequence[LookupQuery], rows: Sequence[Described], kind: str, numbers: range) -> list[Example]:
+    """What a searcher proposed for look-ups, which have these numbers."""
+    examples = []
+    for number, query, row in zip(numbers, queries, rows, strict=True):
+        compared = [lemmas(candidate.wording) for candidate in row.candidates]
+        goals = (query.right, *(query.right if goal is None else goal for goal in (query.sense, query.usual)))
+        labels = [np.array([wording in goal for wording in compared], bool) for goal in goals]
+        features, ambiguous = row.features.astype(float), query.sense is not None
+        examples.append(Example(kind, number, number // 2 % 2, features, *labels, ambiguous))
+    return examples
+
+
+def sense_examples(queries: Sequence[SenseQuery], rows: Sequence[Described], kind: str) -> list[Example]:
+    """What was proposed for ambiguous phrases: of their right sense, of another one, and what is not listed."""
+    examples = []
+    for number, (query, row) in enumerate(zip(queries, rows, strict=True)):
+        compared = [lemmas(candidate.wording) for candidate in row.candidates]
+        right = np.array([wording in query.right for wording in compared], bool)
+        other = np.array([wording in query.other for wording in compared], bool)
+        if right.any() and other.any():
+            labelled = right | other | (row.features[:, LISTED] == 0)
+            labels = [right[labelled]] * 3
+            examples.append(Example(kind, number, number % 2, row.features[labelled].astype(float), *labels, True))
+    return examples
+
+
+def is_unlisted(example: Example) -> bool:
+    """Whether no candidate is listed."""
+    return not example.features[:, LISTED].any()
+
+
+def first(example: Example, scorer: CandidateScorer) -> list[bool]:
+    """Whether the likeliest candidate is right, of the right sense, and usual."""
+    best = int(scorer.probabilities(example.features).argmax()) if len(example.right) else None
+    return [best is not None and bool(labels[best]) for labels in (example.right, example.sense, example.usual)]
+
+
+def fitted(examples: Sequence[Example]) -> CandidateScorer:
+    """The scorer of some queries: of those with a listed candidate, and one for those without."""
+    examples = [one for one in examples if one.kind != FORGETFUL or one.number // 2 % FORGOTTEN == 0]
+    unlisted = fitted_on([example for example in examples if is_unlisted(example)])
+    return replace(fitted_on([example for example in examples if not is_unlisted(example)]), unlisted=unlisted)
+
+
+def fitted_on(examples: Sequence[Example]) -> CandidateScorer:
+    """Weights for some queries that rank, then what makes probabilities of their scores."""
+    features, owner, right = table_of(examples)
+    goals = [(1 - USUAL, right), (USUAL, np.concatenate([example.usual for example in examples]))]
+    return calibrated(ranking(features, owner, goals), examples)
+
+
+def table_of(examples: Sequence[Example]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The candidates of all queries: their features, the numbers of their queries, and whether they are right."""
+    owner = np.repeat(np.arange(len(examples)), [len(example.right) for example in examples])
+    features, right = [example.features for example in examples], [example.right for example in examples]
+    return np.concatenate(features), owner, np.concatenate(right)
+
+
+def calibrated(scorer: CandidateScorer, examples: Sequence[Example]) -> CandidateScorer:
+    """The scorer with a scale, a bias and a weight of "no lexicon" that make probabilities; it ranks as before.
+
+    Logistic regression over each query's first `CALIBRATED` candidates, queries without a right one too.
+    """
+    features, owner, hit = table_of(examples)
     scores = scorer.log_odds(features)
     order = np.lexsort((-scores, owner))
     place = np.arange(len(order)) - np.searchsorted(owner, owner)  # owner is sorted: rank of each within its query
     ranked = order[place < CALIBRATED]
+    known = np.column_stack([scores, np.ones(len(scores)), features[:, NO_LEXICON]])[ranked]
 
-    def calibration(values: np.ndarray) -> tuple[float, np.ndarray]:
-        logits = values[0] * scores[ranked] + values[1]
+    def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
+        logits = known @ values
         off = 1 / (1 + np.exp(-logits)) - hit[ranked]
-        value = (np.logaddexp(0, logits) - hit[ranked] * logits).mean()
-        return float(value), np.array([(off * scores[ranked]).mean(), off.mean()])
+        return float((np.logaddexp(0, logits) - hit[ranked] * logits).mean()), (off @ known) / len(off)
 
-    slope, bias = minimize(calibration, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B").x
+    slope, bias, shift = minimize(loss, np.array([1.0, 0.0, 0.0]), jac=True, method="L-BFGS-B").x
+    weights = slope * np.array(scorer.weights)
+    weights[NO_LEXICON] += shift
     return CandidateScorer(
         float(bias + slope * scorer.bias),
-        tuple((slope * np.array(scorer.weights)).tolist()),
+        tuple(weights.tolist()),
         units=tuple(unit._replace(output=float(slope * unit.output)) for unit in scorer.units),
     )
 
@@ -242,8 +253,9 @@ def ranking(features: np.ndarray, owner: np.ndarray, goals: Sequence[tuple[float
         loss.backward()
         optimizer.step()
         schedule.step()
-    slopes = linear.weight.detach().double().numpy()[0] / scale
-    rows = layer.weight.detach().double().numpy() / scale
+    varies = features.std(0) > 0
+    slopes = linear.weight.detach().double().numpy()[0] / scale * varies
+    rows = layer.weight.detach().double().numpy() / scale * varies
     biases = layer.bias.detach().double().numpy() - rows @ mean
     outputs = output.weight.detach().double().numpy()[0]
     columns = zip(outputs.tolist(), biases.tolist(), rows.tolist(), strict=True)
@@ -251,69 +263,66 @@ def ranking(features: np.ndarray, owner: np.ndarray, goals: Sequence[tuple[float
     return CandidateScorer(float(-slopes @ mean), tuple(slopes.tolist()), units=units)
 
 
+def recalibrate(model: Model, examples: Sequence[Example], indexes: Sequence[str]) -> None:
+    """Write the model's scorer again, with other probabilities for queries without a listed candidate."""
+    folder = model.path or bundled_folder()
+    scorer, facts = load_scorer(folder, model.hash), json.loads((folder / SCORER).read_text("utf-8"))["signature"]
+    if scorer is None or scorer.unlisted is None:
+        raise SystemExit(f"{folder}: no scorer to calibrate")
+    unlisted = [example for example in examples if is_unlisted(example)]
+    facts["calibration"] = {"queries": len(unlisted), "indexes": indexes}
+    replace(scorer, unlisted=calibrated(scorer.unlisted, unlisted)).save(folder, model.hash, facts)
+
+
+def report(examples: Sequence[Example]) -> None:
+    """Print how often each kind of query has the right candidate first, with the scorer of the other half."""
+    scorers = [fitted([example for example in examples if example.half != half]) for half in (0, 1)]
+    for kind in KINDS:
+        of_kind = [example for example in examples if example.kind == kind]
+        hits = np.array([first(example, scorers[example.half]) for example in of_kind])
+        has_right = np.array([example.right.any() for example in of_kind])
+        meant = np.array([example.ambiguous and example.sense.any() for example in of_kind])
+        right, _, usual = hits[has_right].mean(0)
+        print(
+            f"{kind}: {len(of_kind)} queries, a right candidate for {has_right.mean():.3f}, of those right first "
+            f"{right:.3f}, usual first {usual:.3f}; of {meant.sum()} ambiguous ones the right sense first "
+            f"{hits[meant, 1].mean():.3f}"
+        )
+
+
 def main() -> None:
     """Fit, print, write."""
     options = parser(__doc__)
     options.add_argument("queries", type=Path)
     options.add_argument("--index", type=Path, action="append", required=True)
+    options.add_argument("--calibrate", action="store_true")
     args = options.parse_args()
     model = load_model(args.model, threads=args.threads)
     queries = [query for path in sorted(args.queries.glob("??.jsonl")) for query in read_lookups(path, "dev")]
-    senses = read_senses(args.queries / "senses.jsonl", "dev")
-    of_senses = encoded(model, senses)
-    lookups, meanings, forgotten, absent = (Lookups() for _ in range(4))
-    encodings, sparse, absentees = encoded(model, queries), slice(None, None, WITHOUT), slice(1, None, WITHOUT)
+    senses = [] if args.calibrate else read_senses(args.queries / "senses.jsonl", "dev")
+    encodings, numbers = encoded(model, queries), range(len(queries))
+    sparse, absentees = slice(None, None, WITHOUT), slice(1, None, WITHOUT)
     some, rest = ([vectors[part] for vectors in encodings] for part in (sparse, absentees))
+    of_senses = encoded(model, senses) if senses else encodings
+    examples: list[Example] = []
     for folder in args.index:
         with Index.open(folder, model, readonly=True) as index:
-            lookups.add(queries, described(Searcher(index, model), queries, *encodings), True)
-            without = described(Searcher(index, model, lexicon=False), queries[sparse], *some)
-            lookups.add(queries[sparse], without, False)
-            absent.add(queries[absentees], described_by_less(index, model, queries[absentees], *rest), True)
-            meanings.add_senses(senses, described(Searcher(index, model), senses, *of_senses))
-            forgotten.add_senses(senses, described_by_less(index, model, senses, *of_senses))
-    count = len(lookups.right)
-    answered = np.array([candidates.any() for candidates in lookups.right])
-    meant = np.array(lookups.ambiguous) & np.array([candidates.any() for candidates in lookups.sense])
-    right, sense, usual = (np.zeros(count, bool) for _ in range(3))
-    numbers = np.arange(len(queries))
-    halves = np.concatenate([numbers, numbers[sparse]] * len(args.index)) // 2 % 2 == 0  # a query is in one half alone
-    parted = np.array(meanings.numbers) % 2 == 0
-    meant_first = np.zeros(len(parted), bool)
-    lacking = np.array(forgotten.numbers)
-    unlisted_first = np.zeros(len(lacking), bool)
-    some_lacking = lacking // 2 % FORGOTTEN == 0
-    halves_of_absent = np.concatenate([numbers[absentees]] * len(args.index)) // 2 % 2 == 0
-    absent_first = np.zeros(len(halves_of_absent), bool)
-    for half, part, number in ((halves, parted, 0), (~halves, ~parted, 1)):
-        examples = lookups.chosen(np.flatnonzero(half)).joined(meanings.chosen(np.flatnonzero(part)))
-        examples = examples.joined(forgotten.chosen(np.flatnonzero(some_lacking & (lacking % 2 == number))))
-        in_half = halves_of_absent == (number == 0)
-        scorer = fitted(examples.joined(absent.chosen(np.flatnonzero(in_half))))
-        absent_first[~in_half] = absent.chosen(np.flatnonzero(~in_half)).first(scorer)[0]
-        right[~half], sense[~half], usual[~half] = lookups.chosen(np.flatnonzero(~half)).first(scorer)
-        meant_first[~part] = meanings.chosen(np.flatnonzero(~part)).first(scorer)[1]
-        others = np.flatnonzero(lacking % 2 != number)
-        unlisted_first[others] = forgotten.chosen(others).first(scorer)[1]
-    for name, rows in (("with", np.array(lookups.lexicon)), ("without", ~np.array(lookups.lexicon))):
-        print(
-            f"{name} lexicon: {rows.sum()} look-ups, a right candidate for {answered[rows].mean():.3f}, "
-            f"of those right first {right[rows & answered].mean():.3f}, "
-            f"usual first {usual[rows & answered].mean():.3f}; "
-            f"of {(rows & meant).sum()} ambiguous ones the right sense first {sense[rows & meant].mean():.3f}"
-        )
-    ambiguous = np.array(meanings.ambiguous)
-    has_right = np.array([candidates.any() for candidates in absent.right])
-    print(f"the lexicon lacks the phrase: {len(has_right)} look-ups, right first {absent_first[has_right].mean():.3f}")
-    print(
-        f"of {ambiguous.sum()} phrases with several senses among their candidates the right one first "
-        f"{meant_first[ambiguous].mean():.3f}; of {len(lacking)} whose right sense the lexicon lacks "
-        f"{unlisted_first.mean():.3f}"
-    )
-    scorer = fitted(lookups.joined(meanings).joined(forgotten.chosen(np.flatnonzero(some_lacking))).joined(absent))
-    facts = {"queries": count, "indexes": [folder.name for folder in args.index], "senses": len(senses)}
-    facts["right first"] = right.mean()
-    scorer.save(model.path or bundled_folder(), model.hash, facts)
+            searcher, bare = Searcher(index, model), Searcher(index, model, lexicon=False)
+            examples += examples_of(queries, described(searcher, queries, *encodings), KINDS[0], numbers)
+            without = described(bare, queries[sparse], *some)
+            examples += examples_of(queries[sparse], without, KINDS[1], numbers[sparse])
+            if args.calibrate:
+                continue
+            by_less = described_by_less(index, model, queries[absentees], *rest)
+            examples += examples_of(queries[absentees], by_less, KINDS[2], numbers[absentees])
+            examples += sense_examples(senses, described(searcher, senses, *of_senses), KINDS[3])
+            examples += sense_examples(senses, described_by_less(index, model, senses, *of_senses), FORGETFUL)
+    if args.calibrate:
+        recalibrate(model, examples, [folder.name for folder in args.index])
+        return
+    report(examples)
+    facts = {"queries": len(examples), "indexes": [folder.name for folder in args.index], "senses": len(senses)}
+    fitted(examples).save(model.path or bundled_folder(), model.hash, facts)
 
 
 if __name__ == "__main__":

@@ -187,12 +187,7 @@ def made_again(folder: Path, model: Any, texts: Sequence[str]) -> dict[str, floa
         with Index.create(Path(work, "new"), encoder, threads=1) as index:  # type: ignore[arg-type]
             added = timed(index.add, [Document.from_texts("texts", texts)], lang="en")
             store = (added - encoder.seconds) / index.stats().phrases - listing
-    return {
-        "encode": encoder.seconds / len(texts),
-        "store": max(0.0, store),
-        "search_file": file,
-        "wordings": listing,
-    }
+    return {"encode": encoder.seconds / len(texts), "store": max(0.0, store), "search_file": file, "wordings": listing}
 
 
 def main() -> None:

@@ -489,7 +489,7 @@ def likely_pairs(
         listed = proposals.equivalents(table, term, dictionaries, languages[0])
         composed = proposals.compositions(table, parts)
         proposed.append(proposals.gather(table, term, firsts[row[row >= 0]].tolist(), listed, composed))
-        wordings.append(proposals.Wording(parts, {}))
+        wordings.append(proposals.Wording(parts, {}, dictionaries.covers(languages[0])))
     search = WordingSearch(table, lambda ids: target.vectors[ids])
     described = proposals.describe(
         search, source.terms, proposed, source.types, source.alone, languages[1] or "en", wordings

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from phrasemate.encode.model_folder import SCORER
+from phrasemate import load_model
+from phrasemate.encode.model_folder import SCORER, bundled_folder
 from phrasemate.encode.scoring import FEATURES, REASONS, CandidateScorer, HiddenUnit, load_scorer
 from phrasemate.errors import ModelDamaged
 
@@ -146,3 +147,13 @@ def test_a_weight_that_is_not_finite_is_refused(tmp_path: Path) -> None:
     CandidateScorer(0.0, WEIGHTS, units=(BOTH._replace(output=float("nan")),)).save(tmp_path, "abc", {})
     with pytest.raises(ModelDamaged, match="not finite"):
         load_scorer(tmp_path, "abc")
+
+
+def test_not_being_listed_tells_less_where_no_lexicon_has_the_languages() -> None:
+    folder = bundled_folder()
+    scorer = load_scorer(folder, load_model().hash)
+    assert scorer is not None
+    unlisted = [0.6 * (name in ("context", "contexts", "type", "alone")) for name in FEATURES]
+    without_lexicon = [float(name == "no lexicon") or value for name, value in zip(FEATURES, unlisted, strict=True)]
+    rare, usual = (float(scorer.probabilities([row])[0]) for row in (unlisted, without_lexicon))
+    assert rare < usual / 3

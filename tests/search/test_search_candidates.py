@@ -40,7 +40,7 @@ from phrasemate.candidates import (
 from phrasemate.encode.scoring import FEATURES, CandidateScorer
 from phrasemate.index import Index
 from phrasemate.lexicon import Dictionary as FileDictionary
-from phrasemate.lexicon import DictionaryFolder, Equivalent, InducedLexicon, bundled_collocates
+from phrasemate.lexicon import DictionaryFolder, Equivalent, InducedLexicon, bundled_collocates, bundled_lexicon
 from phrasemate.lexicon.induced import Pair, write_lexicon
 from phrasemate.search import LazyMapping, Searcher, SearchRequest
 from phrasemate.text import folded
@@ -220,7 +220,7 @@ def test_features_are_what_they_say(index: Index) -> None:
         for candidate, row in zip(described.candidates, described.features, strict=True)
     }
     relative = dict.fromkeys([name for name in FEATURES if name.startswith("listed ")], 0.0)  # one is listed alone
-    same = relative | {"alike": 1, "words": 0, "fewer words": 0, "function word": 0, "count": log(2)}
+    same = relative | {"alike": 1, "words": 0, "fewer words": 0, "function word": 0, "count": log(2), "no lexicon": 0}
     collocates = bundled_collocates()
     assert collocates is not None
     sits_on_bench, sits_on_bank = collocates.associations([["bench"], ["bank"]], {"sit": 1.0}).tolist()
@@ -247,6 +247,35 @@ def test_a_listed_candidate_is_not_told_as_the_same_wording(index: Index) -> Non
             (described,) = describe(search, ["bank"], [gathered], vector, vector, "en", [Wording([], {})])
             values.append(described.features[0, FEATURES.index("same wording")])
     assert values == [1, 0]
+
+
+def test_candidates_tell_that_no_lexicon_has_the_languages(index: Index) -> None:
+    with index.wordings() as search:
+        vector = np.array([[1.0, 0.0]], np.float32)
+        gathered = gather(search.table, "bank", [], {})
+        wordings = [Wording([], {}, has_lexicon) for has_lexicon in (True, False)]
+        pairs = [describe(search, ["bank"], [gathered], vector, vector, "en", [wording]) for wording in wordings]
+    assert [one.features[:, FEATURES.index("no lexicon")].tolist() for (one,) in pairs] == [[0], [1]]
+
+
+@pytest.mark.parametrize(
+    ("language", "targets", "covered"),
+    [
+        ("de", ["en"], True),
+        ("en", ["fr"], True),
+        ("de-AT", ["fr"], True),
+        ("", ["en"], True),  # any language
+        ("de", [""], True),
+        ("nb", ["en"], False),
+        ("en", ["sk"], False),
+        ("de", ["sk", "en"], True),
+    ],
+)
+def test_a_lexicon_covers_languages_that_it_has(language: str, targets: list[str], covered: bool) -> None:
+    lexicon = bundled_lexicon()
+    assert lexicon is not None
+    assert Dictionaries([lexicon], targets).covers(language) is covered
+    assert not Dictionaries([], targets).covers(language)
 
 
 def test_a_form_tells_stems_words_and_a_function_word() -> None:

@@ -229,6 +229,7 @@ FEATURES = (
     "words",  # how many words it has more than the query, at least 0
     "fewer words",  # how many words it has less
     "function word",  # 1 if it begins with a function word
+    "no lexicon",  # 1 if no lexicon has the languages of the query and the index: not to be listed then tells nothing
 )
 LISTED = FEATURES.index("listed")
 REASONS = {  # what a person calls the features
@@ -237,7 +238,7 @@ REASONS = {  # what a person calls the features
         *("listed context", "listed contexts", "listed type", "listed shift"),
     ),
     "meaning by itself": ("alone", "alone lead"),
-    "dictionary": ("listed", "exact", "verbatim", "probability", "listed probability", "others listed"),
+    "dictionary": ("listed", "exact", "verbatim", "probability", "listed probability", "others listed", "no lexicon"),
     "words around it": ("collocates", "listed collocates"),
     "words that translate each other": ("covered", "covers", "composed", "word by word", "covers function words"),
     "same wording": ("same wording",),
