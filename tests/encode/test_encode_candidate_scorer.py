@@ -12,7 +12,7 @@ import pytest
 
 from phrasemate import load_model
 from phrasemate.encode.model_folder import SCORER, bundled_folder
-from phrasemate.encode.scoring import FEATURES, REASONS, CandidateScorer, HiddenUnit, load_scorer
+from phrasemate.encode.scoring import FEATURES, LEAST_LOG, REASONS, CandidateScorer, HiddenUnit, load_scorer
 from phrasemate.errors import ModelDamaged
 
 WEIGHTS = tuple(0.1 * number for number in range(len(FEATURES)))
@@ -153,7 +153,8 @@ def test_not_being_listed_tells_less_where_no_lexicon_has_the_languages() -> Non
     folder = bundled_folder()
     scorer = load_scorer(folder, load_model().hash)
     assert scorer is not None
-    unlisted = [0.6 * (name in ("context", "contexts", "type", "alone")) for name in FEATURES]
-    without_lexicon = [float(name == "no lexicon") or value for name, value in zip(FEATURES, unlisted, strict=True)]
+    values = dict.fromkeys(FEATURES, 0.0) | dict.fromkeys(("context", "contexts", "type", "alone"), 0.6)
+    values |= {"probability": LEAST_LOG, "composed": LEAST_LOG, "alike": 1, "covers function words": 1}
+    unlisted, without_lexicon = ([*(values | {"no lexicon": number}).values()] for number in (0, 1))
     rare, usual = (float(scorer.probabilities([row])[0]) for row in (unlisted, without_lexicon))
     assert rare < usual / 3
