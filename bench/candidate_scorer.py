@@ -200,12 +200,12 @@ def calibrated(scorer: CandidateScorer, examples: Sequence[Example]) -> Candidat
     order = np.lexsort((-scores, owner))
     place = np.arange(len(order)) - np.searchsorted(owner, owner)  # owner is sorted: rank of each within its query
     ranked = order[place < CALIBRATED]
-    known = np.column_stack([scores, np.ones(len(scores)), features[:, NO_LEXICON]])[ranked]
+    inputs = np.column_stack([scores, np.ones(len(scores)), features[:, NO_LEXICON]])[ranked]
 
     def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
-        logits = known @ values
+        logits = inputs @ values
         off = 1 / (1 + np.exp(-logits)) - hit[ranked]
-        return float((np.logaddexp(0, logits) - hit[ranked] * logits).mean()), (off @ known) / len(off)
+        return float((np.logaddexp(0, logits) - hit[ranked] * logits).mean()), (off @ inputs) / len(off)
 
     slope, bias, shift = minimize(loss, np.array([1.0, 0.0, 0.0]), jac=True, method="L-BFGS-B").x
     weights = slope * np.array(scorer.weights)

@@ -100,12 +100,12 @@ class Part(NamedTuple):
 class Wording(NamedTuple):
     """Dictionary knowledge of a query: its words, and the stems of equivalents of the words around it, weighted.
 
-    ``has_lexicon``: whether a lexicon has the languages of the query and the index (`Dictionaries.covers`).
+    ``no_lexicon``: 0 if a lexicon has the languages of the query and the index (`Dictionaries.covers`), 1 if none has.
     """
 
     parts: Sequence[Part]
     surroundings: Mapping[str, float]
-    has_lexicon: bool = True
+    no_lexicon: float = 0.0
 
 
 class Query(NamedTuple):
@@ -163,8 +163,8 @@ class Dictionaries:
     def covers(self, language: str) -> bool:
         """Whether a lexicon with probabilities has a language and one of the index; "" may be any language."""
         lexicons = [lexicon for lexicon in self.lexicons if not getattr(lexicon, "has_ranks", False)]
-        languages = [{"", "en", *getattr(lexicon, "languages", ())} for lexicon in lexicons]
-        return any(primary(language) in known and not known.isdisjoint(self.languages) for known in languages)
+        sets = [{"", "en", *getattr(lexicon, "languages", ())} for lexicon in lexicons]
+        return any(primary(language) in languages and not languages.isdisjoint(self.languages) for languages in sets)
 
     def _in(self, wording: str, language: str) -> list[Equivalent]:
         """Equivalents of a wording of one language, or of any (""): those of dictionary files, then the others.
@@ -605,7 +605,7 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
     column["words"][:] = np.maximum(lengths_of_forms - length, 0)
     column["fewer words"][:] = np.maximum(length - lengths_of_forms, 0)
     column["function word"][:] = [function_word for _, _, function_word in forms]
-    column["no lexicon"][:] = not query.wording.has_lexicon
+    column["no lexicon"][:] = query.wording.no_lexicon
     return Described(list(candidates), table, ids[order], cosines, bounds)
 
 

@@ -370,6 +370,9 @@ def _without(terms: Sequence[Term], ids: Ids) -> tuple[Term, ...]:
 
 
 DEPTH = 20  # nearest terms of each term, both ways, that are looked at
+UNLISTED = (
+    0.5  # "no lexicon" of a term: more terms of a list than phrases of a text have an equivalent that is not listed
+)
 
 Floats = NDArray[np.float32]
 
@@ -483,13 +486,14 @@ def likely_pairs(
     firsts = np.cumsum(target.counts) - target.counts
     lexicon = bundled_lexicon()
     dictionaries = Dictionaries([*lexicons, *([] if lexicon is None else [lexicon])], [languages[1]])
+    no_lexicon = UNLISTED if dictionaries.covers(languages[0]) else 1.0
     proposed, wordings = [], []
     for term, row in zip(source.terms, near, strict=True):
         parts = proposals.parts(term, dictionaries, languages[0])
         listed = proposals.equivalents(table, term, dictionaries, languages[0])
         composed = proposals.compositions(table, parts)
         proposed.append(proposals.gather(table, term, firsts[row[row >= 0]].tolist(), listed, composed))
-        wordings.append(proposals.Wording(parts, {}, dictionaries.covers(languages[0])))
+        wordings.append(proposals.Wording(parts, {}, no_lexicon))
     search = WordingSearch(table, lambda ids: target.vectors[ids])
     described = proposals.describe(
         search, source.terms, proposed, source.types, source.alone, languages[1] or "en", wordings

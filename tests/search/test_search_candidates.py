@@ -253,7 +253,7 @@ def test_candidates_tell_that_no_lexicon_has_the_languages(index: Index) -> None
     with index.wordings() as search:
         vector = np.array([[1.0, 0.0]], np.float32)
         gathered = gather(search.table, "bank", [], {})
-        wordings = [Wording([], {}, has_lexicon) for has_lexicon in (True, False)]
+        wordings = [Wording([], {}, no_lexicon) for no_lexicon in (0.0, 1.0)]
         pairs = [describe(search, ["bank"], [gathered], vector, vector, "en", [wording]) for wording in wordings]
     assert [one.features[:, FEATURES.index("no lexicon")].tolist() for (one,) in pairs] == [[0], [1]]
 
