@@ -62,7 +62,6 @@ class ForgetfulLexicon:
     name = "lexicon"
     forgotten: frozenset[str] = frozenset()
     absent = ""
-    languages = property(lambda self: bundled_lexicon().languages)
 
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
         """What the bundled lexicon gives, less what is forgotten; for the absent wording, by other forms."""
@@ -72,7 +71,7 @@ class ForgetfulLexicon:
             every = lexicon.equivalents(wording, lang, target)
             return [equivalent for equivalent in every if lemmas(equivalent.text) not in self.forgotten]
         weights: dict[tuple[str, str], int] = {}
-        for name, row in lexicon._listed(Keys.stemmed, lang, text, lang) if lang in lexicon.languages else []:
+        for name, row in lexicon._listed(Keys.stemmed, lang, text) if lang in lexicon.languages else []:
             if lexicon._keys_of(name).wordings[row] != text:
                 lexicon._into_english(name, row, weights)
         return [Equivalent(text, weight / 100, self.name, "en", exact=False) for (_, text), weight in weights.items()]
@@ -112,6 +111,7 @@ def described_by_less(
             lexicon.absent = folded(query.phrase.text)
         one = slice(number, number + 1)
         rows += described(searcher, queries[one], vectors[one], bare[one])
+        rows[-1].features[:, NO_LEXICON] = 0  # the bundled one has the languages
     return rows
 
 

@@ -100,7 +100,7 @@ class Part(NamedTuple):
 class Wording(NamedTuple):
     """Dictionary knowledge of a query: its words, and the stems of equivalents of the words around it, weighted.
 
-    ``no_lexicon``: 0 if a lexicon has the languages of the query and the index (`Dictionaries.covers`), 1 if none has.
+    ``no_lexicon``: 0 if a lexicon has the languages of the query and the index, 1 if none has.
     """
 
     parts: Sequence[Part]
@@ -148,6 +148,9 @@ class Dictionaries:
         self.lexicons, self.languages = lexicons, languages
         self._targets = [""] if "" in languages else languages
         self._looked_up: dict[tuple[str, str], list[Equivalent]] = {}
+        induced = [lexicon for lexicon in lexicons if isinstance(lexicon, InducedLexicon)]
+        sets = [{"", "en", *lexicon.languages} for lexicon in induced]
+        self._languages_of_lexicons = [names for names in sets if not names.isdisjoint(languages)]
 
     def equivalents(self, wording: str, language: str = "") -> list[Equivalent]:
         """List the lexicons' equivalents of a wording in its language, else in any."""
@@ -160,11 +163,9 @@ class Dictionaries:
         """Whether an induced lexicon lists this very form."""
         return any(lexicon.knows(form, language) for lexicon in self.lexicons if isinstance(lexicon, InducedLexicon))
 
-    def covers(self, language: str) -> bool:
-        """Whether a lexicon with probabilities has a language and one of the index; "" may be any language."""
-        lexicons = [lexicon for lexicon in self.lexicons if not getattr(lexicon, "has_ranks", False)]
-        sets = [{"", "en", *getattr(lexicon, "languages", ())} for lexicon in lexicons]
-        return any(primary(language) in languages and not languages.isdisjoint(self.languages) for languages in sets)
+    def has_lexicon(self, language: str) -> bool:
+        """Whether an induced lexicon has a language and one of the index; "" may be any language."""
+        return any(primary(language) in languages for languages in self._languages_of_lexicons)
 
     def _in(self, wording: str, language: str) -> list[Equivalent]:
         """Equivalents of a wording of one language, or of any (""): those of dictionary files, then the others.

@@ -370,9 +370,7 @@ def _without(terms: Sequence[Term], ids: Ids) -> tuple[Term, ...]:
 
 
 DEPTH = 20  # nearest terms of each term, both ways, that are looked at
-UNLISTED = (
-    0.5  # "no lexicon" of a term: more terms of a list than phrases of a text have an equivalent that is not listed
-)
+UNLISTED = 0.5  # "no lexicon" of a term: it has an unlisted equivalent more often than a phrase of a text has
 
 Floats = NDArray[np.float32]
 
@@ -486,7 +484,7 @@ def likely_pairs(
     firsts = np.cumsum(target.counts) - target.counts
     lexicon = bundled_lexicon()
     dictionaries = Dictionaries([*lexicons, *([] if lexicon is None else [lexicon])], [languages[1]])
-    no_lexicon = UNLISTED if dictionaries.covers(languages[0]) else 1.0
+    no_lexicon = UNLISTED if dictionaries.has_lexicon(languages[0]) else 1.0
     proposed, wordings = [], []
     for term, row in zip(source.terms, near, strict=True):
         parts = proposals.parts(term, dictionaries, languages[0])

@@ -450,7 +450,7 @@ class Searcher:
             for number, (phrase, source) in enumerate(zip(phrases, self._languages_of(phrases), strict=True)):
                 parts = proposals.parts(phrase.text, dictionaries, source)
                 around = proposals.surroundings(phrase, lexicon, source) if source and lexicon else {}
-                wordings.append(proposals.Wording(parts, around, float(not dictionaries.covers(source))))
+                wordings.append(proposals.Wording(parts, around, float(not dictionaries.has_lexicon(source))))
                 dictionary_entries = proposals.equivalents(search.table, phrase.text, dictionaries, source)
                 nearest = run.ids[number][run.ids[number] >= 0].tolist()
                 compositions = proposals.compositions(search.table, parts)

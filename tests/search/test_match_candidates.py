@@ -161,3 +161,12 @@ def test_a_scorer_finds_what_the_lexicon_lists() -> None:
         assert {pair if languages[0] == "de" else pair[::-1] for pair in words} == expected
         assert best.margins == pytest.approx(1 / (1 + np.exp(-2.0)))  # 4 - 2
         assert best.scores == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("language", "no_lexicon"), [("de", 0.5), ("nb", 1.0)])
+def test_not_being_listed_tells_less_of_a_term_than_of_a_phrase(language: str, no_lexicon: float) -> None:
+    one = np.array([[1, 0]], np.float32)
+    sides = [Occurrences([term], np.array([1]), one, one) for term in ("Xyzzy", "pencil")]
+    scorer = CandidateScorer(0.0, tuple(4.0 * (name == "no lexicon") for name in FEATURES))
+    pairs = likely_pairs(sides[0], sides[1], scorer, (language, "en"), [])
+    assert pairs.margins == pytest.approx(1 / (1 + np.exp(-4.0 * no_lexicon)))

@@ -271,11 +271,22 @@ def test_candidates_tell_that_no_lexicon_has_the_languages(index: Index) -> None
         ("de", ["sk", "en"], True),
     ],
 )
-def test_a_lexicon_covers_languages_that_it_has(language: str, targets: list[str], covered: bool) -> None:
+def test_dictionaries_tell_whether_a_lexicon_has_the_languages(
+    language: str, targets: list[str], covered: bool
+) -> None:
     lexicon = bundled_lexicon()
     assert lexicon is not None
-    assert Dictionaries([lexicon], targets).covers(language) is covered
-    assert not Dictionaries([], targets).covers(language)
+    assert Dictionaries([lexicon], targets).has_lexicon(language) is covered
+    assert not Dictionaries([Dictionary(Bank={"bench": 0.5})], targets).has_lexicon(language)
+
+
+@pytest.mark.parametrize(("lexicon", "expected"), [(True, 0.0), (False, 1.0)])
+def test_a_search_tells_whether_the_lexicon_has_its_languages(index: Index, lexicon: bool, expected: float) -> None:
+    model: Any = Model()
+    phrases = [Phrase("eine Bank", 5, 9)]
+    vectors = model.encode(phrases)
+    (described,) = Searcher(index, model, lexicon=lexicon).candidates(phrases, vectors, vectors, SearchRequest())
+    assert {*described.features[:, FEATURES.index("no lexicon")].tolist()} == {expected}
 
 
 def test_a_form_tells_stems_words_and_a_function_word() -> None:
