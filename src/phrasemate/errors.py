@@ -54,6 +54,9 @@ class ReadError(InputError):
         super().__init__(" ".join(f"{where}: {reason}; {remedy}".splitlines()))  # names may hold line ends
         self.file, self.line, self.reason, self.remedy = file, line, reason, remedy
 
+    def __reduce__(self) -> tuple[type[ReadError], tuple[str, int, str, str]]:
+        return type(self), (self.file, self.line, self.reason, self.remedy)  # for another process
+
 
 class QueryError(InputError):
     """A query whose ``[[ ]]`` marks are unbalanced, empty, nested or otherwise senseless."""

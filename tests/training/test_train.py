@@ -23,15 +23,15 @@ from unreliable_disk import UnreliableDisk
 
 from phrasemate import load_model
 from phrasemate.cli import app
-from phrasemate.errors import CheckpointDamaged, InputError
+from phrasemate.errors import CheckpointDamaged, InputError, ReadError
 from phrasemate.training.ccpr import CCPRTask, Config
 from phrasemate.training.config import built, facts_of, overridden
 from phrasemate.training.trainer import Checkpoint, LoopSettings, Trainer, learning_rate
 
 
-def trainer(tables: dict[str, Any], pairs: Path, run: Path) -> Trainer[Any]:
+def trainer(tables: dict[str, Any], pairs: Path, run: Path, workers: int = 0) -> Trainer[Any]:
     config = Config.of(tables)
-    return Trainer(CCPRTask(config, pairs), config.loop, run, facts_of("ccpr", config))
+    return Trainer(CCPRTask(config, pairs), config.loop, run, facts_of("ccpr", config), workers)
 
 
 def lines(run: Path) -> list[dict[str, Any]]:
@@ -68,6 +68,35 @@ def test_a_run_continues_exactly(
     assert [row["step"] for row in lines(tmp_path / "whole")] == [1, 2, 3, 4, 4, 5, 6, 6]
     for (name, a), b in zip(whole.task.module.named_parameters(), second.task.module.parameters(), strict=True):
         assert torch.equal(a, b), name
+
+
+def test_processes_that_prepare_batches_change_nothing(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:
+    """Dropout included, and where a run is continued with another number of them."""
+    tables["loop"].update(accumulate=2, stop=3)
+    trainer(tables, pairs, tmp_path / "thread").run()
+    trainer(tables, pairs, tmp_path / "processes", workers=2).run()
+    assert lines(tmp_path / "processes") == lines(tmp_path / "thread")
+    for folder in ("thread", "processes"):  # what one made, the other continues
+        facts = json.loads((tmp_path / folder / "config.json").read_text())
+        facts["loop"]["stop"] = tables["loop"]["stop"] = 0
+        (tmp_path / folder / "config.json").write_text(json.dumps(facts))
+        trainer(tables, pairs, tmp_path / folder, workers=2 * (folder == "thread")).run()
+    assert lines(tmp_path / "processes") == lines(tmp_path / "thread")
+    assert lines(tmp_path / "thread")[-1]["step"] == 6
+
+
+def test_an_error_while_processes_prepare_batches_names_file_and_line(
+    tables: dict[str, Any], pairs: Path, tmp_path: Path
+) -> None:
+    run = trainer(tables, pairs, tmp_path / "run", workers=2)
+
+    def unreadable(step: int) -> Any:
+        raise ReadError("pairs.jsonl", 7 + step, "not JSON", "make it again")
+
+    run._batches = unreadable  # type: ignore[method-assign]
+    with pytest.raises(ReadError, match=r"pairs\.jsonl, line 7: not JSON; make it again") as caught:
+        run.run()
+    assert (caught.value.file, caught.value.line, caught.value.reason) == ("pairs.jsonl", 7, "not JSON")
 
 
 def test_training_learns(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:

@@ -138,6 +138,13 @@ def test_known_pairs_are_found_from_both_sides(tmp_path: Path) -> None:
     table.write_text("bank\tbench\nbank\tbank\nufer\tbank\n", "utf-8")
     for _ in range(2):  # made, then from the cache
         known_pairs = KnownPairs([table], tmp_path / "known.npz")
-        assert sorted(known_pairs.of(word_hash("bank"), 0).tolist()) == sorted([word_hash("bench"), word_hash("bank")])
-        assert sorted(known_pairs.of(word_hash("bank"), 1).tolist()) == sorted([word_hash("bank"), word_hash("ufer")])
-        assert known_pairs.of(word_hash("unknown"), 0).tolist() == []
+        bank, bench, ufer, unknown = (word_hash(word) for word in ("bank", "bench", "ufer", "unknown"))
+
+        def rows(words: list[int], side: int, known_pairs: KnownPairs = known_pairs) -> set[tuple[int, int]]:
+            owners, right = known_pairs.of(np.array(words, np.uint64), side)
+            assert len(owners) == len(right) == len(set(zip(owners.tolist(), right.tolist(), strict=True)))
+            return set(zip(owners.tolist(), right.tolist(), strict=True))
+
+        assert rows([unknown, bank, ufer], 0) == {(1, bench), (1, bank), (2, bank)}
+        assert rows([bank, bench], 1) == {(0, bank), (0, ufer), (1, bank)}
+        assert rows([unknown], 0) == rows([], 0) == set()

@@ -13,6 +13,7 @@ import typer
 from phrasemate.cli.options import JsonAtEnd, Model, argument, option
 from phrasemate.cli.shell import EXIT_INTERRUPTED, err
 from phrasemate.errors import InputError, MissingExtra
+from phrasemate.utils.machine import cores
 
 if TYPE_CHECKING:
     from phrasemate.training.trainer import Event
@@ -25,7 +26,14 @@ Run = Annotated[Path, option("--out", "-o", "RUN", "Folder of the run.")]
 Changes = Annotated[list[str] | None, option("--set", "TABLE.KEY=VALUE", "Change one setting of the file.")]
 Minutes = Annotated[float | None, option("--minutes", "M", "Stop after M minutes, with a checkpoint.", min=0)]
 Device = Annotated[str, option("--device", "auto|cpu|cuda", "Where to compute.")]
+Workers = Annotated[
+    int | None,
+    option("--workers", "N", "Processes that prepare batches (default: for cuda all cores but one, else 0).", min=0),
+]
 Threads = Annotated[int | None, option("--threads", "N", "Threads on the CPU (default: all cores).", min=1)]
+
+
+MOST_WORKERS = 16  # more than these a graphics card does not need
 
 
 def config_argument(name: str) -> Any:
@@ -177,6 +185,7 @@ def ccpr(
     minutes: Minutes = None,
     device: Device = "auto",
     threads: Threads = None,
+    workers: Workers = None,
     as_json: JsonAtEnd = False,
 ) -> None:
     """Train phrase vectors and a phrase segmenter on phrase pairs (CCPR).
@@ -203,7 +212,9 @@ def ccpr(
     processes.join(device)
     with enough_memory():
         task = CCPRTask(settings, data or config.parent, device)
-    train(Trainer(task, settings.loop, run, task.facts()), run, minutes, as_json)
+    if workers is None:
+        workers = min(cores() - 1, MOST_WORKERS) if device == "cuda" else 0
+    train(Trainer(task, settings.loop, run, task.facts(), workers), run, minutes, as_json)
 
 
 @app.command("xpr")

@@ -339,13 +339,23 @@ class KnownPairs:
             _save(cache, facts, arrays)
         self._directions = [_grouped(*arrays), _grouped(*reversed(arrays))]
 
-    def of(self, wording: int, side: int) -> Hashes:
-        """Hashes of what is right for a wording (its hash) of the sources (side 0) or of the translations (side 1)."""
+    def of(self, wordings: Hashes, side: int) -> tuple[Places, Hashes]:
+        """What is right for some wordings (their hashes) of the sources (side 0) or of the translations (side 1).
+
+        Gives (rows,) the place of a wording among ``wordings``, and the hash of one that is right for it.
+        """
         keys, bounds, values = self._directions[side]
-        at = int(np.searchsorted(keys, np.uint64(wording)))
-        if at == len(keys) or int(keys[at]) != wording:
-            return values[:0]
-        return values[bounds[at] : bounds[at + 1]]
+        at = np.minimum(np.searchsorted(keys, wordings), max(len(keys) - 1, 0))
+        present = np.flatnonzero(keys[at] == wordings) if len(keys) else np.zeros(0, np.int64)
+        owners, rows = _expanded(present, bounds[at[present]], bounds[at[present] + 1])
+        return owners, values[rows]
+
+
+def _expanded(owners: Places, first: Places, last: Places) -> tuple[Places, Places]:
+    """(rows,) each owner as often as it has rows, and its rows: from ``first`` to before ``last``."""
+    counts = last - first
+    rows: Places = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+    return np.repeat(owners, counts), rows
 
 
 def _grouped(keys: Hashes, values: Hashes) -> tuple[Hashes, Places, Hashes]:
@@ -573,18 +583,21 @@ def _known_rows(
 ) -> Integers:
     """(rows, 2): a phrase pair, and a wording of the other side that is right for its phrase of this ``side``."""
     texts = list(numbers)
-    present = {word_hash(folded(texts[number])): number for number in np.unique(spans[1 - side].wording).tolist()}
-    rows: list[tuple[int, int]] = []
-    for pair, wording in enumerate(spans[side].wording[pairs[:, side]].tolist()):
-        text = folded(texts[wording])
-        for row in known_pairs.of(word_hash(text), side).tolist():
-            number = present.get(row)
-            if number is None:
-                continue
-            text_forms = (text, folded(texts[number]))
-            if (text_forms if side == 0 else text_forms[::-1]) not in opposed:
-                rows.append((pair, number))
-    return np.array(rows, np.int64).reshape(-1, 2)
+    candidates = np.unique(spans[1 - side].wording)
+    hashes = np.array([word_hash(folded(texts[number])) for number in candidates.tolist()], np.uint64)
+    order = np.argsort(hashes, kind="stable")
+    hashes, candidates = hashes[order], candidates[order]
+    phrases, places = np.unique(spans[side].wording[pairs[:, side]], return_inverse=True)
+    forms = [folded(texts[number]) for number in phrases.tolist()]
+    owners, right = known_pairs.of(np.array([word_hash(form) for form in forms], np.uint64), side)
+    owners, matches = _expanded(owners, np.searchsorted(hashes, right), np.searchsorted(hashes, right, side="right"))
+    rows: list[list[int]] = [[] for _ in forms]
+    for owner, number in zip(owners.tolist(), candidates[matches].tolist(), strict=True):
+        text_forms = (forms[owner], folded(texts[number]))
+        if (text_forms if side == 0 else text_forms[::-1]) not in opposed:
+            rows[owner].append(number)
+    known_rows = [(pair, number) for pair, place in enumerate(places.tolist()) for number in rows[place]]
+    return np.array(known_rows, np.int64).reshape(-1, 2)
 
 
 def _placed(

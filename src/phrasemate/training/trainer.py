@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -29,8 +30,9 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 
-from phrasemate.errors import CheckpointDamaged, InputError
+from phrasemate.errors import CheckpointDamaged, InputError, PhrasemateError
 from phrasemate.training import processes
 from phrasemate.training.config import at_least, expect
 from phrasemate.utils.storage import (
@@ -235,13 +237,16 @@ class Trainer(Generic[B]):
 
     ``facts``: what was asked for; a folder that was started with other facts is refused (InputError). Of several
     processes (`phrasemate.training.processes`), the first writes. They share out a step's batches where these are a
-    multiple of them, and else each batch.
+    multiple of them, and else each batch. ``workers``: processes that prepare batches ahead (0: a thread does); the
+    batches are the same.
     """
 
-    def __init__(self, task: Task[B], settings: LoopSettings, folder: Path, facts: Mapping[str, Any]) -> None:
+    def __init__(
+        self, task: Task[B], settings: LoopSettings, folder: Path, facts: Mapping[str, Any], workers: int = 0
+    ) -> None:
         if settings.stop > settings.steps:
             raise InputError(f"[loop] stop: {settings.stop}; expected at most steps, {settings.steps}")
-        self.task, self.settings, self.folder = task, settings, folder
+        self.task, self.settings, self.folder, self.workers = task, settings, folder, workers
         self.named = {name: p for name, p in task.module.named_parameters() if p.requires_grad}
         self.device = next(task.module.parameters()).device
         self.optimizer = self._make_optimizer()
@@ -364,16 +369,13 @@ class Trainer(Generic[B]):
 
     def _steps(self, over: Callable[[], bool], progress: Callable[[Event], None]) -> None:
         settings = self.settings
-        with ThreadPoolExecutor(1) as pool:
-            ahead: Future[list[B]] = pool.submit(self._batches, self.step)
+        with closing(self._prepared()) as prepared:
             while self.step < settings.end and not over():
                 self._evaluate_if_due()
                 if self.finished:
                     break
                 start_time = time.perf_counter()
-                batches = ahead.result()
-                ahead = pool.submit(self._batches, self.step + 1)
-                metrics = self._one_step(batches)
+                metrics = self._one_step(next(prepared))
                 self.step += 1
                 self.seconds += time.perf_counter() - start_time
                 for name, value in (metrics | {"seconds": time.perf_counter() - start_time, "steps": 1}).items():
@@ -386,6 +388,32 @@ class Trainer(Generic[B]):
                 if is_logged and self._writes:
                     remaining = self.seconds / self.step * (settings.end - self.step)
                     progress(Event(self.step, settings.end, self.last, remaining))
+
+    def _prepared(self) -> Generator[list[B], None, None]:
+        """The batches of each step to come, prepared ahead by a thread or by processes."""
+        steps = range(self.step, self.settings.end)
+        if self.workers:
+            loader = DataLoader(
+                _Steps(self._batches),
+                sampler=steps,
+                batch_size=None,
+                num_workers=self.workers,
+                collate_fn=_unchanged,
+                worker_init_fn=_start_worker,
+                multiprocessing_context="fork",  # the files' places in memory are shared
+                generator=torch.Generator(),  # so the run's own random numbers stay as they are
+            )
+            for item in loader:
+                if isinstance(item, PhrasemateError):
+                    raise item
+                yield item
+            return
+        with ThreadPoolExecutor(1) as pool:
+            ahead: Future[list[B]] = pool.submit(self._batches, steps.start)
+            for step in steps:
+                batches = ahead.result()
+                ahead = pool.submit(self._batches, step + 1)
+                yield batches
 
     def _batches(self, step: int) -> list[B]:
         if step >= self.settings.end:
@@ -522,6 +550,29 @@ class Trainer(Generic[B]):
             return
         with (self.folder / "metrics.jsonl").open("ab") as file:
             file.truncate(min(file.tell(), lines))  # what came after the checkpoint will come again
+
+
+class _Steps(Dataset[Any]):
+    """Batches by the number of the step; an error that phrasemate raises on purpose comes as a value."""
+
+    def __init__(self, prepare: Callable[[int], Any]) -> None:
+        self.prepare = prepare
+
+    def __getitem__(self, step: int) -> Any:
+        try:
+            return self.prepare(step)
+        except PhrasemateError as error:
+            return error
+
+
+def _unchanged(item: Any) -> Any:
+    return item
+
+
+def _start_worker(_: int) -> None:
+    """Leave Ctrl-C to the process that trains, which ends the step first; and work on one thread."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 
 @contextmanager
