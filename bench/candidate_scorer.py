@@ -10,11 +10,11 @@ without a right candidate count for the probability, which so tells when there i
 queries whose first candidate is right, and of ambiguous ones whose first candidate has the right sense, with weights
 fitted on the other half of them.
 
-The ambiguous phrases of senses.jsonl teach it to choose by meaning. Of their candidates, those of the right sense are
-right; wrong are those of another sense and those that no dictionary lists. The others are left out. One in `FORGOTTEN`
-is asked once more with a lexicon that lacks the right sense: the bundled one was counted in text like that of the
-yardstick, so it knows more there than elsewhere. From these the scorer learns when to distrust what is listed. For the
-same reason one query in `WITHOUT` is asked with a lexicon that lacks the phrase and has only other forms of its words.
+The ambiguous phrases of senses.jsonl teach it to choose by meaning; each counts `SENSES` times. Of their candidates,
+those of the right sense are right. Wrong are those of another sense and those that no dictionary lists. The others are
+left out. One in `FORGOTTEN` is asked again with a lexicon that lacks the right sense, as the bundled one was counted in
+text like that of the yardstick. From these the scorer learns when to distrust what is listed. For the same reason
+one query in `WITHOUT` is asked with a lexicon that has only other forms of the phrase's words.
 
 Where the set tells which right wordings are usual, the share `USUAL` of the fit asks for one of these.
 """
@@ -49,10 +49,10 @@ NO_LEXICON = FEATURES.index("no lexicon")
 CALIBRATED = 5  # candidates of a query that probabilities are fitted on
 UNITS, PENALTY = 16, 3e-3  # hidden units, and the weight of half the sum of all squared weights in the loss
 STEPS, RATE = 300, 1e-2  # of Adam, over all queries at once; the rate falls to nothing
-WITHOUT = 2
-FORGOTTEN = 4
+WITHOUT, FORGOTTEN, SENSES = 2, 4, 2
 FORGETFUL = "the lexicon lacks the right sense"
-KINDS = ("with lexicon", "without lexicon", "the lexicon lacks the phrase", "several senses", FORGETFUL)
+SEVERAL = "several senses"
+KINDS = ("with lexicon", "without lexicon", "the lexicon lacks the phrase", SEVERAL, FORGETFUL)
 USUAL = 0.5
 
 
@@ -172,6 +172,7 @@ def first(example: Example, scorer: CandidateScorer) -> list[bool]:
 def fitted(examples: Sequence[Example]) -> CandidateScorer:
     """The scorer of some queries: of those with a listed candidate, and one for those without."""
     examples = [one for one in examples if one.kind != FORGETFUL or one.number // 2 % FORGOTTEN == 0]
+    examples += [one for one in examples if one.kind == SEVERAL] * (SENSES - 1)
     unlisted = fitted_on([example for example in examples if is_unlisted(example)])
     return replace(fitted_on([example for example in examples if not is_unlisted(example)]), unlisted=unlisted)
 

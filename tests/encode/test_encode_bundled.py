@@ -65,11 +65,15 @@ def test_mates_are_nearest(bundled: Model) -> None:
     assert similar.argmax(1).tolist() == similar.argmax(0).tolist() == list(range(len(GERMAN)))
 
 
+CASTLE = "The queen lives in an old castle."
+
+
 @pytest.mark.parametrize(
     ("text", "phrase", "right", "wrong"),
     [
         (GERMAN[0], "Bank", (ENGLISH[0], "bank"), (ENGLISH[1], "bench")),
-        (GERMAN[1], "Bank", (ENGLISH[1], "bench"), (ENGLISH[0], "bank")),
+        ("Der Schlüssel steckt im Schloss.", "Schloss", ("The key is in the lock.", "lock"), (CASTLE, "castle")),
+        ("Die Königin wohnt im Schloss.", "Schloss", (CASTLE, "castle"), ("The key is in the lock.", "lock")),
         (GERMAN[2], "Frühling", (ENGLISH[2], "spring"), ("The spring of the clock broke.", "spring")),
         (GERMAN[4], "verpasst", (ENGLISH[4], "missed"), ("She missed her brother a lot.", "brother")),
         ("银行昨天关门了。", "银行", ("The bank was closed.", "bank"), ("The bench was closed.", "bench")),

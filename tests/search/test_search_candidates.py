@@ -167,7 +167,7 @@ def test_two_languages_other_than_english_have_the_lexicon_too(tmp_path: Path) -
     sentences = ["Elle est assise sur le banc du parc.", "La banque a baissé ses taux.", "Le chien dort."]
     with Index.create(tmp_path / "french", load_model()) as french:
         french.add([Document.from_texts("text", sentences)], lang="fr")
-        bench, dog = Searcher(french).search_all(["Er sitzt auf der [[Bank]].", "Mein [[Hund]] bellt."], k=1)
+        bench, dog = Searcher(french).search_all(["Sie sitzt auf der [[Bank]] im Park.", "Mein [[Hund]] bellt."], k=1)
     assert [(result.groups[0].text, result.groups[0].source) for result in (bench, dog)] == [
         ("banc", "lexicon"),
         ("chien", "lexicon"),

@@ -94,9 +94,9 @@ def test_an_error_while_processes_prepare_batches_names_file_and_line(
         raise ReadError("pairs.jsonl", 7 + step, "not JSON", "make it again")
 
     run._batches = unreadable  # type: ignore[method-assign]
-    with pytest.raises(ReadError, match=r"pairs\.jsonl, line 7: not JSON; make it again") as caught:
+    with pytest.raises(ReadError, match=r"pairs\.jsonl, line 7: not JSON; make it again") as info:
         run.run()
-    assert (caught.value.file, caught.value.line, caught.value.reason) == ("pairs.jsonl", 7, "not JSON")
+    assert (info.value.file, info.value.line, info.value.reason) == ("pairs.jsonl", 7, "not JSON")
 
 
 def test_training_learns(tables: dict[str, Any], pairs: Path, tmp_path: Path) -> None:

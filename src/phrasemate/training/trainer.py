@@ -224,6 +224,7 @@ def chosen_device(name: str = "auto", threads: int | None = None) -> str:
         raise InputError(f"device {name}: not there; expected auto, cpu, or cuda where there is one")
     if threads:
         torch.set_num_threads(threads)
+    torch.backends.cuda.enable_cudnn_sdp(False)  # would plan for each new shape of a chunk, 50 ms each
     return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
 
 
@@ -369,13 +370,13 @@ class Trainer(Generic[B]):
 
     def _steps(self, over: Callable[[], bool], progress: Callable[[Event], None]) -> None:
         settings = self.settings
-        with closing(self._prepared()) as prepared:
+        with closing(self._steps_ahead()) as batches:
             while self.step < settings.end and not over():
                 self._evaluate_if_due()
                 if self.finished:
                     break
                 start_time = time.perf_counter()
-                metrics = self._one_step(next(prepared))
+                metrics = self._one_step(next(batches))
                 self.step += 1
                 self.seconds += time.perf_counter() - start_time
                 for name, value in (metrics | {"seconds": time.perf_counter() - start_time, "steps": 1}).items():
@@ -389,7 +390,7 @@ class Trainer(Generic[B]):
                     remaining = self.seconds / self.step * (settings.end - self.step)
                     progress(Event(self.step, settings.end, self.last, remaining))
 
-    def _prepared(self) -> Generator[list[B], None, None]:
+    def _steps_ahead(self) -> Generator[list[B], None, None]:
         """The batches of each step to come, prepared ahead by a thread or by processes."""
         steps = range(self.step, self.settings.end)
         if self.workers:
@@ -572,7 +573,7 @@ def _unchanged(item: Any) -> Any:
 def _start_worker(_: int) -> None:
     """Leave Ctrl-C to the process that trains, which ends the step first; and work on one thread."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
 @contextmanager
