@@ -23,7 +23,9 @@ from unreliable_disk import UnreliableDisk
 
 from phrasemate import load_model
 from phrasemate.cli import app
+from phrasemate.cli.train import workers_of
 from phrasemate.errors import CheckpointDamaged, InputError, ReadError
+from phrasemate.training import processes
 from phrasemate.training.ccpr import CCPRTask, Config
 from phrasemate.training.config import built, facts_of, overridden
 from phrasemate.training.trainer import Checkpoint, LoopSettings, Trainer, learning_rate
@@ -83,6 +85,33 @@ def test_processes_that_prepare_batches_change_nothing(tables: dict[str, Any], p
         trainer(tables, pairs, tmp_path / folder, workers=2 * (folder == "thread")).run()
     assert lines(tmp_path / "processes") == lines(tmp_path / "thread")
     assert lines(tmp_path / "thread")[-1]["step"] == 6
+
+
+@pytest.mark.parametrize(
+    ("workers", "device", "core_count", "expected"),
+    [
+        (None, "cpu", 8, 0),
+        (3, "cpu", 1, 3),
+        (0, "cuda", 8, 0),
+        (None, "cuda", 8, 7),
+        (None, "cuda", 1, 0),
+        (None, "cuda", 64, 16),
+    ],
+)
+def test_a_graphics_card_gets_workers(
+    workers: int | None, device: str, core_count: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phrasemate.cli.train.cores", lambda: core_count)
+    assert workers_of(workers, device) == expected
+    monkeypatch.setattr(processes, "_groups", [processes.Group(0, 4)])
+    assert workers_of(None, "cuda") == {8: 1, 1: 0, 64: 15}[core_count]
+
+
+def test_a_system_without_fork_has_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("os.fork")
+    assert workers_of(None, "cuda") == 0
+    with pytest.raises(InputError, match=r"--workers 2: this system has no fork"):
+        workers_of(2, "cpu")
 
 
 def test_an_error_while_processes_prepare_batches_names_file_and_line(
@@ -241,7 +270,7 @@ def test_the_command_trains_and_its_model_searches(tables: dict[str, Any], pairs
     tables["model"]["head"] = "components"
     config = write_toml(tmp_path / "small.toml", tables)
     run, model = tmp_path / "run", tmp_path / "model"
-    command = ["train", "ccpr", str(config), "-o", str(run), "--data", str(pairs), "--device", "cpu"]
+    command = ["train", "ccpr", str(config), "-o", str(run), "--data", str(pairs), "--device", "cpu", "--workers", "1"]
     part = CliRunner().invoke(app, [*command, "--minutes", "0", "--json"])
     assert part.exit_code == 0, part.output
     assert json.loads(part.stdout)["finished"] is False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,12 +29,26 @@ Minutes = Annotated[float | None, option("--minutes", "M", "Stop after M minutes
 Device = Annotated[str, option("--device", "auto|cpu|cuda", "Where to compute.")]
 Workers = Annotated[
     int | None,
-    option("--workers", "N", "Processes that prepare batches (default: for cuda all cores but one, else 0).", min=0),
+    option(
+        "--workers", "N", "Processes that prepare batches (default: for cuda all cores but one, at most 16).", min=0
+    ),
 ]
 Threads = Annotated[int | None, option("--threads", "N", "Threads on the CPU (default: all cores).", min=1)]
 
-
 MOST_WORKERS = 16  # more than these a graphics card does not need
+
+
+def workers_of(workers: int | None, device: str) -> int:
+    """Processes that prepare the batches of one training process; InputError where the system cannot copy processes."""
+    from phrasemate.training import processes
+
+    if workers and not hasattr(os, "fork"):
+        raise InputError(f"--workers {workers}: this system has no fork; leave it out")
+    if workers is not None:
+        return workers
+    if device != "cuda" or not hasattr(os, "fork"):
+        return 0
+    return min(max(cores() // processes.group().size - 1, 0), MOST_WORKERS)
 
 
 def config_argument(name: str) -> Any:
@@ -212,9 +227,7 @@ def ccpr(
     processes.join(device)
     with enough_memory():
         task = CCPRTask(settings, data or config.parent, device)
-    if workers is None:
-        workers = min(cores() - 1, MOST_WORKERS) if device == "cuda" else 0
-    train(Trainer(task, settings.loop, run, task.facts(), workers), run, minutes, as_json)
+    train(Trainer(task, settings.loop, run, task.facts(), workers_of(workers, device)), run, minutes, as_json)
 
 
 @app.command("xpr")

@@ -345,9 +345,8 @@ class KnownPairs:
         Gives (rows,) the place of a wording among ``wordings``, and the hash of one that is right for it.
         """
         keys, bounds, values = self._directions[side]
-        at = np.minimum(np.searchsorted(keys, wordings), max(len(keys) - 1, 0))
-        present = np.flatnonzero(keys[at] == wordings) if len(keys) else np.zeros(0, np.int64)
-        owners, rows = _expanded(present, bounds[at[present]], bounds[at[present] + 1])
+        first, last = bounds[np.searchsorted(keys, wordings)], bounds[np.searchsorted(keys, wordings, side="right")]
+        owners, rows = _expanded(np.arange(len(wordings)), first, last)
         return owners, values[rows]
 
 
@@ -584,20 +583,21 @@ def _known_rows(
     """(rows, 2): a phrase pair, and a wording of the other side that is right for its phrase of this ``side``."""
     texts = list(numbers)
     candidates = np.unique(spans[1 - side].wording)
-    hashes = np.array([word_hash(folded(texts[number])) for number in candidates.tolist()], np.uint64)
-    order = np.argsort(hashes, kind="stable")
-    hashes, candidates = hashes[order], candidates[order]
-    phrases, places = np.unique(spans[side].wording[pairs[:, side]], return_inverse=True)
-    forms = [folded(texts[number]) for number in phrases.tolist()]
-    owners, right = known_pairs.of(np.array([word_hash(form) for form in forms], np.uint64), side)
-    owners, matches = _expanded(owners, np.searchsorted(hashes, right), np.searchsorted(hashes, right, side="right"))
-    rows: list[list[int]] = [[] for _ in forms]
-    for owner, number in zip(owners.tolist(), candidates[matches].tolist(), strict=True):
-        text_forms = (forms[owner], folded(texts[number]))
-        if (text_forms if side == 0 else text_forms[::-1]) not in opposed:
-            rows[owner].append(number)
-    known_rows = [(pair, number) for pair, place in enumerate(places.tolist()) for number in rows[place]]
-    return np.array(known_rows, np.int64).reshape(-1, 2)
+    phrase_forms, forms = (
+        [folded(texts[number]) for number in wordings.tolist()]
+        for wordings in (spans[side].wording[pairs[:, side]], candidates)
+    )
+    phrase_hashes, hashes = (np.array(list(map(word_hash, texts)), np.uint64) for texts in (phrase_forms, forms))
+    order = np.argsort(hashes)
+    owners, right = known_pairs.of(phrase_hashes, side)
+    first, last = (np.searchsorted(hashes, right, side=end, sorter=order) for end in ("left", "right"))
+    owners, matches = _expanded(owners, first, last)
+    rows = [
+        (owner, int(candidates[place]))
+        for owner, place in zip(owners.tolist(), order[matches].tolist(), strict=True)
+        if (phrase_forms[owner], forms[place])[:: 1 - 2 * side] not in opposed
+    ]
+    return np.array(rows, np.int64).reshape(-1, 2)
 
 
 def _placed(
