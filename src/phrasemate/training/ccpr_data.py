@@ -587,7 +587,7 @@ def _known_rows(
         [folded(texts[number]) for number in wordings.tolist()]
         for wordings in (spans[side].wording[pairs[:, side]], candidates)
     )
-    phrase_hashes, hashes = (np.array(list(map(word_hash, texts)), np.uint64) for texts in (phrase_forms, forms))
+    phrase_hashes, hashes = (np.array(list(map(word_hash, column)), np.uint64) for column in (phrase_forms, forms))
     order = np.argsort(hashes)
     owners, right = known_pairs.of(phrase_hashes, side)
     first, last = (np.searchsorted(hashes, right, side=end, sorter=order) for end in ("left", "right"))
