@@ -11,7 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemate.encode import Model, load_model
-from phrasemate.encode.runtime import ROW_TOKENS, _keep_texts_apart, _packed, _Window, import_openvino
+from phrasemate.encode.runtime import (
+    CARD,
+    PLAIN,
+    ROW_TOKENS,
+    TILES,
+    Grid,
+    _keep_texts_apart,
+    _packed,
+    _Window,
+    import_openvino,
+)
 from phrasemate.errors import InputError
 from phrasemate.text.normalize import visible
 from phrasemate.types import Phrase
@@ -101,7 +111,50 @@ def test_rows_hold_each_text_once_and_no_more_than_they_may(lengths: list[int]) 
     for row in rows:
         sizes = [len(window.ids) for window in row.windows]
         assert row.tokens == sum(sizes)
-        assert len(sizes) == 1 or row.tokens <= max(ROW_TOKENS, max(sizes) * 5 // 4)
+        assert row.tokens <= -(-max(sizes) // ROW_TOKENS) * ROW_TOKENS
+    shares = [row.tokens / (-(-row.tokens // ROW_TOKENS) * ROW_TOKENS) for row in rows]
+    assert sum(share <= 0.5 for share in shares) <= 1  # or the two rows would fit in one
+
+
+@pytest.mark.parametrize(
+    ("rows", "tokens", "shape"),
+    [
+        (1, 1, (1, 16)),  # 16 tokens, at most half a tile
+        (1, 50, (1, 64)),  # the same: 64
+        (2, 50, (2, 64)),  # 128
+        (3, 50, (4, 64)),  # 192 would take longer than 256
+        (1, 80, (1, 128)),  # nor 80, or 8 rows of 80, than 128
+        (8, 80, (8, 80)),  # 640 are five tiles
+        (7, 90, (8, 96)),  # 768 of eight rows of 96, 896 of seven of 128
+        (1, 300, (1, 384)),  # three tiles
+    ],
+)
+def test_a_pass_has_whole_tiles(rows: int, tokens: int, shape: tuple[int, int]) -> None:
+    assert TILES.shape(rows, tokens) == shape
+
+
+@given(st.integers(1, 700), st.integers(1, 600))
+def test_a_pass_has_room_for_its_rows(rows: int, tokens: int) -> None:
+    for grid in (PLAIN, TILES, CARD):
+        count, length = grid.shape(rows, tokens)
+        assert count >= rows
+        assert length >= tokens
+        assert length % grid.step == 0
+        assert count * length % grid.tile == 0 or 2 * count * length <= grid.tile
+    assert PLAIN.shape(rows, tokens) == (rows, -(-tokens // 4) * 4)
+
+
+@pytest.mark.parametrize("grid", [PLAIN, TILES])
+def test_states_do_not_depend_on_the_grid(model: Model, grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of padding change nothing, whether texts share rows or have their own."""
+    texts = [*encoders.SENTENCES, *mates(1)]
+    alone = np.concatenate([model.encode_sentences([text]) for text in texts])
+    monkeypatch.setattr(model.runtime, "_grid", grid)
+    for shares_rows in (True, False):
+        monkeypatch.setattr(model.runtime, "_shares_rows", shares_rows)
+        together = model.encode_sentences(texts)
+        assert np.isfinite(together).all()
+        assert (alone * together).sum(1).min() >= 0.9999
 
 
 def test_texts_that_share_a_row_do_not_see_each_other(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,6 +168,7 @@ def test_texts_that_share_a_row_do_not_see_each_other(model: Model, monkeypatch:
         submit(inputs, *rest)
 
     monkeypatch.setattr(model.runtime._queue, "submit", counted)
+    monkeypatch.setattr(model.runtime, "_grid", PLAIN)  # without rows of padding
     assert model.runtime._shares_rows
     together = model.encode_sentences(texts)
     count, rows[:] = sum(rows), []

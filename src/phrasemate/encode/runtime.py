@@ -15,11 +15,13 @@ import json
 import os
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from importlib import import_module
+from math import gcd, prod
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -131,7 +133,6 @@ class EmbeddingTable:
         return values.reshape(*ids.shape, self.dim)
 
 
-BATCH_TOKENS = 512  # measured: 256 to 640 are alike, 1,300 (32 sentences) is 8 % slower, 2,600 is 25 %
 BATCHES = 8  # into which few texts are cut, so that several threads have some each ...
 BATCH_LEAST = 48  # ... of so many tokens at least
 _TOKENISED = 256  # texts handed to the tokenizer together, which works on all cores
@@ -139,13 +140,53 @@ STRETCH = 20_000  # characters handed to it together: it takes 500 bytes a token
 MOST_TOKENS = 200_000  # of a text, whose states are held together: 300 MB at a width of 384
 BLOCK_TOKENS = 32_768  # token states held at once: 50 MB at a width of 384
 _LIBRARIES, _COPIES = 700_000_000, 3  # bytes of address space that a model takes: measured, and times its files
-PASS_TOKENS = 12  # tokens that cost what a pass costs before its first one: 2 ms of one thread, at 6 tokens a ms
 ROW_TOKENS = 64  # short texts share a row up to so many; a row of 128 has no more tokens a second
-ROUND = 4  # padded lengths are multiples of it: fewer shapes to prepare kernels for
 OVERLAP = 64  # tokens that two windows share; a token's state comes from the window that holds it deeper
 SURROGATE = re.compile("[\ud800-\udfff]")  # no character by itself; the tokenizer takes none
 KERNELS = "256"  # prepared kernels that are kept: with 1,024, the default, memory grows with every new shape
 GROUP = 128  # activations that share a scale when they are rounded to int8 (docs/decisions)
+
+
+class Grid(NamedTuple):
+    """Sizes of a pass of the encoder that a processor computes quickly.
+
+    Args:
+        step: Padded lengths are multiples of it; more lengths are more shapes to prepare kernels for.
+        tile: A pass has a multiple of so many tokens, in rows of padding if need be; one of half as many or less has
+            any number.
+        start: Tokens that cost what a pass costs before its first one.
+        most: Tokens of a pass, at most, but for a single row.
+
+    >>> TILES.shape(3, 40)  # three rows of 40 tokens
+    (4, 64)
+    """
+
+    step: int
+    tile: int
+    start: int
+    most: int
+
+    def padded(self, tokens: int) -> int:
+        """The length of a row of so many tokens with its padding."""
+        return -(-tokens // self.step) * self.step
+
+    def shape(self, rows: int, tokens: int) -> tuple[int, int]:
+        """The rows and the length of a pass for so many rows, of which the longest has so many tokens."""
+        length = self.padded(tokens)
+        if 2 * rows * length <= self.tile:
+            return rows, length
+        lengths = range(length, -(-length // self.tile) * self.tile + 1, self.step)
+        multiples = ((self.rows(length), length) for length in lengths)
+        return min(((-(-rows // n) * n, length) for n, length in multiples), key=prod)
+
+    def rows(self, tokens: int) -> int:
+        """How many rows of so many tokens fill whole tiles, at least."""
+        return self.tile // gcd(self.tile, self.padded(tokens))
+
+
+PLAIN = Grid(step=4, tile=1, start=12, most=512)  # measured: 256 to 640 tokens are alike, 2,600 are 25 % slower
+TILES = Grid(step=16, tile=128, start=32, most=640)  # processors with AMX take longer for 280 tokens than for 384
+CARD = Grid(step=4, tile=1, start=1_024, most=16_384)  # a graphics card is busy with no less
 
 
 class States(NamedTuple):
@@ -174,10 +215,6 @@ class _Row(NamedTuple):
     windows: list[_Window]
     tokens: int
 
-    @property
-    def padded(self) -> int:
-        return -(-self.tokens // ROUND) * ROUND
-
 
 class Runtime:
     """The tokenizer and the transformer of a model folder (already checked); see `States` for what it gives."""
@@ -201,11 +238,11 @@ class Runtime:
         outputs = [output_name(layer) for layer in self.layers]
         compiler: Callable[[], tuple[_Queue | SessionQueue, bool]]
         if is_session_device(device):
-            self._batch_tokens, self._pass_tokens, self._batches = CARD_BATCH_TOKENS, CARD_PASS_TOKENS, 1
+            self._batches, self._grid = 1, CARD
             compiler = session_compiler(self._graph, outputs, device)
         else:
-            self._batch_tokens, self._pass_tokens = BATCH_TOKENS, PASS_TOKENS
             self._batches = BATCHES if self.threads > 1 else 1
+            self._grid = TILES if device == "CPU" and not exact and has_tiles() else PLAIN
             compiler = _compiler(self._graph, self.threads, outputs, exact, device)
         with ThreadPoolExecutor(1) as executor:  # the two slow parts of a cold start; this one lets go of Python's lock
             compiling: Future[tuple[_Queue | SessionQueue, bool]] = executor.submit(compiler)
@@ -315,28 +352,33 @@ class Runtime:
     def _run(self, windows: Sequence[_Window], output: str, values: NDArray[np.float32]) -> None:
         order = sorted(windows, key=lambda window: len(window.ids))
         rows = _packed(order) if self._shares_rows else [_Row([window], len(window.ids)) for window in order]
-        most = max(BATCH_LEAST, min(self._batch_tokens, sum(row.padded for row in rows) // self._batches))
+        grid = self._grid
+        share = sum(grid.padded(row.tokens) for row in rows) // self._batches
+        most = max(BATCH_LEAST, min(grid.most, -(-share // grid.tile) * grid.tile))
         at = 0
         while at < len(rows):
             batch = [rows[at]]
             while at + len(batch) < len(rows):
-                following = rows[at + len(batch)]
-                padding = len(batch) * (following.padded - batch[-1].padded)
-                if padding > self._pass_tokens or (len(batch) + 1) * following.padded > most:
+                following = rows[at + len(batch)].tokens
+                padding = len(batch) * (grid.padded(following) - grid.padded(batch[-1].tokens))
+                if padding > grid.start or prod(grid.shape(len(batch) + 1, following)) > most:
                     break  # the padding would cost more than a pass of its own
-                batch.append(following)
+                batch.append(rows[at + len(batch)])
+            count = grid.rows(batch[-1].tokens)
+            batch = batch[: len(batch) // count * count] or batch  # the rest joins the next pass
             at += len(batch)
             self._submit(batch, output, values)
         with _mapped(self._graph):
             self._queue.wait()
 
     def _submit(self, batch: Sequence[_Row], output: str, values: NDArray[np.float32]) -> None:
-        longest = batch[-1].padded
+        count, longest = self._grid.shape(len(batch), batch[-1].tokens)
         if len(self.table.additive) and not self._shares_rows:
             longest = min(longest, len(self.table.additive))
-        ids = np.zeros((len(batch), longest), np.int64)  # (batch, tokens)
+        ids = np.zeros((count, longest), np.int64)  # (batch, tokens)
         positions = np.zeros(ids.shape, np.int64)
         mask = np.zeros(ids.shape, np.float32)  # the number of each token's text in its row; 0 for padding
+        mask[len(batch) :] = 1  # a row of padding alone sees itself, or its softmax has no number
         places: list[tuple[int, int, _Window]] = []  # row and first token of each window
         for number, row in enumerate(batch):
             start = 0
@@ -362,18 +404,17 @@ class Runtime:
 def _packed(windows: Sequence[_Window]) -> list[_Row]:
     """Rows of windows, which come by length; the shortest rows first.
 
-    The longest window that is left opens a row, and the shortest ones fill it, to `ROW_TOKENS` or a quarter more than
-    the longest.
+    The longest window that is left opens a row. The longest that fits joins it, again and again, until the row has a
+    multiple of `ROW_TOKENS` or nothing fits.
     """
-    rows, shortest, longest = [], 0, len(windows) - 1
-    while shortest <= longest:
-        row, tokens = [windows[longest]], len(windows[longest].ids)
-        longest -= 1
-        most = max(ROW_TOKENS, tokens + tokens // 4)
-        while shortest <= longest and tokens + len(windows[shortest].ids) <= most:
-            row.append(windows[shortest])
-            tokens += len(windows[shortest].ids)
-            shortest += 1
+    remaining, lengths = list(windows), [len(window.ids) for window in windows]
+    rows = []
+    while remaining:
+        row, tokens = [remaining.pop()], lengths.pop()
+        most = -(-tokens // ROW_TOKENS) * ROW_TOKENS
+        while (place := bisect_right(lengths, most - tokens) - 1) >= 0:
+            row.append(remaining.pop(place))
+            tokens += lengths.pop(place)
         rows.append(_Row(row, tokens))
     return sorted(rows, key=lambda row: row.tokens)
 
@@ -442,6 +483,13 @@ def _receive(request: Any, userdata: Any) -> None:
         keep(request.get_tensor(output).data)
     except BaseException as error:  # an exception that leaves a callback would end the process
         failures.append(error)
+
+
+def has_tiles() -> bool:
+    """Whether the processor multiplies tiles of bfloat16 (AMX); False where the system does not tell."""
+    with suppress(OSError):
+        return " amx_bf16 " in Path("/proc/cpuinfo").read_text("utf-8")
+    return False
 
 
 def options(core: Any, threads: int, exact: bool = False) -> dict[str, Any]:
@@ -625,8 +673,6 @@ def _mapped(path: Path) -> Iterator[None]:
 
 
 PROVIDERS = {"CUDA": "CUDAExecutionProvider"}
-CARD_BATCH_TOKENS = 16_384  # a card is busy with no less
-CARD_PASS_TOKENS = 1_024  # padding of a batch that costs a card less than another pass
 _ERRORS_ALONE = 3  # of what ONNX Runtime logs
 
 
