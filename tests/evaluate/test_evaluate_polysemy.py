@@ -74,6 +74,23 @@ def test_context_tells_senses_apart_and_its_lack_does_not(phrases: list[Ambiguou
     assert scores["both alone"].sense.tolist() == [0, 0, 1]
 
 
+def test_what_the_sentence_adds_outweighs_the_usual_sense(phrases: list[Ambiguous]) -> None:
+    """The word is near to "bank" in any sentence: only less the word alone is the bench first."""
+    vectors = {"Er": [0.6, 0.5], "bench": [0.0, 1.0], "bank": [1.0, 0.0], "Bank": [0.7, 0.1]}
+
+    class Biased:
+        dim = 2
+
+        def encode(self, mentions: Sequence[Phrase]) -> np.ndarray:
+            names = [p.text if p.context == p.text or p.text in ("bench", "bank") else "Er" for p in mentions]
+            return np.array([vectors[name] for name in names], np.float32)
+
+    scores = evaluate_senses(Biased(), phrases)
+    assert scores["in context"].sense.tolist() == [0, 0, 1]  # 0.6 to the bank, 0.5 to the bench
+    assert scores["less alone"].sense.tolist() == [1, 1, 0]  # 0.6 - 0.8 x 0.7 = 0.04, 0.5 - 0.8 x 0.1 = 0.42
+    assert scores["source alone"].sense.tolist() == [0, 0, 1]
+
+
 def test_tables_say_what_is_lost_without_context(phrases: list[Ambiguous]) -> None:
     tables = polysemy_tables({"reader": Reader()}, phrases * 3)
     rows = {row[1]: row for row in tables[0].rows}
@@ -82,7 +99,7 @@ def test_tables_say_what_is_lost_without_context(phrases: list[Ambiguous]) -> No
     assert rows["both alone"][4].value == pytest.approx(100 * (1 - 1 / 3))
     assert tables[0].rows[-1][2].value == pytest.approx(1 / 2)  # chance, two senses
     assert tables[1].header == ("model", "vectors", "de")
-    assert tables[1].rows[2][2] == pytest.approx(1 / 3)
+    assert tables[1].rows[3][2] == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize(

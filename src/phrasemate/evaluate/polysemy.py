@@ -7,6 +7,10 @@ contexts, and marked English sentences that are not translations of them, its ma
   tie for the best and the right one is among them, it counts 1/n.
 - acc@1: is the best of the mates of all phrases one of the right sense? Where mates tie, the share that is right.
 
+The vector of a phrase says first what its words mean, then which sense. "Less alone" is the vector of the source in
+its sentence less `LESS` times that of the phrase alone. What the sentence adds is left: it tells senses apart better
+and finds the phrase among others worse.
+
 Intervals and p come from the bootstrap over phrases, as the contexts of a phrase are not independent.
 """
 
@@ -29,8 +33,14 @@ from phrasemate.types import Encoder, Phrase
 
 BUNDLED_SET = Path(__file__).with_name("polysemy.jsonl")
 EPSILON = 2e-6  # cosines that differ by less are tied; float32 rounds so
-# What is encoded without its sentence: nothing, the source phrase, both phrases.
-VIEWS = {"in context": (False, False), "source alone": (True, False), "both alone": (True, True)}
+LESS = 0.8  # chosen on the phrases with even numbers
+# How much of the source phrase in its sentence and alone is added up, and whether mates are encoded alone.
+VIEWS = {
+    "in context": (1.0, 0.0, False),
+    "less alone": (1.0, -LESS, False),
+    "source alone": (0.0, 1.0, False),
+    "both alone": (0.0, 1.0, True),
+}
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -119,14 +129,11 @@ def evaluate_senses(model: Encoder, phrases: Sequence[Ambiguous]) -> dict[str, S
     """The scores of each of `VIEWS`."""
     contexts = [context for phrase in phrases for sense in phrase.senses for context in sense.contexts]
     mates = [mate for phrase in phrases for sense in phrase.senses for mate in sense.mates]
-    vectors = {
-        (side, bare): model.encode([alone(item) for item in phrases] if bare else phrases)
-        for side, phrases in enumerate((contexts, mates))
-        for bare in (False, True)
-    }
+    source, source_alone = model.encode(contexts), model.encode([alone(context) for context in contexts])
+    targets = {bare: model.encode([alone(mate) for mate in mates] if bare else mates) for bare in (False, True)}
     return {
-        name: score_senses(phrases, vectors[0, source] @ vectors[1, target].T)
-        for name, (source, target) in VIEWS.items()
+        name: score_senses(phrases, (share * source + share_alone * source_alone) @ targets[bare].T)
+        for name, (share, share_alone, bare) in VIEWS.items()
     }
 
 
