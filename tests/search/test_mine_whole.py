@@ -155,15 +155,15 @@ def test_a_scorer_has_a_say() -> None:
 
 
 def test_the_usual_threshold_grows_with_the_collections() -> None:
-    """By .06 for each e times as large, as the square root of the product; below 5,000 sentences not at all."""
-    assert usual_threshold("quarter", "reranker", 20_000, 20_000) == 1.6
-    assert usual_threshold("quarter", "reranker", 200_000, 2_000) == pytest.approx(1.6)
-    assert usual_threshold("quarter", "reranker", 54_366, 54_366) == pytest.approx(1.66, abs=1e-6)  # 20,000 e
+    """By .072 for each e times as large, as the square root of the product; below 5,000 sentences not at all."""
+    assert usual_threshold("quarter", "reranker", 20_000, 20_000) == 1.64
+    assert usual_threshold("quarter", "reranker", 200_000, 2_000) == pytest.approx(1.64)
+    assert usual_threshold("quarter", "reranker", 54_366, 54_366) == pytest.approx(1.712, abs=1e-6)  # 20,000 e
     smallest = usual_threshold("quarter", "reranker", 5_000, 5_000)
-    assert usual_threshold("quarter", "reranker", 0, 7) == smallest == pytest.approx(1.6 - 0.06 * 1.386294, abs=1e-6)
-    assert usual_threshold("quarter", "none", 20_000, 20_000) == 0.605
+    assert usual_threshold("quarter", "reranker", 0, 7) == smallest == pytest.approx(1.64 - 0.072 * 1.386294, abs=1e-6)
+    assert usual_threshold("quarter", "none", 20_000, 20_000) == 0.675
     with_lexicon = usual_threshold("quarter", "reranker", 54_366, 54_366, lexicon=True)
-    assert with_lexicon == pytest.approx(0.915, abs=1e-6)
+    assert with_lexicon == pytest.approx(0.943, abs=1e-6)
     assert usual_threshold("quarter", "words", 20_000, 20_000, lexicon=True) is None
     assert usual_threshold("csls", "none", 20_000, 20_000) is usual_threshold("ratio", "words", 9, 9) is None
 

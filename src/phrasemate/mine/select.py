@@ -41,12 +41,12 @@ FLOORS = {
     "ratio": 1.0,
 }  # below it a pair is nearer to others
 THRESHOLDS = {
-    ("quarter", "", False): (0.605, 0.025),
+    ("quarter", "", False): (0.675, 0.0145),
     ("quarter", "words", False): (0.91, 0.045),
-    ("quarter", "reranker", False): (1.6, 0.06),
-    ("quarter", "", True): (0.703, 0.017),
-    ("quarter", "reranker", True): (0.885, 0.03),
-    ("ratio", "", False): (1.125, 0.015),
+    ("quarter", "reranker", False): (1.64, 0.072),
+    ("quarter", "", True): (0.715, 0.025),
+    ("quarter", "reranker", True): (0.91, 0.033),
+    ("ratio", "", False): (1.046, 0.006),
 }
 """Of a margin, of what looks at pairs again, and with the lexicon or without: the default for `USUAL` sentences, and
 its growth for e times as many."""
