@@ -13,8 +13,10 @@ import numpy as np
 
 from phrasemate.errors import IndexMissing
 from phrasemate.index import Index, IndexSettings
+from phrasemate.index.exact import Runs
 from phrasemate.index.lance.commit import create
 from phrasemate.index.lance.records import Order, Recipe, Shard, ShardRows, commit_shard, make_shard, write_shard
+from phrasemate.index.lance.store import LanceStore
 from phrasemate.index.lance.tables import Tables, options_for, place_of
 from phrasemate.index.ray import Driver, Worker
 from phrasemate.types import Document
@@ -91,11 +93,16 @@ def build_here(
 def rows_of(index: Index) -> tuple[Any, ...]:
     """All that an index says of itself: documents, sentences with their phrases, vectors, what was deleted, counts."""
     with index.store.reading() as state:
+        if isinstance(index.store, LanceStore):
+            blocks = (block for block, _ in index.store.checked_vectors())
+            dead = index.store.layout.dead_phrases
+        else:
+            blocks, dead = index.store.vectors(), Runs(index.store.tombstones())
         return (
             list(index.store.documents()),
             list(index.store.all_sentences()),
-            [row for block in index.store.vectors() for row in block],
-            [first + at for first, count in index.store.tombstones().tolist() for at in range(count)],
+            [row for block in blocks for row in block],
+            dead.ids(np.arange(len(dead))).tolist(),
             state._replace(generation=0),
         )
 

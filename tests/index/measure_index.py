@@ -119,8 +119,8 @@ def words(path: Path) -> None:
         text = connection.execute("SELECT sum(length(text)) FROM sentences").fetchone()[0]
         print(f"text {text / 1e6:.1f} MB, text index {size / 1e6:.1f} MB")
         for name, call in (
-            ("checksum", index.store.words_checksum),
-            ("integrity-check", index.store.words_match),
+            ("checksum", lambda: schema.words_checksum(index.store.connection)),
+            ("integrity-check", lambda: schema.words_match(index.store.connection)),
             ("a rare phrase", lambda: index.containing(index.store.sentence_of(5).text[:25])),
             ("again", lambda: index.containing(index.store.sentence_of(905).text[:25])),
             ("two characters", lambda: index.containing("qz")),

@@ -168,9 +168,9 @@ def test_what_is_refused(pair: Pair, tmp_path: Path) -> None:
     with pytest.raises(PhraseIndexError, match="change one of these"):
         pair.parts.add(documents())
     with pytest.raises(InputError, match="of none of the 3 parts"):
-        pair.parts.store.sentence_of(3 << BITS)
+        pair.parts.store.sentences_of([3 << BITS])
     with pytest.raises(InputError, match="no phrase"):
-        pair.parts.store.sentence_of((1 << BITS) + 10**9)
+        pair.parts.store.sentences_of([(1 << BITS) + 10**9])
     Index.create(tmp_path / "other", FakeModel(dim=64, name="other")).close()
     places = [*pair.places, Place(str(tmp_path / "other"))]
     with pytest.raises(ModelMismatch, match="parts need the same"):

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import chain, islice, product
 
 from phrasemate.errors import InputError
-from phrasemate.index import row_codec
+from phrasemate.index import row_codec, schema
 from phrasemate.index.store import State, Store
 from phrasemate.index.types import ALL_IDS, IdRange
 from phrasemate.text.normalize import APOSTROPHES, HYPHENS, composed, decomposed, plain, unseen_signs, visible
@@ -119,7 +119,7 @@ class TextSearch:
         if self._checked[0] != generation:
             stamp = self._store.extra("words", generation=int, crc=int)
             fresh = stamp is not None and stamp["generation"] == generation
-            if stamp is not None and fresh and stamp["crc"] != self._store.words_checksum():
+            if stamp is not None and fresh and stamp["crc"] != schema.words_checksum(self._store.connection):
                 raise self._store.damaged("the text index does not match its checksum")
             self._checked = (generation, fresh)
         return self._checked[1]

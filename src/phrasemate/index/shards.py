@@ -286,9 +286,6 @@ class ShardedStore:
             for document in facts.documents:
                 yield replace(document, id=(number << BITS) + document.id)
 
-    def sentence_of(self, phrase: int) -> SentenceRow | None:
-        return self.sentences_of([phrase])[0]
-
     def sentences_of(self, phrases: Sequence[int]) -> list[SentenceRow | None]:
         """The sentence of each phrase id; None for those that were deleted."""
         rows: list[SentenceRow | None] = [None] * len(phrases)

@@ -11,12 +11,12 @@ import json
 import operator
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,103 +35,6 @@ from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
 from phrasemate.index.schema import LOCK_FILE, NOTE_FILE
 from phrasemate.index.types import DocumentInfo, IndexModel
 from phrasemate.utils.storage import durable_folder, is_entry
-
-
-class Session:
-    """Connection to the SQLite file, safe to share between threads: one works at a time.
-
-    A file that had to be opened as immutable has no log that SQLite would look at, so we look for a writer ourselves.
-    """
-
-    def __init__(self, path: Path, readonly: bool = False) -> None:
-        self.path = path
-        self.lock = RLock()
-        with schema.translate_errors(path):
-            self._take(schema.connect(path, readonly))
-
-    def _take(self, opened: schema.Opened) -> None:
-        self.connection, self.readonly, self._immutable = opened
-        self.file = schema.mark(self.path).file
-
-    def close(self) -> None:
-        with self.lock:  # SQLite ends the process where a connection is closed that another thread reads
-            self.connection.close()
-
-    def same(self) -> None:
-        """Raise PhraseIndexError unless the file at the path is the one that was opened."""
-        if schema.mark(self.path).file != self.file:
-            raise PhraseIndexError(f"{self.path}: was rebuilt or removed since it was opened; open it again")
-
-    def checkpoint(self) -> None:
-        """Merge the log into the file, as far as readers allow at once; the rest is merged later."""
-        with self.lock, schema.translate_errors(self.path):
-            self.connection.execute("PRAGMA busy_timeout = 0")
-            try:
-                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            finally:
-                self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * schema.BUSY_SECONDS)}")
-
-    @contextmanager
-    def moment(self) -> Iterator[None]:
-        """Freeze one state of the store for all reads inside, whatever a writer commits meanwhile. Can be nested."""
-        with self.lock:
-            with schema.translate_errors(self.path):
-                outermost = not self.connection.in_transaction
-            if not outermost:
-                yield
-                return
-            self._renew()
-            with self._unchanged():
-                try:
-                    with schema.translate_errors(self.path):
-                        self.connection.execute("BEGIN")
-                    yield
-                finally:
-                    if self.connection.in_transaction:
-                        self.connection.execute("ROLLBACK")
-
-    # -- a file that was opened as immutable
-
-    def _renew(self) -> None:
-        """Reopen an immutable file if a writer has changed it.
-
-        Raises IndexLocked where a writer's log cannot be read, PhraseIndexError as `same` does: what is known of
-        another file is not of this one.
-        """
-        if not self._has_writer():
-            return
-        self.same()
-        try:
-            with schema.translate_errors(self.path):
-                connection = schema.connect(self.path, readonly=True)
-        except PhraseIndexError as error:
-            raise self._written() from error
-        self.connection.close()
-        self._take(connection)
-
-    @contextmanager
-    def _unchanged(self) -> Iterator[None]:
-        """Raise IndexLocked if the file changed during the read, so that its content is of two states or looks damaged.
-        Raises IndexLocked for it.
-        """
-        try:
-            yield
-        except (IndexDamaged, UnicodeDecodeError, sqlite3.Error) as error:
-            if self._has_writer():
-                raise self._written() from error
-            raise
-        if self._immutable is not None and schema.mark(self.path) != self._immutable:
-            raise self._written()
-
-    def _has_writer(self) -> bool:
-        """Whether the file has changed since it was opened, or a log has newer rows."""
-        if self._immutable is None:
-            return False
-        return schema.mark(self.path) != self._immutable or schema.has_log(self.path)
-
-    def _written(self) -> IndexLocked:
-        return IndexLocked(f"{self.path}: is being written by another process; try again when it has finished")
-
 
 _BATCH = 256
 _OTHER = re.compile("[^A-Za-z0-9]+")  # what JSON may write otherwise, LIKE takes for a sign, or has another capital
@@ -175,36 +78,74 @@ class VectorRow(NamedTuple):
     codes: bytes
 
 
-class Counted(Protocol):
-    """Protocol of the stores that `all_in_order` checks."""
-
-    def state(self) -> State: ...
-    def document(self, identity: int) -> DocumentInfo: ...
-    def damaged(self, what: str) -> IndexDamaged: ...
-
-
-def all_in_order(rows: Iterable[SentenceRow], store: Counted, document: int | None) -> Iterator[SentenceRow]:
-    """Yield the sentences as they come; raises IndexDamaged unless they are all of the store's, or of a document, by
-    id.
-    """
+def all_in_order(
+    rows: Iterable[SentenceRow], document: int | None, count_due: int, damaged: Callable[[str], IndexDamaged]
+) -> Iterator[SentenceRow]:
+    """Yield sentences as they come; raises ``damaged`` unless they are so many, by id, and of the document, if any."""
     count, last = 0, -1
     for row in rows:
         if row.id <= last or document not in (None, row.document):
-            raise store.damaged(f"sentence {row.id} is out of order")
+            raise damaged(f"sentence {row.id} is out of order")
         count, last = count + 1, row.id
         yield row
-    sentence_count = (store.state() if document is None else store.document(document)).sentences
-    if count != sentence_count:
-        raise store.damaged(f"{count} sentences found, expected {sentence_count}")
+    if count != count_due:
+        raise damaged(f"{count} sentences found, expected {count_due}")
 
 
-class Store(Session):
-    """An open store. ``dim`` and ``model_hash``: of the model that it was opened for (None: any)."""
+class Store:
+    """An open store, safe to share between threads: one works at a time.
+
+    ``dim`` and ``model_hash``: of the model that it was opened for (None: any). A file that had to be opened as
+    immutable has no log that SQLite would look at, so we look for a writer ourselves.
+    """
 
     def __init__(self, path: Path, dim: int, readonly: bool = False, model_hash: str | None = None) -> None:
-        self.dim, self.model_hash = dim, model_hash
+        self.path, self.dim, self.model_hash = path, dim, model_hash
+        self.lock = RLock()
         self._frozen: State | None = None  # of the snapshot that is being read
-        super().__init__(path, readonly)
+        with schema.translate_errors(path):
+            self._take(schema.connect(path, readonly))
+
+    def _take(self, opened: schema.Opened) -> None:
+        self.connection, self.readonly, self._immutable = opened
+        self.file = schema.mark(self.path).file
+
+    def close(self) -> None:
+        with self.lock:  # SQLite ends the process where a connection is closed that another thread reads
+            self.connection.close()
+
+    def same(self) -> None:
+        """Raise PhraseIndexError unless the file at the path is the one that was opened."""
+        if schema.mark(self.path).file != self.file:
+            raise PhraseIndexError(f"{self.path}: was rebuilt or removed since it was opened; open it again")
+
+    def checkpoint(self) -> None:
+        """Merge the log into the file, as far as readers allow at once; the rest is merged later."""
+        with self.lock, schema.translate_errors(self.path):
+            self.connection.execute("PRAGMA busy_timeout = 0")
+            try:
+                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * schema.BUSY_SECONDS)}")
+
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """Freeze one state of the store for all reads inside, whatever a writer commits meanwhile. Can be nested."""
+        with self.lock:
+            with schema.translate_errors(self.path):
+                outermost = not self.connection.in_transaction
+            if not outermost:
+                yield
+                return
+            self._renew()
+            with self._unchanged():
+                try:
+                    with schema.translate_errors(self.path):
+                        self.connection.execute("BEGIN")
+                    yield
+                finally:
+                    if self.connection.in_transaction:
+                        self.connection.execute("ROLLBACK")
 
     @contextmanager
     def snapshot(self) -> Iterator[State]:
@@ -354,11 +295,12 @@ class Store(Session):
 
     def all_sentences(self, document: int | None = None) -> Iterator[SentenceRow]:
         """Read the sentences, or those of a document, by id. Raises IndexDamaged: altered, absent or doubled ones."""
+        count_due = (self.state() if document is None else self.document(document)).sentences
         where, order, parameters = (
             ("", "id", ()) if document is None else ("WHERE document = ?", "position", (document,))
         )
         cursor = self.connection.execute(f"SELECT {_SENTENCE} FROM sentences {where} ORDER BY {order}", parameters)
-        yield from all_in_order(map(self._sentence, cursor), self, document)
+        yield from all_in_order(map(self._sentence, cursor), document, count_due, self.damaged)
 
     def sentences_after(self, sentence: int, count: int, document: int | None = None) -> list[SentenceRow]:
         """The next ``count`` sentences after an id, or those of a document, by id."""
@@ -527,15 +469,47 @@ class Store(Session):
         row = self.connection.execute(query, (phrase,)).fetchone()
         return row is not None and row_codec.same(row[2], b"tombstone", row[:2]) and row[0] <= phrase < row[0] + row[1]
 
-    # -- the text index
+    # -- a file that was opened as immutable
 
-    def words_checksum(self) -> int:
-        """CRC-32 over all that the text index holds."""
-        return schema.words_checksum(self.connection)
+    def _renew(self) -> None:
+        """Reopen an immutable file if a writer has changed it.
 
-    def words_match(self) -> bool:
-        """Whether the text index is sound and says what the sentences say; takes SQLite's lock for writing."""
-        return schema.words_match(self.connection)
+        Raises IndexLocked where a writer's log cannot be read, PhraseIndexError as `same` does: what is known of
+        another file is not of this one.
+        """
+        if not self._has_writer():
+            return
+        self.same()
+        try:
+            with schema.translate_errors(self.path):
+                connection = schema.connect(self.path, readonly=True)
+        except PhraseIndexError as error:
+            raise self._written() from error
+        self.connection.close()
+        self._take(connection)
+
+    @contextmanager
+    def _unchanged(self) -> Iterator[None]:
+        """Raise IndexLocked if the file changed during the read, so that its content is of two states or looks damaged.
+        Raises IndexLocked for it.
+        """
+        try:
+            yield
+        except (IndexDamaged, UnicodeDecodeError, sqlite3.Error) as error:
+            if self._has_writer():
+                raise self._written() from error
+            raise
+        if self._immutable is not None and schema.mark(self.path) != self._immutable:
+            raise self._written()
+
+    def _has_writer(self) -> bool:
+        """Whether the file has changed since it was opened, or a log has newer rows."""
+        if self._immutable is None:
+            return False
+        return schema.mark(self.path) != self._immutable or schema.has_log(self.path)
+
+    def _written(self) -> IndexLocked:
+        return IndexLocked(f"{self.path}: is being written by another process; try again when it has finished")
 
 
 _LEFT_BY_CREATE = {LOCK_FILE, NOTE_FILE, "index.json.partial"}  # all that a killed create leaves before index.json

@@ -98,9 +98,9 @@ def mend_words(store: Store) -> None:
     with transaction(store) as state:
         stamp = store.extra("words", generation=int, crc=int)
         if state.generation == 0 or (stamp is not None and stamp["generation"] == state.generation):
-            intact = stamp is None or stamp["crc"] == store.words_checksum()
+            intact = stamp is None or stamp["crc"] == schema.words_checksum(store.connection)
         else:
-            intact = store.words_match()
+            intact = schema.words_match(store.connection)
         if not intact:
             log.warning("%s: the text index is damaged; rebuilding it from the sentences", store.path)
             _rebuild_words(store, state)  # with its stamp: the change that was to follow may never come
@@ -223,7 +223,7 @@ def _put_state(store: Store, state: State) -> None:
 
 def _put_stamp(store: Store, state: State) -> None:
     """The checksum of the text index as it is now."""
-    _put_extra(store, "words", {"generation": state.generation, "crc": store.words_checksum()})
+    _put_extra(store, "words", {"generation": state.generation, "crc": schema.words_checksum(store.connection)})
 
 
 def _put_extra(store: Store, key: str, value: Any) -> None:

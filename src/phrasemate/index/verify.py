@@ -194,7 +194,7 @@ def _words(store: Store, state: State, report: VerifyReport) -> None:
     stamp = store.extra("words", generation=int, crc=int)
     if stamp is not None and stamp["generation"] == state.generation:
         report.checked["text index"] = "checksum"
-        intact = bool(stamp["crc"] == store.words_checksum())
+        intact = bool(stamp["crc"] == schema.words_checksum(store.connection))
     elif store.readonly:
         report.checked["text index"] = "not in use: an interrupted add left it without a checksum"
         return

@@ -401,4 +401,4 @@ class ClusterIndex(BaseIndex):
         return verify(self.store, self._view, self._settings)
 
     def close(self) -> None:
-        self.store.close()
+        """Do nothing: Lance holds no file open."""

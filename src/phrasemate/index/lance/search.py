@@ -66,7 +66,7 @@ class LanceView:
     def _exact(self, state: State) -> Exact:
         if self._held is None or self._held[0] != state.generation:
             exact = Exact(self._store.dim, self._settings.block)
-            exact.extend(self._store.vectors())
+            exact.extend(block for block, _ in self._store.checked_vectors())
             if len(exact) != state.phrases:
                 raise self._store.damaged(f"{len(exact)} phrases found, expected {state.phrases}")
             self._held = state.generation, exact

@@ -28,7 +28,6 @@ from phrasemate.index.lance.tables import DATA, PHRASES, SENTENCES, WORDS, Table
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.store import SentenceRow, State, VectorRow, all_in_order
 from phrasemate.index.types import DocumentInfo
-from phrasemate.utils.storage import is_entry
 
 Ids = NDArray[np.int64]
 
@@ -199,16 +198,12 @@ class LanceStore:
     def __init__(self, tables: Tables) -> None:
         self.tables, self.path = tables, tables.place
         self.lock = RLock()
-        self.readonly = False
         self._depth = 0
         self._firsts: LRUCache[int, tuple[Ids, Ids]] = LRUCache(_SHARDS)
         self._looked = monotonic()
         self.moment = self._read()
         self._generation = self.moment.layout.head.generation
         self.dim = self.moment.layout.head.dim
-
-    def close(self) -> None:
-        """Do nothing: Lance holds no file open."""
 
     def damaged(self, what: str) -> IndexDamaged:
         return IndexDamaged(f"{self.path}: {what}; restore the tables from a copy or build the index again")
@@ -282,13 +277,6 @@ class LanceStore:
         """The counts. The generation grows even where the index was deleted and rebuilt: no two moments share it."""
         return self.layout.head.state._replace(generation=self._generation)
 
-    def extra(self, key: str, **kinds: type) -> dict[str, Any] | None:
-        """A stored JSON object with entries of these kinds (see `Head.from_json`), or None."""
-        entry: dict[str, Any] | None = self.layout.head.extras.get(key)
-        if entry is not None and not is_entry(entry, kinds):
-            raise self.damaged(f"the entry {key!r} of the table state is none of phrasemate's")
-        return entry
-
     # -- documents
 
     def documents(self) -> Iterator[DocumentInfo]:
@@ -303,10 +291,6 @@ class LanceStore:
         return document
 
     # -- sentences
-
-    def sentence_of(self, phrase: int) -> SentenceRow | None:
-        """The sentence that holds a phrase id; None if that phrase was deleted."""
-        return self.sentences_of([phrase])[0]
 
     def sentences_of(self, phrases: Sequence[int]) -> list[SentenceRow | None]:
         """The sentence of each phrase id, all read at once; None for those that were deleted."""
@@ -386,7 +370,8 @@ class LanceStore:
 
     def all_sentences(self, document: int | None = None) -> Iterator[SentenceRow]:
         """Read the sentences, or those of a document, by id. Raises IndexDamaged: altered, absent or doubled ones."""
-        yield from all_in_order(self._scanned(document), self, document)
+        count_due = (self.state() if document is None else self.document(document)).sentences
+        yield from all_in_order(self._scanned(document), document, count_due, self.damaged)
 
     def translated_sentences(self, fragment: str = "") -> Iterator[SentenceRow]:
         """The sentences with a translation, by id, whatever it holds."""
@@ -443,13 +428,6 @@ class LanceStore:
 
     # -- vectors
 
-    def vectors(self, first_phrase: int = 0, document: int | None = None) -> Iterator[list[VectorRow]]:
-        """Blocks of rows with a phrase id of ``first_phrase`` or above, or those of one document, by sentence id."""
-        for block, _ in self.checked_vectors():
-            rows_left = [row for row in block if row.first_phrase >= first_phrase and document in (None, row.document)]
-            if rows_left:
-                yield rows_left
-
     def checked_vectors(self) -> Iterator[tuple[list[VectorRow], list[bool]]]:
         """Read all vectors, a row for each sentence that has some, and tell whether each is as it was written."""
         buffer, at, end = np.zeros((0, self.dim), np.int8), 0, 0
@@ -470,13 +448,6 @@ class LanceStore:
             yield block, right
         if at != len(buffer) or next(phrases, None) is not None:
             raise self.damaged("there are more vectors than the sentences have phrases")
-
-    # -- deleted phrases
-
-    def tombstones(self) -> Ids:
-        """(runs, 2) int64: first id and count of each run of deleted phrases, ascending."""
-        dead = self.layout.dead_phrases
-        return np.stack([dead.first, dead.count], axis=1)
 
 
 def codes_of(column: Any, dim: int) -> NDArray[np.int8]:
