@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,15 +158,6 @@ _FACTOR, _FACTOR_MOST = 16, 256  # candidates by their codes, for each neighbour
 _BLOCK = 1 << 16  # vectors made float32 together
 
 
-class NeighbourSearch(Protocol):
-    """A database of vectors that can be asked."""
-
-    recall: float
-
-    def search(self, queries: Floats, k: int) -> tuple[Ids, Floats]:
-        """(q, dim) unit vectors -> (q, k) rows of the database, nearest first, and their cosines."""
-
-
 def engine_for(engine: str, queries: int, database: int, dim: int) -> str:
     """`exact` or `approximate`; for `auto` what is right for so many. Raises InputError for another word."""
     if engine not in ENGINES:
@@ -188,11 +178,10 @@ class ExactSearch:
     recall = 1.0
 
     def __init__(self, vectors: Halves) -> None:
-        self._vectors = np.empty(vectors.shape, np.float32)  # (n, dim)
-        for at in range(0, len(vectors), _BLOCK):
-            self._vectors[at : at + _BLOCK] = vectors[at : at + _BLOCK]
+        self._vectors = np.array(vectors, np.float32)  # (n, dim)
 
     def search(self, queries: Floats, k: int) -> tuple[Ids, Floats]:
+        """(q, dim) unit vectors -> (q, k) rows of the database, nearest first, and their cosines."""
         faiss = load_faiss()
         scores, ids = faiss.knn(queries, self._vectors, min(k, len(self._vectors)), metric=faiss.METRIC_INNER_PRODUCT)
         return ids.astype(np.int32), scores
@@ -211,7 +200,8 @@ class ApproximateSearch:
     ) -> None:
         faiss = load_faiss()
         count, dim = vectors.shape
-        self._mean = _mean_vector(vectors)  # taken off: codes then tell vectors apart instead of their common part
+        # taken off: codes then tell vectors apart instead of their common part
+        self._mean = vectors.mean(0, dtype=np.float64).astype(np.float32)
         cells = int(2 ** np.round(np.log2(4 * np.sqrt(count))))
         self._index = faiss.index_factory(
             dim, f"IVF{cells},PQ{dim // 2}x4fs,Refine(SQfp16)", faiss.METRIC_INNER_PRODUCT
@@ -240,6 +230,7 @@ class ApproximateSearch:
                 self._factor *= 2
 
     def search(self, queries: Floats, k: int) -> tuple[Ids, Floats]:
+        """As in `ExactSearch`."""
         faiss = load_faiss()
         cells, parameters = faiss.SearchParametersIVF(), faiss.IndexRefineSearchParameters()
         cells.nprobe, parameters.k_factor, parameters.base_index_params = self.probes, float(self._factor), cells
@@ -247,11 +238,7 @@ class ApproximateSearch:
         return ids.astype(np.int32), scores + (queries @ self._mean)[:, None]
 
 
-def _mean_vector(vectors: Halves) -> Floats:
-    total = np.zeros(vectors.shape[1], np.float64)
-    for at in range(0, len(vectors), _BLOCK):
-        total += vectors[at : at + _BLOCK].sum(0, dtype=np.float64)
-    return (total / len(vectors)).astype(np.float32)
+NeighbourSearch = ExactSearch | ApproximateSearch
 
 
 def _exact_blocks(vectors: Halves, queries: Floats, k: int) -> NDArray[np.int64]:

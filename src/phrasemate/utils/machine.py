@@ -13,7 +13,8 @@ import mmap
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ContextDecorator, contextmanager, suppress
+from contextlib import ContextDecorator, suppress
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -87,8 +88,13 @@ def load_faiss(threads: int | None = None) -> Any:
     """
     if "faiss" not in sys.modules:
         check_memory(_FAISS)
-        with _environment(_WAITING, "passive"):
+        is_set = _WAITING in os.environ
+        os.environ.setdefault(_WAITING, "passive")
+        try:
             import faiss
+        finally:
+            if not is_set:
+                del os.environ[_WAITING]
     import faiss
 
     if threads is not None:
@@ -128,27 +134,11 @@ def _set_threads(library: Any, count: int) -> None:
         library.clear_controlling_thread()
 
 
+@cache  # looked for once: it takes a millisecond
 def _blas() -> list[Any]:
     """The BLAS libraries with threads of their own; one on OpenMP follows `load_faiss`."""
-    if not _blas_libraries:
-        _blas_libraries.append(ThreadpoolController().select(user_api="blas").lib_controllers)
-    return [library for library in _blas_libraries[0] if getattr(library, "threading_layer", "") != "openmp"]
-
-
-_blas_libraries: list[list[Any]] = []  # looked for once: it takes a millisecond
-
-
-@contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    """Set a variable of the environment, unless it is set."""
-    if name in os.environ:
-        yield
-        return
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        del os.environ[name]
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    return [library for library in libraries if getattr(library, "threading_layer", "") != "openmp"]
 
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -81,13 +81,6 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def sync_tree(folder: Path) -> None:
-    """Bring all files of a folder, and the names in it and in the folders below, to the disk."""
-    for path in sorted(folder.rglob("*")):
-        sync(path)
-    sync(folder)
-
-
 def install(partial: Path, path: Path) -> None:
     """Give a finished and flushed file its name, and make the renaming itself durable."""
     partial.replace(path)
@@ -108,7 +101,8 @@ def swap_folder(finished: Path, folder: Path, old: Path) -> None:
 
     Linux exchanges the two names in one step. Elsewhere ``folder`` is called ``old`` for a moment.
     """
-    sync_tree(finished)
+    for path in (*sorted(finished.rglob("*")), finished):
+        sync(path)
     if folder.exists():  # else the old one is all there is, until the finished one has its name
         shutil.rmtree(old, ignore_errors=True)
         if _exchanged(finished, folder):
@@ -381,8 +375,10 @@ class ResumableFile:
         refusal = f"{self.path}: another process is writing it; wait for it to end"
         self._lock = acquire_lock(self.path.with_name(self.path.name + ".part.lock"), refusal)
         try:
-            is_resumed = self.part.exists() and self.part.stat().st_size > 0
-            self.done = self._resume(dict(settings), force) if is_resumed else 0
+            self.done = 0
+            if self.part.exists() and self.part.stat().st_size > 0:
+                with suppress(InputError) if force else nullcontext():
+                    self.done = self._continue(dict(settings))
             if not self.done:
                 self._begin(dict(settings))
             self._file = self.part.open("a", encoding="utf-8", newline="\n")
@@ -414,14 +410,6 @@ class ResumableFile:
         sync(self.part.parent)
         write_text(self._facts, json.dumps(settings, indent=1) + "\n")  # in ASCII: names may be of any bytes
         self.part.touch()
-
-    def _resume(self, settings: dict[str, str], force: bool) -> int:
-        try:
-            return self._continue(settings)
-        except InputError:
-            if not force:
-                raise
-            return 0
 
     def _continue(self, settings: dict[str, str]) -> int:
         """Cut what is not a whole line, and count the lines; raises InputError where the settings differ."""
@@ -458,11 +446,8 @@ class ResumableFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None:
+            with suppress(OSError) if kind else nullcontext():  # of a full disk: what ended the run is reported
                 self._file.close()
-            else:
-                with suppress(OSError):  # of a full disk: the error that ended the run is reported
-                    self._file.close()
         finally:
             release_lock(self._lock)
 
