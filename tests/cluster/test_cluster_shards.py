@@ -94,13 +94,13 @@ def test_killed_actors_are_replaced_under_load(parts: ShardedIndex, places: Path
 
     with Index.open(places / "whole", model, threads=1) as whole:
         expected = search(whole)
-    before = parts.pids()
+    before = parts._parts.all("pid")
     with ThreadPoolExecutor(4) as pool:
         pending = [pool.submit(search, parts) for _ in range(40)]
         for pid in before:
             os.kill(pid, signal.SIGKILL)
         assert all(answer.result() == expected for answer in pending)
-    assert not set(before) & set(parts.pids())
+    assert not set(before) & set(parts._parts.all("pid"))
 
 
 def test_the_command_and_the_server_take_it(cluster: str, places: Path, invoke: Callable[..., Any]) -> None:

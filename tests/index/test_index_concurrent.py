@@ -91,7 +91,7 @@ def test_a_search_file_that_is_replaced_again_and_again_is_not_taken_for_damaged
     store, state, settings = SimpleNamespace(path=tmp_path, dim=2), SimpleNamespace(generation=9), IndexSettings()
     for good in (3, 4):
         reads = iter(named)
-        monkeypatch.setattr(snapshot_search.VectorsManifest, "read_if_present", lambda path, reads=reads: next(reads))
+        monkeypatch.setattr(snapshot_search.VectorsManifest, "read", lambda path, reads=reads: next(reads))
         if good == 3:
             assert snapshot_search.in_force(store, state, settings, 1) == "file 3"
         else:

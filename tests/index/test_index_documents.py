@@ -100,7 +100,7 @@ def test_frequent_words_are_learned_once_per_language(index: Index, monkeypatch:
         def words(self) -> list[str]:
             return [w for w in sorted(set(self.seen)) if self.seen.count(w) > 60]
 
-    monkeypatch.setattr("phrasemate.index.ingest._learner", Learner)
+    monkeypatch.setattr("phrasemate.encode.segmenter.FrequentWords", Learner)
     index.add([Document.from_texts("small", ["of sand"] * 10)], lang="en")
     assert index.stats().phrases == 10 * 3
     index.add([Document.from_texts("big", ["of sand", "bank of"] * 70)], lang="en")  # a larger sample: "of" is frequent

@@ -7,22 +7,19 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial as bound
 from pathlib import Path
 
 from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, InputError
 from phrasemate.index import schema
 from phrasemate.index.index import Index
 from phrasemate.index.lance.tables import is_tables
-from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
+from phrasemate.index.manifest import INDEX_JSON, VECTORS_JSON, Manifest, VectorsManifest
 from phrasemate.index.schema import write_lock
 from phrasemate.index.store import Store
 from phrasemate.index.types import DocumentInfo, IndexModel, IndexStats, Progress
 from phrasemate.index.wordings import WordingsManifest
 from phrasemate.types import Document, Sentence
 from phrasemate.utils.storage import swap_folder
-
-INDEX_JSON = "index.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +113,12 @@ def _encode_again(source: Path, target: Path, model: IndexModel, progress: Progr
 
 def _stored(store: Store, document: DocumentInfo) -> Document:
     """A document of an index, to be added to another one."""
+
+    def sentences() -> Iterator[Sentence]:
+        return (Sentence(row.text, row.line, row.metadata) for row in store.all_sentences(document.id))
+
     digest = document.digest if document.complete else f"interrupted {document.digest}"
-    return Document(document.name, digest, bound(_sentences, store, document.id))
-
-
-def _sentences(store: Store, document: int) -> Iterator[Sentence]:
-    return (Sentence(row.text, row.line, row.metadata) for row in store.all_sentences(document))
+    return Document(document.name, digest, sentences)
 
 
 @contextmanager

@@ -62,7 +62,6 @@ class Reader(Protocol):
 class VectorSearch(Protocol):
     """Nearest phrases among those of a snapshot."""
 
-    def reset(self) -> None: ...
     def search(
         self, state: State, vectors: NDArray[np.float32], k: int, scope: Scope
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
@@ -96,6 +95,8 @@ class BaseIndex(ABC):
     store: Reader
     texts: SubstringSearch
     _view: VectorSearch
+    _readonly = True
+    _refusal = "its files are written by other programs"  # end of the message of a refused change
 
     def __init__(self, model: IndexModel | None, threads: int | None) -> None:
         self._model, self._threads = model, threads
@@ -108,9 +109,9 @@ class BaseIndex(ABC):
         self.close()
 
     @property
-    @abstractmethod
     def readonly(self) -> bool:
         """Whether changes are refused."""
+        return self._readonly
 
     @abstractmethod
     def close(self) -> None:
@@ -144,23 +145,35 @@ class BaseIndex(ABC):
         check_model(self.path, self.manifest, model)
         self._model = model
 
-    # -- writing
+    # -- writing; PhraseIndexError from what this kind of index leaves to others
 
-    @abstractmethod
     def begin(self, model: IndexModel, segment: Mapping[str, Any] | None = None) -> None:
         """Take another model and other options of segmenting, while there is no document."""
+        raise self._elsewhere()
 
-    @abstractmethod
     def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport:
-        """Store documents; see `Index.add`."""
+        """Store documents; see `Index.add`.
 
-    @abstractmethod
+        Args:
+            documents: Documents to store.
+            lang: Language of the documents that do not name their own.
+            progress: Called after each chunk.
+        """
+        raise self._elsewhere()
+
     def delete(self, *names: str) -> None:
         """Remove documents, all or none."""
+        raise self._elsewhere()
 
-    @abstractmethod
     def optimize(self, *, target_recall: float | None = None, at: int = 1, seed: int = 0) -> TuneReport | None:
-        """Reclaim the space of deleted rows, and rebuild the search files; see `Index.optimize`."""
+        """Reclaim the space of deleted rows, and rebuild the search files; see `Index.optimize`.
+
+        Args:
+            target_recall: Share of nearest phrases that searches have to find.
+            at: Depth of the recall.
+            seed: Seed of the phrases that it is measured on.
+        """
+        raise self._elsewhere()
 
     @abstractmethod
     def stats(self) -> IndexStats:
@@ -169,6 +182,9 @@ class BaseIndex(ABC):
     @abstractmethod
     def verify(self) -> VerifyReport:
         """Check every row and file; nothing is changed."""
+
+    def _elsewhere(self) -> PhraseIndexError:
+        return PhraseIndexError(f"{self.path}: {self._refusal}")
 
     def _check_writable(self) -> None:
         if self.readonly:
@@ -209,8 +225,25 @@ class BaseIndex(ABC):
         Errors as in `search`.
         """
         queries = _queries(vectors, self.manifest.dim, k)
+        with self.store.reading():
+            documents = None if filters.pass_all else np.array(self.documents_in(filters), np.int64)
+            return Run(*self.nearest_in(queries, k, documents))
+
+    def nearest_in(
+        self, vectors: NDArray[np.float32], k: int, documents: NDArray[np.int64] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Ids and scores of the nearest phrases, both (queries, k), best first.
+
+        Args:
+            vectors: Queries, (queries, dim) of unit length.
+            k: Phrases of each query.
+            documents: Ids of the documents to search; None for all.
+        """
         with self.store.reading() as state:
-            return Run(*self._view.search(state, queries, k, self._scope(state, filters)))
+            passing = state.phrases
+            if documents is not None:
+                passing = sum(self._documents()[i].phrases for i in documents.tolist())
+            return self._view.search(state, vectors, k, Scope(documents, passing))
 
     @property
     def generation(self) -> int:
@@ -315,12 +348,6 @@ class BaseIndex(ABC):
             self._documents_of = (generation, {document.id: document for document in self.store.documents()})
         return self._documents_of[1]
 
-    def _scope(self, state: State, filters: Filters) -> Scope:
-        if filters.pass_all:
-            return Scope(None, state.phrases)
-        document_ids = self.documents_in(filters)
-        return Scope(np.array(document_ids, np.int64), sum(self._documents()[i].phrases for i in document_ids))
-
     def documents_in(self, filters: Filters, exact: bool = False) -> list[int]:
         """Ids of the documents that pass the filters. Raises InputError for a name or language that is unknown.
 
@@ -333,11 +360,9 @@ class BaseIndex(ABC):
         language_names = {document.language for document in documents}
         document_names = {document.name for document in documents}
         if names is not None:
-            fitting = [{name} & document_names if exact else _fitting(name, document_names) for name in names]
-            self._check_known(
-                "document", [name for name, fit in zip(names, fitting, strict=True) if not fit], document_names
-            )
-            document_names = set().union(*fitting)
+            fitting = {name: {name} & document_names if exact else _fitting(name, document_names) for name in names}
+            self._check_known("document", [name for name, fit in fitting.items() if not fit], document_names)
+            document_names = set().union(*fitting.values())
         if languages is not None:
             self._check_known(
                 "language", [language for language in languages if language not in language_names], language_names

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,6 @@ _SCORES_AT_ONCE = 1 << 23  # queries x vectors: 32 MB of scores
 _ASKED = 2_048  # queries that are answered together
 _PIECE = 64  # queries for which a thread is worth its start
 _WIDE_AT_MOST = 1 << 24  # numbers kept as float32 beside the int8: 64 MB, all of 50,000 vectors of 256
-
-
-class Engine(Protocol):
-    """Inner-product search over unit vectors."""
-
-    def search(self, vectors: Floats, k: int) -> tuple[Ids, Floats]:
-        """(queries, dim) -> (queries, k) ids, -1 where there are fewer, and scores, best first."""
 
 
 def best(ids: Ids, scores: Floats, k: int) -> tuple[Ids, Floats]:
@@ -84,6 +77,14 @@ class Runs:
         return int(np.clip(bound - self.first, 0, self.count).sum())
 
 
+def append_run(runs: list[list[int]], first: int, count: int) -> None:
+    """Append a run of ids, if it is not empty; one that begins where the last one ends makes that longer."""
+    if runs and sum(runs[-1]) == first:
+        runs[-1][1] += count
+    elif count:
+        runs.append([first, count])
+
+
 class Exact:
     """Exact search over vectors in memory: int8, each block made float32 only while it is multiplied."""
 
@@ -103,7 +104,8 @@ class Exact:
         self._wide = None
         code_blocks = [unpack(block, self.codes.shape[1]) for block in blocks]
         self.codes = np.concatenate([self.codes, *(codes for codes, _, _ in code_blocks)])
-        self.norms = np.concatenate([self.norms, *(row_codec.inverse_norms(codes) for codes, _, _ in code_blocks)])
+        norms = (row_codec.inverse_norms(codes.astype(np.float32)) for codes, _, _ in code_blocks)
+        self.norms = np.concatenate([self.norms, *norms])
         self.ids = np.concatenate([self.ids, *(ids for _, ids, _ in code_blocks)])
         self.documents = np.concatenate([self.documents, *(documents for _, _, documents in code_blocks)])
 
@@ -116,10 +118,13 @@ class Exact:
         self.ids, self.documents = self.ids[mask], self.documents[mask]
 
     def search(self, vectors: Floats, k: int, documents: Ids | None = None) -> tuple[Ids, Floats]:
-        """Search as `Engine.search`; ``documents`` (ids) restricts it to their phrases."""
+        """(queries, dim) -> (queries, k) ids, -1 where there are fewer, and scores, best first.
+
+        ``documents`` (ids) restricts the search to their phrases.
+        """
         mask = None if documents is None else np.isin(self.documents, documents)
         at_once = max(_PIECE, min(_ASKED, -(-len(vectors) // self._threads)))
-        parts = [vectors[at : at + at_once] for at in range(0, max(len(vectors), 1), at_once)]
+        parts = _parts(vectors, at_once)
 
         def work(part: Floats) -> tuple[Ids, Floats]:
             return scan(part, k, self._blocks(mask, len(part)))
@@ -129,7 +134,7 @@ class Exact:
         else:
             with ThreadPoolExecutor(self._threads) as pool:
                 results = list(pool.map(work, parts))
-        return np.concatenate([ids for ids, _ in results]), np.concatenate([scores for _, scores in results])
+        return _together(results)
 
     def _blocks(self, mask: NDArray[np.bool_] | None, queries: int) -> Iterator[tuple[Floats, Ids]]:
         if self._wide is None and self.codes.size <= _WIDE_AT_MOST:
@@ -156,14 +161,25 @@ def unpack(block: list[VectorRow], dim: int) -> tuple[Int8s, Ids, Ids]:
 
 
 def scan(vectors: Floats, k: int, blocks: Iterable[tuple[Floats, Ids]]) -> tuple[Ids, Floats]:
-    """Exact search over a stream of (unit vectors (n, dim), ids (n,))."""
-    nearest = best(np.zeros((len(vectors), 0), np.int64), np.zeros((len(vectors), 0), np.float32), k)
+    """Exact search over a stream of (unit vectors (n, dim), ids (n,)), each read once for all queries."""
+    parts = _parts(vectors, _ASKED)
+    results = [best(np.zeros((len(part), 0), np.int64), np.zeros((len(part), 0), np.float32), k) for part in parts]
     for block, ids in blocks:
-        nearest = merged(vectors, k, nearest, block, ids)
-    return nearest
+        results = [_merged(part, k, before, block, ids) for part, before in zip(parts, results, strict=True)]
+    return _together(results)
 
 
-def merged(vectors: Floats, k: int, nearest: tuple[Ids, Floats], block: Floats, ids: Ids) -> tuple[Ids, Floats]:
+def _parts(vectors: Floats, size: int) -> list[Floats]:
+    """Queries in parts of a size, one at least."""
+    return [vectors[at : at + size] for at in range(0, max(len(vectors), 1), size)]
+
+
+def _together(results: Sequence[tuple[Ids, Floats]]) -> tuple[Ids, Floats]:
+    """The results of all parts."""
+    return np.concatenate([ids for ids, _ in results]), np.concatenate([scores for _, scores in results])
+
+
+def _merged(vectors: Floats, k: int, nearest: tuple[Ids, Floats], block: Floats, ids: Ids) -> tuple[Ids, Floats]:
     """Merge the k nearest so far with a block of unit vectors (n, dim) and ids (n,)."""
     places, scores = topk_candidates(vectors @ block.T, k, nearest[1][:, -1])
     more = np.where(places < 0, -1, ids[places])

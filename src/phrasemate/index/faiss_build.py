@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -16,9 +16,9 @@ import numpy as np
 
 from phrasemate.errors import IndexDamaged, PhraseIndexError, first_line
 from phrasemate.index import faiss_search, row_codec
-from phrasemate.index.exact import Int8s, Runs, unpack
+from phrasemate.index.exact import Int8s, Runs, append_run, unpack
 from phrasemate.index.faiss_search import Asking, Faiss, Layout
-from phrasemate.index.manifest import VECTORS_JSON, Digest, VectorsManifest
+from phrasemate.index.manifest import VECTORS_JSON, Digest, VectorsManifest, sweep
 from phrasemate.index.store import State, Store, VectorRow
 from phrasemate.index.types import IndexSettings
 from phrasemate.utils.machine import cores, load_faiss, trim_heap
@@ -47,6 +47,7 @@ def trained(layout: Layout, sample: Int8s) -> Any:
 
 
 _PARTIAL = "vectors.partial"  # a file while it is written
+_FILES = ("vectors-*", _PARTIAL)
 _MORE = 3  # times as many candidates as with the codes of earlier versions
 _GROWTH = 4  # codes trained on a quarter of the phrases still fit
 
@@ -86,11 +87,7 @@ def plan(store: Store, phrases: int, settings: IndexSettings) -> Plan:
 Tell = Callable[[float], None]  # takes how much is ready, 0 to 1
 
 
-def _say_nothing(share: float) -> None:
-    """The default of ``tell``."""
-
-
-def update(store: Store, settings: IndexSettings, threads: int | None, tell: Tell = _say_nothing) -> None:
+def update(store: Store, settings: IndexSettings, threads: int | None, tell: Tell = lambda share: None) -> None:
     """Bring the FAISS file up to date if it is absent, damaged, or enough phrases came or went since it was made.
 
     New phrases are appended to it as long as its codes fit. They no longer fit when it has grown fourfold since they
@@ -104,7 +101,7 @@ def update(store: Store, settings: IndexSettings, threads: int | None, tell: Tel
             newer = _live_from(store, state, old.covered)
             deletions = old.rows - (old.covered - before)
             if newer < settings.exact_below and newer + deletions <= settings.rebuild_share * old.rows:
-                _sweep(store.path, {old.file, old.codes})  # of a run that was killed before it came to this
+                sweep(store.path, _FILES, {old.file, old.codes})  # of a run that was killed before it came to this
                 return
             grown = state.phrases > _GROWTH * old.trained
             lists = plan(store, state.phrases, settings).layout.lists
@@ -113,18 +110,11 @@ def update(store: Store, settings: IndexSettings, threads: int | None, tell: Tel
             if grown or has_new_layout or deletions > settings.rebuild_share * old.rows:
                 old = None
         elif state.phrases < settings.exact_below and not (store.path / VECTORS_JSON).exists():
-            _sweep(store.path, set())
+            sweep(store.path, _FILES)
             return
     trim_heap()  # of what came before, encoding above all: it takes much memory, too
-    try:
-        build(store, settings, threads, old, tell=tell)
-    except _Unfit:
-        build(store, settings, threads, tell=tell)
+    build(store, settings, threads, old, tell=tell)
     trim_heap()
-
-
-class _Unfit(Exception):
-    """The FAISS file that was to be extended is damaged."""
 
 
 def _intact(store: Store, state: State) -> VectorsManifest | None:
@@ -144,30 +134,34 @@ def build(
     threads: int | None,
     old: VectorsManifest | None = None,
     chosen: Plan | None = None,
-    tell: Tell = _say_nothing,
+    tell: Tell = lambda share: None,
 ) -> VectorsManifest | None:
     """Write a FAISS file over all phrases of the store; None, and none is kept, if they are few.
 
-    It is trained and filled again, as ``chosen`` says or else `plan`, or, with ``old``, it is that file and the phrases
-    that it lacks. It gets a name of its
-    own and is in force once ``vectors.json`` names it, so a kill in between changes nothing. The caller holds the
-    lock of the writer. Raises PhraseIndexError (no space), IndexDamaged.
+    It is trained and filled again, as ``chosen`` says or else `plan`, or, with ``old`` that is not damaged, it is that
+    file and the phrases that it lacks. It gets a name of its own and is in force once ``vectors.json`` names it, so a
+    kill in between changes nothing. The caller holds the lock of the writer. Raises PhraseIndexError (no space),
+    IndexDamaged.
     """
     load_faiss(threads or cores())
     with store.reading() as state:
         if state.phrases < settings.exact_below:
-            _remove(store.path)
+            (store.path / VECTORS_JSON).unlink(missing_ok=True)
+            sweep(store.path, _FILES)
             return None
         chosen = chosen or plan(store, state.phrases, settings)
-        if old is None:
+        index: Any = None
+        first, old_rows, runs = 0, 0, []
+        if old is not None:
+            try:
+                index = Faiss.load(store.path, old, store.dim, settings, None).index
+                first, old_rows, runs = old.covered, old.rows, [list(run) for run in old.runs]
+            except IndexDamaged:
+                old = None
+        if index is None:
             count = training_size(chosen.layout, settings)
             index = trained(chosen.layout, row_codec.spread(store.sampled_vectors(count), count))
-        else:
-            index = _loaded(store, old, settings)
-        first = 0 if old is None else old.covered
-        row_count = (0 if old is None else old.rows) + _live_from(store, state, first)
-        runs = [] if old is None else [list(run) for run in old.runs]
-        size, fill_count = row_count - (0 if old is None else old.rows), 0
+        size, fill_count = _live_from(store, state, first), 0
         with _written(store.path) as codes:
             if old is not None:
                 codes.copy(store.path / old.codes)
@@ -176,8 +170,8 @@ def build(
                 codes.write(block.tobytes())
                 fill_count += len(block)
                 tell(fill_count / max(fill_count, size))
-            if index.ntotal != row_count:
-                raise store.damaged(f"{index.ntotal} vectors found, expected {row_count}")
+            if index.ntotal != old_rows + size:
+                raise store.damaged(f"{index.ntotal} vectors found, expected {old_rows + size}")
             codes_file = codes.install(".codes")
     with _written(store.path) as file:
         faiss_search.write_faiss(index, file.path)
@@ -197,11 +191,11 @@ def build(
         factory=chosen.layout.factory if old is None else old.factory,
         trained=state.phrases if old is None else old.trained,
         runs=runs,
-        asking=chosen.asking.as_dict() if chosen.tuned else {},
+        asking=asdict(chosen.asking) if chosen.tuned else {},
         tuned=chosen.tuned,
     )
     manifest.write(store.path / VECTORS_JSON)
-    _sweep(store.path, keep={manifest.file, manifest.codes})
+    sweep(store.path, _FILES, {manifest.file, manifest.codes})
     return manifest
 
 
@@ -210,30 +204,10 @@ def training_size(layout: Layout, settings: IndexSettings) -> int:
     return max(settings.train, PER_LIST * layout.lists)
 
 
-def _loaded(store: Store, old: VectorsManifest, settings: IndexSettings) -> Any:
-    try:
-        return Faiss.load(store.path, old, store.dim, settings, None).index
-    except IndexDamaged as error:
-        raise _Unfit from error
-
-
 def _live_from(store: Store, state: State, first: int) -> int:
     """Count the live phrases with an id of ``first`` or above."""
     dead = Runs(store.tombstones())
     return state.next_phrase - first - (len(dead) - dead.below(first))
-
-
-def _remove(folder: Path) -> None:
-    (folder / VECTORS_JSON).unlink(missing_ok=True)
-    _sweep(folder, keep=set())
-
-
-def _sweep(folder: Path, keep: set[str]) -> None:
-    """Remove all files of vectors but these."""
-    for old in (*folder.glob("vectors-*"), folder / _PARTIAL):
-        if old.name not in keep and old.exists():
-            with suppress(OSError):  # another system may refuse while a reader has it open
-                old.unlink()
 
 
 def _blocks(store: Store, runs: list[list[int]], first: int, size: int) -> Iterator[Int8s]:
@@ -242,10 +216,7 @@ def _blocks(store: Store, runs: list[list[int]], first: int, size: int) -> Itera
     count = 0
     for batch in store.vectors(first):
         for row in batch:
-            if runs and sum(runs[-1]) == row.first_phrase:
-                runs[-1][1] += row.phrases
-            else:
-                runs.append([row.first_phrase, row.phrases])
+            append_run(runs, row.first_phrase, row.phrases)
             rows.append(row)
             count += row.phrases
         if count >= size:

@@ -9,7 +9,7 @@ import mmap
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -90,10 +90,6 @@ class Asking:
         if not (numbers and asking.probes > 0 and asking.candidates > 0 and asking.slack >= 0):
             raise IndexDamaged(f"{manifest.file}: names invalid search settings ({manifest.asking})")
         return asking
-
-    def as_dict(self) -> dict[str, Any]:
-        """Mapping for vectors.json."""
-        return asdict(self)
 
     def fetch(self, k: int) -> int:
         """Candidates for k results."""
@@ -223,16 +219,16 @@ class Faiss:
 
     def search(self, vectors: Floats, k: int, wider: int = 1) -> tuple[Ids, Floats]:
         """Search; ``wider``: read so many times as many lists, and leave none of them out if above 1."""
-        results = self._by_thread(vectors, lambda piece, threads: self._searched(piece, k, wider, threads))
+        count = self.asking.fetch(k)
+        results = self._by_thread(
+            vectors, lambda piece, threads: self.rescore(piece, self._proposed(piece, count, wider, threads), k)
+        )
         return np.concatenate([ids for ids, _ in results]), np.concatenate([scores for _, scores in results])
 
-    def _searched(self, vectors: Floats, k: int, wider: int, threads: int) -> tuple[Ids, Floats]:
-        return self.rescore(vectors, self._proposed(vectors, self.asking.fetch(k), wider, threads), k)
-
-    def propose(self, vectors: Floats, candidates: int, wider: int = 1) -> Ids:
+    def propose(self, vectors: Floats, candidates: int) -> Ids:
         """(queries, dim) -> (queries, candidates or fewer) rows, best code first, -1 where there are fewer."""
         return np.concatenate(
-            self._by_thread(vectors, lambda piece, threads: self._proposed(piece, candidates, wider, threads))
+            self._by_thread(vectors, lambda piece, threads: self._proposed(piece, candidates, 1, threads))
         )
 
     def _by_thread(self, vectors: Floats, work: Callable[[Floats, int], Any]) -> list[Any]:

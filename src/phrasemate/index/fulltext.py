@@ -64,16 +64,11 @@ class TextSearch:
             plan = self._plan(phrase, state)
             if isinstance(plan, str):
                 in_all = len(phrase) >= _TRIGRAM  # a shorter one is frequent: reading will soon have found it
-                candidates = self._texts(self._matching(plan)) if in_all else self._all_texts()
+                rows = self._store.sentences(self._matching(plan)) if in_all else self._store.all_sentences()
             else:
-                candidates = self._texts(plan)
-            small, ids = lowered(phrase), []
-            for identity, text in candidates:
-                if small in lowered(text):
-                    ids.append(identity)
-                    if len(ids) == limit:
-                        break
-            return ids
+                rows = self._store.sentences(plan)
+            small = lowered(phrase)
+            return list(islice((row.id for row in rows if small in lowered(row.text)), limit))
 
     def candidates(self, phrase: str, ids: IdRange = ALL_IDS) -> list[int]:
         """Ids of sentences that may hold ``phrase``, ascending.
@@ -101,7 +96,8 @@ class TextSearch:
         variants = list(chain.from_iterable(map(_varied, forms(plain(phrase)))))
         if "\0" in phrase or not self._usable(state.generation):
             small = [lowered(form) for form in variants]
-            return [identity for identity, text in self._all_texts() if any(form in lowered(text) for form in small)]
+            rows = self._store.all_sentences()
+            return [row.id for row in rows if any(form in lowered(row.text) for form in small)]
         short = [_small(form) for form in variants if len(form) < _TRIGRAM]
         long = [form[:_LOOKED_UP] for form in variants if len(form) >= _TRIGRAM]
         unseen = self._unseen_signs(state)
@@ -129,16 +125,8 @@ class TextSearch:
             "SELECT rowid FROM words WHERE words MATCH CAST(? AS TEXT) AND rowid >= ? AND rowid < ? "
             "ORDER BY rowid LIMIT ?"
         )
-        for (identity,) in self._store.connection.execute(statement, (row_codec.encode_text(query), *ids)):
-            yield identity
-
-    def _texts(self, ids: Iterable[int]) -> Iterator[tuple[int, str]]:
-        for identity in ids:
-            yield from ((row.id, row.text) for row in self._store.sentences([identity]))
-
-    def _all_texts(self) -> Iterator[tuple[int, str]]:
-        for row in self._store.all_sentences():
-            yield row.id, row.text
+        rows = self._store.connection.execute(statement, (row_codec.encode_text(query), *ids))
+        return (identity for (identity,) in rows)
 
     def _unseen_signs(self, state: State) -> list[str]:
         """List the invisible characters that the texts hold (before two others: there are hardly texts without)."""

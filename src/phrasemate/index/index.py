@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
-from phrasemate.index import schema
+from phrasemate.index import row_codec, schema
 from phrasemate.index.base import BaseIndex
 from phrasemate.index.fulltext import TextSearch
-from phrasemate.index.manifest import SHARDS_JSON, Manifest, sweep
+from phrasemate.index.manifest import INDEX_JSON, PARTIAL, SHARDS_JSON, Manifest, sweep
 from phrasemate.index.schema import write_lock as writer
 from phrasemate.index.snapshot_search import View
 from phrasemate.index.store import (
@@ -38,7 +38,6 @@ from phrasemate.index.types import (
     IndexStats,
     Progress,
     ProgressEvent,
-    Scope,
     TuneReport,
     VerifyReport,
 )
@@ -46,7 +45,6 @@ from phrasemate.index.wordings import WordingSearch
 from phrasemate.types import Document, check_language
 from phrasemate.utils.machine import single_blas, trim_heap
 
-INDEX_JSON = "index.json"
 DEPTHS = (1, 10)  # k of the recall@k that `Index.optimize` can aim at
 
 
@@ -275,7 +273,7 @@ class Index(BaseIndex):
                     raise InputError(f"{self.path}: cannot be changed within a snapshot; leave its with block first")
             current_manifest(self.store)  # before the lock, whose file would bring back a folder that is gone
             stack.enter_context(writer(self.path))
-            sweep(self.path)
+            sweep(self.path, [f"*.json{PARTIAL}"])  # that a killed writer left
             self.manifest = current_manifest(self.store)
             with self.store.reading() as state:
                 self.manifest = replace(self.manifest, generation=state.generation)
@@ -302,22 +300,6 @@ class Index(BaseIndex):
 
     # -- reading
 
-    def nearest_in(
-        self, vectors: NDArray[np.float32], k: int, documents: NDArray[np.int64] | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Ids and scores of the nearest phrases, both (queries, k), best first.
-
-        Args:
-            vectors: Queries, (queries, dim) of unit length.
-            k: Phrases of each query.
-            documents: Ids of the documents to search; None for all.
-        """
-        with self.store.reading() as state:
-            passing = state.phrases
-            if documents is not None:
-                passing = sum(self._documents()[i].phrases for i in documents.tolist())
-            return self._view.search(state, vectors, k, Scope(documents, passing))
-
     def codes(self, state: State, phrases: NDArray[np.int64]) -> NDArray[np.int8]:
         """(phrases, dim) int8: the stored vectors of live phrases of a snapshot, in their order."""
         return self._view.codes(state, phrases)
@@ -337,7 +319,9 @@ class Index(BaseIndex):
     def wordings(self) -> Iterator[WordingSearch]:
         """Look phrases up by their wording, within one snapshot of the index."""
         with self.store.reading() as state:
-            yield WordingSearch(self._view.wordings(state), lambda ids: self._view.vectors(state, ids))
+            yield WordingSearch(
+                self._view.wordings(state), lambda ids: row_codec.dequantise(self._view.codes(state, ids))
+            )
 
     def stats(self) -> IndexStats:
         """Sizes and make-up; reads no sentence."""

@@ -1,12 +1,8 @@
 """Documents on their way in: which are new, where interrupted ones continue, and their sentences cut into chunks.
 
 The cuts fall where they would fall in one undisturbed run, however often it is interrupted: the next run begins at
-the end of the last chunk that was kept.
-
-Documents into the store: a stream of sentences cut into chunks, each one model call and one transaction.
-
-The cuts are those of `Intake`, and a chunk is stored with the progress of its documents. So a model that gives the same
-bits for the same texts in one call gives the same rows, however often the run is interrupted.
+the end of the last chunk that was kept. A chunk is one model call and one transaction, stored with the progress of its
+documents. So a model that gives the same bits for the same texts in one call gives the same rows.
 """
 
 from __future__ import annotations
@@ -15,11 +11,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from phrasemate.errors import InputError, ModelError
 from phrasemate.index import row_codec, transactions
-from phrasemate.index.manifest import Manifest
+from phrasemate.index.manifest import INDEX_JSON, Manifest
 from phrasemate.index.store import State, Store
 from phrasemate.index.types import (
     AddReport,
@@ -36,20 +32,6 @@ if TYPE_CHECKING:
     from phrasemate.encode.segmenter import SegmentOptions
 
 
-class Learner(Protocol):
-    """Finds the most frequent words of a language (``phrasemate.encode.segmenter.FrequentWords``)."""
-
-    def update(self, text: str) -> None: ...
-    def words(self) -> list[str]: ...
-
-
-def _learner() -> Learner:
-    from phrasemate.encode.segmenter import FrequentWords
-
-    learner: Learner = FrequentWords()
-    return learner
-
-
 @dataclass
 class Task:
     """Document being added; ``info`` is its record as of the sentences handed out so far."""
@@ -63,15 +45,23 @@ Item = tuple[Task, int, Sentence]  # its document, its position there, itself
 
 
 class Intake:
-    """Documents of one call of ``add``, and what to do about each."""
+    """Documents of one call of ``add``, what to do about each, and the counts of what was done."""
 
     def __init__(
-        self, existing: dict[str, DocumentInfo], next_document: int, lang: str, settings: IndexSettings
+        self,
+        existing: dict[str, DocumentInfo],
+        next_document: int,
+        lang: str,
+        settings: IndexSettings,
+        progress: Progress | None,
     ) -> None:
         self._known, self._next_document, self._lang, self._settings = existing, next_document, lang, settings
+        self._progress = progress
         self._given: dict[str, str] = {}  # name -> digest of what this call was given
-        self.counts = {"added": 0, "replaced": 0, "unchanged": 0}
-        self.bytes_before = 0  # of the documents that the stream has gone past
+        self._counts = {"documents_added": 0, "replaced": 0, "unchanged": 0, "sentences": 0, "phrases": 0}
+        self._encoder_seconds = 0.0
+        self._bytes_before = 0  # of the documents that the stream has gone past
+        self.bytes_total = 0
 
     def chunks(self, documents: Iterable[Document]) -> Iterator[tuple[list[Item], list[Task]]]:
         """Yield the sentences of all documents, a chunk at a time, with the documents that they belong to.
@@ -92,7 +82,7 @@ class Intake:
                         yield items, tasks
                         items, tasks = [], [task]
                 task.info = replace(task.info, complete=True)
-            self.bytes_before += document.size
+            self._bytes_before += document.size
         if tasks:
             yield items, tasks
 
@@ -104,16 +94,37 @@ class Intake:
         old = self._known.get(name)
         if old is not None and (old.digest, old.language) == (digest, self._lang):
             if old.complete:
-                self.counts["unchanged"] += 1
+                self._counts["unchanged"] += 1
                 return None
-            self.counts["added"] += 1
+            self._counts["documents_added"] += 1
             self._known[name] = replace(old, complete=True)  # given once more, it is unchanged
             return Task(old, document)
-        self.counts["added" if old is None else "replaced"] += 1
+        self._counts["documents_added" if old is None else "replaced"] += 1
         info = DocumentInfo(self._next_document, name, self._lang, digest, complete=False, sentences=0, phrases=0)
         self._next_document += 1
         self._known[name] = replace(info, complete=True)
         return Task(info, document, None if old is None else old.id)
+
+    def bytes_at(self, task: Task) -> int:
+        """Bytes of the documents that have been read, up to the last sentence handed out of this one."""
+        return self._bytes_before + (0 if task.info.complete else task.document.consumed())
+
+    def count(self, sentences: int, phrases: int, seconds: float) -> None:
+        """Add what was stored, and the seconds that it took in the encoder."""
+        self._counts["sentences"] += sentences
+        self._counts["phrases"] += phrases
+        self._encoder_seconds += seconds
+
+    def tell(self, bytes_done: int, document: str) -> None:
+        """Report the progress."""
+        if self._progress is not None:
+            counts = self._counts
+            event = ProgressEvent(counts["sentences"], counts["phrases"], bytes_done, self.bytes_total, document)
+            self._progress(event)
+
+    def report(self, seconds: float) -> AddReport:
+        """The report of the call, which took so many seconds."""
+        return AddReport(**self._counts, seconds=seconds, encoder_seconds=self._encoder_seconds)
 
     def frequent(
         self, documents: Iterable[Document], stored: dict[str, Any] | None
@@ -127,8 +138,10 @@ class Intake:
         stored = stored or {"sentences": 0, "words": []}
         if stored["sentences"] >= self._settings.learn:
             return stored, documents
+        from phrasemate.encode.segmenter import FrequentWords
+
         stream = iter(documents)
-        pending, learner, size = [], _learner(), 0
+        pending, learner, size = [], FrequentWords(), 0
         for document in stream:
             pending.append(document)
             if not self._is_stored(document):
@@ -163,34 +176,21 @@ class Adder:
     def __init__(
         self, store: Store, model: IndexModel, lang: str, settings: IndexSettings, progress: Progress | None
     ) -> None:
-        self._store, self._model, self._lang, self._settings = store, model, lang, settings
-        self._progress = progress
+        self._store, self._model, self._lang = store, model, lang
         with store.reading() as state:
             existing = {document.name: document for document in store.documents()}  # about 600 bytes each
-            self._intake = Intake(existing, state.next_document, lang, settings)
-        self._counts = {"sentences": 0, "phrases": 0}
-        self._encoder_seconds = 0.0
+            self._intake = Intake(existing, state.next_document, lang, settings, progress)
         self._changing = False
-        self._bytes_total = 0
 
     def run(self, documents: Iterable[Document], written: Manifest) -> AddReport:
         """Store all documents; ``written`` is index.json, brought to the store's generation after each chunk."""
         start = perf_counter()
         self._manifest = written
-        self._bytes_total = total_bytes(documents)
+        self._intake.bytes_total = total_bytes(documents)
         frequent, stream = self._frequent(map(sound, documents))
         for items, tasks in self._intake.chunks(stream):
             self._store_chunk(items, tasks, frequent)
-        counts = self._intake.counts | self._counts
-        return AddReport(
-            counts["added"],
-            counts["replaced"],
-            counts["unchanged"],
-            counts["sentences"],
-            counts["phrases"],
-            perf_counter() - start,
-            self._encoder_seconds,
-        )
+        return self._intake.report(perf_counter() - start)
 
     # -- one chunk
 
@@ -198,21 +198,20 @@ class Adder:
         start = perf_counter()
         texts = [sentence.text for _, _, sentence in items]
         phrase_sets = extracted(self._model, texts, frequent, self._manifest.segment)
-        self._encoder_seconds += perf_counter() - start
+        seconds = perf_counter() - start
         additions = []
         for (task, position, sentence), phrases in zip(items, phrase_sets, strict=True):
             count = len(phrases.starts)
             task.info = replace(task.info, sentences=position + 1, phrases=task.info.phrases + count)
             additions.append(transactions.Addition(task.info.id, position, sentence, phrases))
-            self._counts["phrases"] += count
-        self._counts["sentences"] += len(items)
+        self._intake.count(len(items), sum(len(phrases.starts) for phrases in phrase_sets), seconds)
         self._begin()
         old_ids = [task.replaces for task in tasks if task.replaces is not None]
         state = transactions.commit(self._store, additions, [task.info for task in tasks], old_ids)
         for task in tasks:
             task.replaces = None
         self._record(state)
-        self._tell(tasks[-1])
+        self._intake.tell(self._intake.bytes_at(tasks[-1]), tasks[-1].info.name)
 
     def _begin(self) -> None:
         """Prepare the store before the first change of this call."""
@@ -222,13 +221,7 @@ class Adder:
 
     def _record(self, state: State) -> None:
         self._manifest = replace(self._manifest, generation=state.generation)
-        self._manifest.write(self._store.path / "index.json")
-
-    def _tell(self, task: Task) -> None:
-        if self._progress is not None:
-            at = self._intake.bytes_before + (0 if task.info.complete else task.document.consumed())
-            counts = self._counts
-            self._progress(ProgressEvent(counts["sentences"], counts["phrases"], at, self._bytes_total, task.info.name))
+        self._manifest.write(self._store.path / INDEX_JSON)
 
     def _frequent(self, documents: Iterable[Document]) -> tuple[frozenset[str], Iterable[Document]]:
         """The language's frequent words, as `Intake.frequent` has them; what was learned is kept."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -25,6 +26,7 @@ from phrasemate.utils.storage import atomic_file
 
 FORMAT = "phrasemate-index"
 VERSION = 1
+INDEX_JSON = "index.json"
 VECTORS_JSON = "vectors.json"
 SHARDS_JSON = "shards.json"  # names the parts of an index on several machines
 CHECKED_JSON = "checked.json"
@@ -146,14 +148,6 @@ class VectorsManifest:
             end, count = run[0] + run[1], count + run[1]
         return count == self.rows and end <= self.covered
 
-    @classmethod
-    def read_if_present(cls, path: Path) -> VectorsManifest | None:
-        """Read the manifest; None where there is no such file: a writer may take it away at any time."""
-        try:
-            return cls.read(path)
-        except IndexMissing:
-            return None
-
 
 def _is(pattern: re.Pattern[str], value: object) -> bool:
     return isinstance(value, str) and pattern.fullmatch(value) is not None
@@ -188,11 +182,12 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
         ) from error
 
 
-def sweep(folder: Path) -> None:
-    """Remove JSON files that a killed writer left half written; for who has the writer's lock."""
-    for path in folder.glob(f"*.json{PARTIAL}"):
-        with suppress(OSError):  # the writer itself says what is wrong with the folder
-            path.unlink()
+def sweep(folder: Path, patterns: Sequence[str], keep: Collection[str] = ()) -> None:
+    """Remove the files whose names match one of the patterns, but those to keep; for who has the writer's lock."""
+    for path in list(chain.from_iterable(map(folder.glob, patterns))):
+        if path.name not in keep:
+            with suppress(OSError):  # another system may refuse while a reader has it open
+                path.unlink()
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from itertools import groupby, islice
 from time import monotonic, perf_counter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from phrasemate import errors
 from phrasemate.errors import (
@@ -41,16 +41,25 @@ from phrasemate.index.lance.records import (
 from phrasemate.index.lance.store import Layout
 from phrasemate.index.lance.tables import Tables, options_for, place_of
 from phrasemate.index.store import check_model
-from phrasemate.index.types import AddReport, IndexModel, IndexSettings, Progress, ProgressEvent
+from phrasemate.index.types import AddReport, IndexModel, IndexSettings, Progress
 from phrasemate.types import Document, check_language
 
 
-class Outcome(NamedTuple):
-    """Result of an order: a shard, or an error of phrasemate by the name of its class and what it says."""
+class Failure(NamedTuple):
+    """An error of phrasemate: the name of its class, and what it says. Not all of them travel."""
 
-    shard: Shard | None
-    kind: str = ""
-    message: str = ""
+    kind: str
+    message: str
+
+    @classmethod
+    def of(cls, error: PhrasemateError) -> Failure:
+        return cls(type(error).__name__, str(error))
+
+    def error(self) -> PhrasemateError:
+        """The error of this name, or ClusterError where it takes more than a message."""
+        kind = getattr(errors, self.kind, ClusterError)
+        simple = isinstance(kind, type) and issubclass(kind, PhrasemateError) and "__init__" not in vars(kind)
+        return (kind if simple else ClusterError)(self.message)
 
 
 class Worker:
@@ -65,15 +74,15 @@ class Worker:
         """The process that this worker is."""
         return os.getpid()
 
-    def run(self, order: Order) -> Outcome:
-        """Make a shard and commit it. What phrasemate raises comes back as a record, since not all of it travels."""
+    def run(self, order: Order) -> Shard | Failure:
+        """Make a shard and commit it."""
         try:
             shard_rows = make_shard(order, self.model(), self.recipe)
             shard = self.write(order, shard_rows)
             self.commit(shard)
         except PhrasemateError as error:
-            return Outcome(None, type(error).__name__, str(error))
-        return Outcome(shard)
+            return Failure.of(error)
+        return shard
 
     def write(self, order: Order, shard_rows: ShardRows) -> Shard:
         return write_shard(self.tables, order, shard_rows)
@@ -182,7 +191,7 @@ class _Job(NamedTuple):
 
 
 class Pool:
-    """``workers`` actors, or as many as the cluster has CPUs.
+    """``workers`` actors, or as many as the cluster has CPUs. Orders are given while it is not full.
 
     Orders go to those that have started: Ray keeps the others waiting while there is no CPU for them, perhaps for ever.
     """
@@ -248,10 +257,12 @@ class Pool:
                 self._bury(job.actor, first_line(error))
             else:
                 del self._jobs[ready]
-                if outcome.kind == "PhraseIndexError":  # storage that did not answer may do so next time
+                if not isinstance(outcome, Failure):
+                    self._found.append((job.order, outcome))
+                elif outcome.kind == "PhraseIndexError":  # storage that did not answer may do so next time
                     self._again(job, outcome.message)
                 else:
-                    self._found.append((job.order, _shard(outcome)))
+                    raise outcome.error()
         return self._found.pop()
 
     def _bury(self, actor: Any, why: str) -> None:
@@ -284,14 +295,6 @@ class Pool:
         for actor in (*self._actors, *self._starting.values()):
             with suppress(Exception):
                 self._ray.kill(actor)
-
-
-def _shard(outcome: Outcome) -> Shard:
-    if outcome.shard is None:
-        kind = getattr(errors, outcome.kind, ClusterError)
-        simple = isinstance(kind, type) and issubclass(kind, PhrasemateError) and "__init__" not in vars(kind)
-        raise (kind if simple else ClusterError)(outcome.message)
-    return outcome.shard
 
 
 CHUNKS = 16  # of 1,024 sentences in a shard: about a minute of one core, 25 MB of vectors
@@ -364,41 +367,25 @@ def _fits(tables: Tables, model: IndexModel | None, segment: Mapping[str, Any]) 
     return True
 
 
-class Makers(Protocol):
-    """Makers of shards (`Pool`): orders are given while they are not full, and shards taken in any order."""
-
-    @property
-    def full(self) -> bool: ...
-    @property
-    def idle(self) -> bool: ...
-    def give(self, order: Order) -> None: ...
-    def take(self) -> tuple[Order, Shard]: ...
-    def close(self) -> None: ...
-
-
 class Driver:
     """Run of one call of `build`. ``chunks`` of ``settings.chunk`` sentences make a shard."""
 
     def __init__(
         self, tables: Tables, settings: IndexSettings, chunks: int, lang: str, progress: Progress | None
     ) -> None:
-        self._tables, self._settings, self._lang, self._progress = tables, settings, lang, progress
-        self._per_shard = chunks
+        self._tables, self._lang, self._per_shard = tables, lang, chunks
         self._writer = Writer(tables)
         layout = Layout.read(tables, self._writer.head)
         existing = {document.name: document for document in layout.documents.values()}
         self._sizes = {document.id: (document.sentences, document.phrases) for document in layout.documents.values()}
-        next_document = self._writer.head.next_document
-        self._intake = Intake(existing, next_document, lang, settings)
-        self._counts = {"sentences": 0, "phrases": 0}
-        self._encoder_seconds = 0.0
+        self._intake = Intake(existing, self._writer.head.next_document, lang, settings, progress)
         self._ready: dict[int, Shard] = {}  # made, and some before them are not
         self._published = monotonic()
 
-    def run(self, documents: Iterable[Document], makers: Callable[[Recipe], Makers]) -> AddReport:
+    def run(self, documents: Iterable[Document], makers: Callable[[Recipe], Pool]) -> AddReport:
         """Have all documents made into shards, and take these into the index."""
         start = perf_counter()
-        self._bytes_total = total_bytes(documents)
+        self._intake.bytes_total = total_bytes(documents)
         recipe, stream = self._recipe(map(sound, documents))
         commits = {shard.key: shard for shard in staged(self._tables, self._writer.head.shards)}
         with closing(makers(recipe)) as pool:
@@ -412,17 +399,7 @@ class Driver:
             while not pool.idle:
                 self._committed(*pool.take())
         self._publish()
-        counts = self._intake.counts | self._counts
-        seconds = perf_counter() - start
-        return AddReport(
-            counts["added"],
-            counts["replaced"],
-            counts["unchanged"],
-            counts["sentences"],
-            counts["phrases"],
-            seconds,
-            self._encoder_seconds,
-        )
+        return self._intake.report(perf_counter() - start)
 
     def _recipe(self, documents: Iterable[Document]) -> tuple[Recipe, Iterable[Document]]:
         """Settings of the shards, and the documents again after the frequent words were learned from some of them."""
@@ -456,21 +433,13 @@ class Driver:
             pieces = _pieces(items, tasks)
             rows = tuple(tuple(_row(item) for item in chunk) for chunk, _ in batch if chunk)
             key = Order.key_of(recipe.digest, number, first, pieces, [len(chunk) for chunk in rows])
-            yield Order(number, key, first, pieces, rows, self._bytes_at(tasks[-1]))
+            yield Order(number, key, first, pieces, rows, self._intake.bytes_at(tasks[-1]))
             number, first = number + 1, first + len(items)
-
-    def _bytes_at(self, task: Task) -> int:
-        return self._intake.bytes_before + (0 if task.info.complete else task.document.consumed())
 
     def _committed(self, order: Order, shard: Shard) -> None:
         self._ready[order.number] = shard
-        self._counts["sentences"] += shard.sentences
-        self._counts["phrases"] += shard.phrases
-        self._encoder_seconds += shard.seconds
-        if self._progress is not None:
-            counts, name = self._counts, order.pieces[-1].name
-            event = ProgressEvent(counts["sentences"], counts["phrases"], order.bytes_done, self._bytes_total, name)
-            self._progress(event)
+        self._intake.count(shard.sentences, shard.phrases, shard.seconds)
+        self._intake.tell(order.bytes_done, order.pieces[-1].name)
         if monotonic() - self._published > PUBLISH_SECONDS:
             self._publish()
 

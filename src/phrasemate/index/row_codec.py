@@ -29,20 +29,16 @@ def quantise(vectors: Floats) -> Int8s:
     return np.asarray(np.rint(vectors * (np.float32(127) / peaks)), np.int8)  # (n, dim)
 
 
-def inverse_norms(codes: Int8s) -> Floats:
-    """(n, dim) int8 -> (n,) float32: what makes each row a unit vector."""
-    return _inverse_norms(codes.astype(np.float32))
+def inverse_norms(wide: Floats) -> Floats:
+    """(n, dim) float32 -> (n,) float32: what makes each row a unit vector."""
+    return np.asarray(1 / np.sqrt(np.einsum("nd,nd->n", wide, wide)), np.float32)
 
 
 def dequantise(codes: Int8s) -> Floats:
     """(n, dim) int8 -> (n, dim) float32, unit length."""
     wide = codes.astype(np.float32)  # there may be much of it: no other array of its size is made
-    wide *= _inverse_norms(wide)[:, None]
+    wide *= inverse_norms(wide)[:, None]
     return wide
-
-
-def _inverse_norms(wide: Floats) -> Floats:
-    return np.asarray(1 / np.sqrt(np.einsum("nd,nd->n", wide, wide)), np.float32)
 
 
 def spread(rows: NDArray[Any], count: int) -> NDArray[Any]:

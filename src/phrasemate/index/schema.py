@@ -36,17 +36,15 @@ SCHEMA = {
     "documents": "CREATE TABLE documents (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, language TEXT NOT NULL, "
     "digest TEXT NOT NULL, complete INTEGER NOT NULL, sentences INTEGER NOT NULL, phrases INTEGER NOT NULL, "
     "crc INTEGER NOT NULL)",
-    "sentences": "CREATE TABLE sentences (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, position "
-    "INTEGER NOT NULL, "
-    "line INTEGER NOT NULL, first_phrase INTEGER NOT NULL, phrases INTEGER NOT NULL, text TEXT NOT NULL, "
+    "sentences": "CREATE TABLE sentences (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, position INTEGER NOT "
+    "NULL, line INTEGER NOT NULL, first_phrase INTEGER NOT NULL, phrases INTEGER NOT NULL, text TEXT NOT NULL, "
     "metadata TEXT NOT NULL, spans BLOB NOT NULL, crc INTEGER NOT NULL)",
     "sentences_document": "CREATE UNIQUE INDEX sentences_document ON sentences (document, position)",
     "sentences_phrase": "CREATE UNIQUE INDEX sentences_phrase ON sentences (first_phrase) WHERE phrases > 0",
-    "vectors": "CREATE TABLE vectors (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, first_phrase "
-    "INTEGER NOT NULL, "
-    "phrases INTEGER NOT NULL, codes BLOB NOT NULL, crc INTEGER NOT NULL)",
-    "tombstones": "CREATE TABLE tombstones (first_phrase INTEGER PRIMARY KEY, phrases INTEGER NOT NULL, crc "
-    "INTEGER NOT NULL)",
+    "vectors": "CREATE TABLE vectors (id INTEGER PRIMARY KEY, document INTEGER NOT NULL, first_phrase INTEGER "
+    "NOT NULL, phrases INTEGER NOT NULL, codes BLOB NOT NULL, crc INTEGER NOT NULL)",
+    "tombstones": "CREATE TABLE tombstones (first_phrase INTEGER PRIMARY KEY, phrases INTEGER NOT NULL, crc INTEGER "
+    "NOT NULL)",
     "words": "CREATE VIRTUAL TABLE words USING fts5(text, content='sentences', content_rowid='id', "
     "tokenize='trigram', columnsize=0)",
 }
@@ -172,9 +170,8 @@ def _configured(uri: str, readonly: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-        connection.execute(
-            "PRAGMA synchronous = FULL"
-        )  # index.json never runs ahead of the store, even if the power fails
+        # index.json never runs ahead of the store, even if the power fails
+        connection.execute("PRAGMA synchronous = FULL")
         if readonly:
             connection.execute("PRAGMA query_only = ON")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the file
@@ -210,10 +207,8 @@ def words_match(connection: sqlite3.Connection) -> bool:
     return True
 
 
-def initialise(connection: sqlite3.Connection) -> None:
-    """Lay out an empty store, or wait until another process has. Raises IndexLocked."""
-    query = "SELECT CAST(file AS BLOB) FROM pragma_database_list WHERE name = 'main'"
-    folder = Path(os.fsdecode(connection.execute(query).fetchone()[0])).parent
+def initialise(connection: sqlite3.Connection, folder: Path) -> None:
+    """Lay out an empty store in its folder, or wait until another process has. Raises IndexLocked."""
     patience = monotonic() + BUSY_SECONDS
     while is_empty(connection):
         try:

@@ -17,33 +17,29 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate import errors
-from phrasemate.errors import ClusterError, IndexDamaged, InputError, ModelMismatch, PhraseIndexError, PhrasemateError
+from phrasemate.errors import ClusterError, IndexDamaged, InputError, ModelMismatch, PhrasemateError, first_line
 from phrasemate.index import row_codec
 from phrasemate.index.base import BaseIndex
 from phrasemate.index.exact import Floats, Ids, Runs, best
 from phrasemate.index.manifest import SHARDS_JSON, Manifest
+from phrasemate.index.ray import Failure, connect, ray
 from phrasemate.index.store import SentenceRow, State, Store, check_model
 from phrasemate.index.types import (
     ALL_IDS,
-    AddReport,
     DocumentInfo,
     IdRange,
     IndexModel,
     IndexSettings,
     IndexStats,
-    Progress,
     Scope,
-    TuneReport,
     VerifyReport,
 )
 from phrasemate.index.wordings import Wordings, WordingSearch
-from phrasemate.types import Document
 
 BITS = 40  # of an id that are the part's own; the others are its number
 MOST = 1 << 13  # parts: ids stay exact as floats, as JavaScript has them
@@ -105,13 +101,6 @@ class Facts(NamedTuple):
     has_wordings: bool
 
 
-class Failure(NamedTuple):
-    """An error of phrasemate: the name of its class, and what it says. Not all of them travel."""
-
-    kind: str
-    message: str
-
-
 def _of_wordings(index: BaseIndex, question: str, *arguments: Any) -> Any:
     with index.wordings() as search:
         return getattr(search.table, question)(*arguments)
@@ -155,7 +144,7 @@ class Shard:
             index, state = self._index()
             return state.generation, QUESTIONS[question](index, state, *arguments)
         except PhrasemateError as error:
-            return -1, Failure(type(error).__name__, str(error))
+            return -1, Failure.of(error)
 
     def _index(self) -> tuple[Any, State]:
         if self._opened is None:
@@ -166,21 +155,10 @@ class Shard:
         return self._opened
 
 
-class Caller(Protocol):
-    """Puts questions to parts, as `Actors` does."""
-
-    def ask(self, question: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, tuple[int, Any]]:
-        """Answers of the parts with these numbers, to a question with arguments for each; see `Shard.answer`."""
-
-    def close(self) -> None: ...
-
-
 class Actors:
     """An actor of Ray for each part. One that dies is started again, and asked again; questions wait meanwhile."""
 
     def __init__(self, file: ShardsFile, opener: Opener, threads: int, settings: IndexSettings | None) -> None:
-        from phrasemate.index.ray import connect, ray
-
         connect(file.cluster, len(file.places))
         self._ray, self._places = ray(), file.places
         # no CPU is reserved: those of the next opening start while these run
@@ -191,7 +169,10 @@ class Actors:
             self._actors.append(remote.options(resources=resources).remote(opener, place.folder, threads, settings))
 
     def ask(self, question: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, tuple[int, Any]]:
-        """Raises ClusterError for a part that does not answer within `PATIENCE` seconds."""
+        """Answers of the parts with these numbers, to a question with arguments for each; see `Shard.answer`.
+
+        Raises ClusterError for a part that does not answer within `PATIENCE` seconds.
+        """
         answers = {
             number: self._actors[number].answer.remote(question, *values) for number, values in arguments.items()
         }
@@ -200,10 +181,9 @@ class Actors:
         except (self._ray.exceptions.RayError, TimeoutError) as error:
             pending = self._ray.wait(list(answers.values()), num_returns=len(answers), timeout=0)[1]
             silent = [self._places[number].folder for number, answer in answers.items() if answer in pending]
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
             raise ClusterError(
                 f"{', '.join(silent) or 'a part'}: no answer from the Ray cluster within {PATIENCE:.0f} seconds "
-                f"({reason}); see whether its machines are there: ray status"
+                f"({first_line(error)}); see whether its machines are there: ray status"
             ) from error
 
     def close(self) -> None:
@@ -215,7 +195,7 @@ class Actors:
 class Parts:
     """All parts: questions to all of them, or to those that have some ids."""
 
-    def __init__(self, caller: Caller, places: Sequence[Place]) -> None:
+    def __init__(self, caller: Actors, places: Sequence[Place]) -> None:
         self._caller, self._places = caller, places
         self.facts: list[Facts] = []
         self.facts = self.all("facts")
@@ -228,7 +208,7 @@ class Parts:
         answers = self._caller.ask(question, arguments) if arguments else {}
         for number, (generation, answer) in answers.items():
             if isinstance(answer, Failure):
-                fail(answer.kind, answer.message)
+                raise answer.error()
             if self.facts and generation != self.facts[number].state.generation:
                 self.facts[number] = self._caller.ask("facts", {number: ()})[number][1]
         return {number: answer for number, (_, answer) in answers.items()}
@@ -247,13 +227,6 @@ class Parts:
         places = {number: np.flatnonzero(owners == number) for number in np.unique(owners).tolist()}
         answers = self.some(question, {number: (every[at] & _LOCAL,) for number, at in places.items()})
         return [(number, places[number], answer) for number, answer in answers.items()]
-
-
-def fail(kind: str, message: str) -> NoReturn:
-    """Raise the error of phrasemate with this name, or ClusterError where it takes more than a message."""
-    error = getattr(errors, kind, ClusterError)
-    simple = isinstance(error, type) and issubclass(error, PhrasemateError) and "__init__" not in vars(error)
-    raise (error if simple else ClusterError)(message)
 
 
 def _shifted(row: SentenceRow, shard: int) -> SentenceRow:
@@ -350,9 +323,6 @@ class ShardedView:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def reset(self) -> None:
-        """Do nothing: nothing is held."""
-
     def search(self, state: State, vectors: Floats, k: int, scope: Scope) -> tuple[Ids, Floats]:
         """The k best phrases of the documents that are searched, of all parts."""
         documents = scope.documents
@@ -435,8 +405,10 @@ class ShardedIndex(BaseIndex):
     'bench'
     """
 
+    _refusal = "is an index in parts; change one of these, and open it again"
+
     def __init__(
-        self, path: str, caller: Caller, places: Sequence[Place], model: IndexModel | None, threads: int | None
+        self, path: str, caller: Actors, places: Sequence[Place], model: IndexModel | None, threads: int | None
     ):
         super().__init__(model, threads)
         self._caller, self._parts = caller, Parts(caller, places)
@@ -483,38 +455,9 @@ class ShardedIndex(BaseIndex):
             caller.close()
             raise
 
-    @property
-    def readonly(self) -> bool:
-        return True
-
-    def pids(self) -> list[int]:
-        """The processes of the actors, in the order of the parts."""
-        return self._parts.all("pid")
-
     def close(self) -> None:
         """End the actors."""
         self._caller.close()
-
-    # -- writing
-
-    def _elsewhere(self) -> PhraseIndexError:
-        return PhraseIndexError(f"{self.path}: is an index in parts; change one of these, and open it again")
-
-    def begin(self, model: IndexModel, segment: Mapping[str, Any] | None = None) -> None:
-        """Raise PhraseIndexError: the parts are changed one by one."""
-        raise self._elsewhere()
-
-    def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport:
-        """Raise PhraseIndexError: the parts are changed one by one."""
-        raise self._elsewhere()
-
-    def delete(self, *names: str) -> None:
-        """Raise PhraseIndexError: the parts are changed one by one."""
-        raise self._elsewhere()
-
-    def optimize(self, *, target_recall: float | None = None, at: int = 1, seed: int = 0) -> TuneReport | None:
-        """Raise PhraseIndexError: the parts are changed one by one."""
-        raise self._elsewhere()
 
     # -- reading
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import IndexDamaged, IndexLocked, IndexMissing, PhraseIndexError
 from phrasemate.index import row_codec
-from phrasemate.index.exact import Exact, Floats, Ids, Runs, best, merged, unpack
+from phrasemate.index.exact import Exact, Floats, Ids, Runs, best, scan, unpack
 from phrasemate.index.faiss_search import Faiss
 from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
 from phrasemate.index.schema import write_lock
-from phrasemate.index.store import State, Store, VectorRow, current_manifest, vectors_generation
+from phrasemate.index.store import State, Store, current_manifest, vectors_generation
 from phrasemate.index.types import IndexSettings, Scope
 from phrasemate.index.wordings import Segment, Wordings, WordingsManifest, build_segment, load_segment
 from phrasemate.utils.machine import cores
 
-_ASKED = 2_048  # queries that are multiplied with a block of the store at once
 _CANDIDATES = 1 << 16  # of a query, or a quarter of the rows: where a filter needs more, what passes it is read instead
 
 log = logging.getLogger("phrasemate.index")
@@ -44,9 +44,12 @@ def in_force(
     """
     former: VectorsManifest | None = None
     while True:
-        manifest = VectorsManifest.read_if_present(store.path / VECTORS_JSON)
-        if manifest is None or (loaded is not None and loaded.manifest == manifest):
-            return loaded if manifest else None
+        try:
+            manifest = VectorsManifest.read(store.path / VECTORS_JSON)
+        except IndexMissing:  # a writer may take it away at any time
+            return None
+        if loaded is not None and loaded.manifest == manifest:
+            return loaded
         if manifest.generation > state.generation:
             raise Newer(manifest.generation)
         try:
@@ -121,10 +124,6 @@ class View:
             rows = self._store.sentences_of_phrases(low, state.next_phrase)
             segments.append(build_segment(rows, low, state.next_phrase, languages))
         return segments
-
-    def vectors(self, state: State, ids: Ids) -> Floats:
-        """(ids, dim) float32 of unit length: the vectors of live phrases, in their order."""
-        return row_codec.dequantise(self.codes(state, ids))
 
     def codes(self, state: State, ids: Ids) -> NDArray[np.int8]:
         """(ids, dim) int8: the stored vectors of live phrases, in their order."""
@@ -253,22 +252,19 @@ class View:
     def _scan(self, vectors: Floats, k: int, scope: Scope) -> tuple[Ids, Floats]:
         """Exact search over the rows of the store, each read once: of all documents, or of some."""
         count = 0
-        parts = [vectors[at : at + _ASKED] for at in range(0, max(len(vectors), 1), _ASKED)]
-        results = [best(np.zeros((len(part), 0), np.int64), np.zeros((len(part), 0), np.float32), k) for part in parts]
-        for block in self._blocks(scope.documents):
-            codes, ids, _ = unpack(block, self._store.dim)
-            wide, count = row_codec.dequantise(codes), count + len(ids)
-            results = [merged(part, k, before, wide, ids) for part, before in zip(parts, results, strict=True)]
+
+        def blocks() -> Iterator[tuple[Floats, Ids]]:
+            nonlocal count
+            documents: Sequence[int | None] = [None] if scope.documents is None else scope.documents.tolist()
+            for block in chain.from_iterable(self._store.vectors(document=document) for document in documents):
+                codes, ids, _ = unpack(block, self._store.dim)
+                count += len(ids)
+                yield row_codec.dequantise(codes), ids
+
+        results = scan(vectors, k, blocks())
         if count != scope.phrases:
             raise self._store.damaged(f"{count} phrases found in the rows searched, expected {scope.phrases}")
-        return np.concatenate([ids for ids, _ in results]), np.concatenate([scores for _, scores in results])
-
-    def _blocks(self, documents: Ids | None) -> Iterator[list[VectorRow]]:
-        if documents is None:
-            yield from self._store.vectors()
-        else:
-            for document in documents:
-                yield from self._store.vectors(document=int(document))
+        return results
 
     def _in_documents(self, ids: Ids, documents: Ids) -> NDArray[np.bool_]:
         """Tell which phrase ids are live and in the documents."""

@@ -11,7 +11,7 @@ import json
 import operator
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -31,7 +31,7 @@ from phrasemate.errors import (
     PhraseIndexError,
 )
 from phrasemate.index import row_codec, schema
-from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
+from phrasemate.index.manifest import INDEX_JSON, PARTIAL, VECTORS_JSON, Manifest, VectorsManifest
 from phrasemate.index.schema import LOCK_FILE, NOTE_FILE
 from phrasemate.index.types import DocumentInfo, IndexModel
 from phrasemate.utils.storage import durable_folder, is_entry
@@ -192,15 +192,12 @@ class Store:
             if not row_codec.same(crc, b"extra", (), name, value):
                 raise self.damaged("an entry of the table extras does not match its checksum")
             if name == row_codec.encode_text(key):
-                return self._entry(key, value, kinds)
+                with suppress(ValueError, RecursionError):
+                    content = json.loads(value)
+                    if is_entry(content, kinds):
+                        return dict(content)
+                raise self.damaged(f"the entry {key!r} of the table extras is none of phrasemate's")
         return None
-
-    def _entry(self, key: str, value: bytes, kinds: Mapping[str, type]) -> dict[str, Any]:
-        with suppress(ValueError, RecursionError):
-            content = json.loads(value)
-            if is_entry(content, kinds):
-                return dict(content)
-        raise self.damaged(f"the entry {key!r} of the table extras is none of phrasemate's")
 
     def _counted(self, what: str, *numbers: int) -> None:
         """Raise IndexDamaged for ids and counts that no store reaches: a forged row can have a valid checksum."""
@@ -246,21 +243,7 @@ class Store:
 
     def sentence_of(self, phrase: int) -> SentenceRow | None:
         """The sentence that holds a phrase id; None if that phrase was deleted."""
-        phrase = operator.index(phrase)  # SQLite takes NumPy's integers for bytes
-        query = (
-            f"SELECT {_SENTENCE} FROM sentences WHERE phrases > 0 AND first_phrase <= ? ORDER BY "
-            f"first_phrase DESC LIMIT 1"
-        )
-        raw = self.connection.execute(query, (phrase,)).fetchone() if 0 <= phrase < 1 << 63 else None
-        if raw is not None:
-            row = self._sentence(raw)
-            if row.first_phrase <= phrase < row.first_phrase + row.phrases:
-                return row
-        if not 0 <= phrase < self.state().next_phrase:
-            raise InputError(f"no phrase {phrase}: ids of this index are below {self.state().next_phrase}")
-        if not self._is_tombstone(phrase):
-            raise self.damaged(f"phrase {phrase} is in no sentence and was never deleted")
-        return None
+        return self.sentences_of([operator.index(phrase)])[0]
 
     def sentences_of(self, phrases: Sequence[int]) -> list[SentenceRow | None]:
         """The sentence of each phrase id, each read once, by one statement; None for phrases that were deleted."""
@@ -279,9 +262,16 @@ class Store:
         for phrase in phrases:
             row = rows.get(place_of.get(phrase, -1))
             if row is None or not row.first_phrase <= phrase < row.first_phrase + row.phrases:
-                row = self.sentence_of(phrase)  # it was deleted, or the index is damaged
+                self._check_deleted(phrase)
+                row = None
             sentences.append(row)
         return sentences
+
+    def _check_deleted(self, phrase: int) -> None:
+        if not 0 <= phrase < self.state().next_phrase:
+            raise InputError(f"no phrase {phrase}: ids of this index are below {self.state().next_phrase}")
+        if not self._is_tombstone(phrase):
+            raise self.damaged(f"phrase {phrase} is in no sentence and was never deleted")
 
     def sentences(self, ids: Iterable[int]) -> Iterator[SentenceRow]:
         """Read sentences by id, in the order of the ids. Raises IndexDamaged for one that is missing."""
@@ -332,11 +322,9 @@ class Store:
 
     def near(self, sentence: SentenceRow, count: int) -> Iterator[SentenceRow]:
         """The sentences of the same document that stand at most ``count`` places from one, itself too, in order."""
-        for raw in self.connection.execute(
-            f"SELECT {_SENTENCE} FROM sentences WHERE document = ? AND position BETWEEN ? AND ? ORDER BY position",
-            (sentence.document, sentence.position - count, sentence.position + count),
-        ):
-            yield self._sentence(raw)
+        query = f"SELECT {_SENTENCE} FROM sentences WHERE document = ? AND position BETWEEN ? AND ? ORDER BY position"
+        place = (sentence.document, sentence.position - count, sentence.position + count)
+        yield from map(self._sentence, self.connection.execute(query, place))
 
     def _sentence(self, raw: tuple[Any, ...]) -> SentenceRow:
         *numbers, text, metadata, spans, crc = raw
@@ -376,11 +364,10 @@ class Store:
         """(phrases, dim) int8 of ascending phrase ids, each sentence read once. Raises InputError for a deleted one."""
         codes = np.empty((len(phrases), self.dim), np.int8)
         row: VectorRow | None = None
-        for place, phrase in enumerate(phrases):
-            if row is None or not row.first_phrase <= phrase < row.first_phrase + row.phrases:
-                sentence = self.sentence_of(phrase)
-                if sentence is None:
-                    raise InputError(f"phrase {phrase} was deleted; search again")
+        for place, (phrase, sentence) in enumerate(zip(phrases, self.sentences_of(phrases), strict=True)):
+            if sentence is None:
+                raise InputError(f"phrase {phrase} was deleted; search again")
+            if row is None or row.id != sentence.id:
                 raw = self.connection.execute(f"SELECT {_VECTORS} FROM vectors WHERE id = ?", (sentence.id,)).fetchone()
                 row = None if raw is None else self._vector(raw)
                 if row is None or row[2:4] != (sentence.first_phrase, sentence.phrases):
@@ -512,7 +499,7 @@ class Store:
         return IndexLocked(f"{self.path}: is being written by another process; try again when it has finished")
 
 
-_LEFT_BY_CREATE = {LOCK_FILE, NOTE_FILE, "index.json.partial"}  # all that a killed create leaves before index.json
+_LEFT_BY_CREATE = {LOCK_FILE, NOTE_FILE, INDEX_JSON + PARTIAL}  # all that a killed create leaves before index.json
 
 
 def make_folder(folder: Path) -> None:
@@ -523,7 +510,7 @@ def make_folder(folder: Path) -> None:
         durable_folder(folder)
         names = {file.name for file in folder.iterdir()}
     if names - _LEFT_BY_CREATE:
-        if "index.json" in names:
+        if INDEX_JSON in names:
             raise IndexExists(f"{folder}: already holds an index; open it with Index.open, or choose another folder")
         raise IndexExists(f"{folder}: is neither empty nor an index; choose a new or an empty folder")
 
@@ -563,7 +550,7 @@ def check_store(store: Store, manifest: Manifest, newest: int) -> None:
         if manifest.generation == 0 and schema.is_empty(store.connection):
             if store.readonly:
                 raise unfinished(store.path)
-            schema.initialise(store.connection)
+            schema.initialise(store.connection, store.path)
     with store.moment():
         with schema.translate_errors(store.path):
             schema.verify_schema(store.connection, store.path)
@@ -582,10 +569,15 @@ def current_manifest(store: Store) -> Manifest:
     not belong. Raises ModelMismatch if the index was created again with another model, IndexMissing, IndexDamaged.
     """
     store.same()
-    manifest = Manifest.read(store.path / "index.json")
-    if manifest.dim != store.dim or store.model_hash not in (None, manifest.model_hash):
+    manifest = Manifest.read(store.path / INDEX_JSON)
+    check_rebuilt(store.path, manifest, store.dim, store.model_hash)
+    return manifest
+
+
+def check_rebuilt(path: Path | str, manifest: Manifest, dim: int, model_hash: str | None) -> None:
+    """Raise ModelMismatch if an index was made again with another model than that which it was opened for."""
+    if manifest.dim != dim or model_hash not in (None, manifest.model_hash):
         raise ModelMismatch(
-            f"{store.path}: has been rebuilt with another model, {manifest.model_name} "
+            f"{path}: has been rebuilt with another model, {manifest.model_name} "
             f"({manifest.model_hash[:12]}), since it was opened; open it again"
         )
-    return manifest

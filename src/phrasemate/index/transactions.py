@@ -6,12 +6,13 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from phrasemate.errors import InputError, ModelError
 from phrasemate.index import row_codec, schema
+from phrasemate.index.exact import append_run
 from phrasemate.index.store import State, Store
 from phrasemate.index.types import DocumentInfo, PhraseSet
 from phrasemate.types import Sentence
@@ -21,13 +22,13 @@ log = logging.getLogger("phrasemate.index")
 _ROW_BYTES = 200  # of a row beside its text and blobs, at most
 
 
-class Addition:
+class Addition(NamedTuple):
     """A sentence on its way into the store, with the document it belongs to and its phrases."""
 
-    __slots__ = ("document", "phrases", "position", "sentence")
-
-    def __init__(self, document: int, position: int, sentence: Sentence, phrases: PhraseSet) -> None:
-        self.document, self.position, self.sentence, self.phrases = document, position, sentence, phrases
+    document: int
+    position: int
+    sentence: Sentence
+    phrases: PhraseSet
 
 
 @contextmanager
@@ -56,11 +57,7 @@ def commit(
         for document in documents:
             _put_document(store, document)
         next_document = max([state.next_document, *(d.id + 1 for d in documents)])
-        state = state._replace(
-            generation=state.generation + 1, documents=state.documents + len(fresh), next_document=next_document
-        )
-        _put_state(store, state)
-    return state
+        return _put_next(store, state._replace(documents=state.documents + len(fresh), next_document=next_document))
 
 
 def delete(store: Store, documents: Sequence[int]) -> State:
@@ -68,18 +65,14 @@ def delete(store: Store, documents: Sequence[int]) -> State:
     with transaction(store) as state:
         for document in documents:
             state = _remove(store, state, document)
-        state = state._replace(generation=state.generation + 1)
-        _put_state(store, state)
-    return state
+        return _put_next(store, state)
 
 
 def put_extra(store: Store, key: str, value: Any) -> State:
     """Keep a JSON value under a key."""
     with transaction(store) as state:
         _put_extra(store, key, value)
-        state = state._replace(generation=state.generation + 1)
-        _put_state(store, state)
-    return state
+        return _put_next(store, state)
 
 
 def stamp_words(store: Store) -> None:
@@ -181,10 +174,7 @@ def _remove(store: Store, state: State, identity: int) -> State:
         values = (row.id, row_codec.encode_text(row.text))
         store.connection.execute("INSERT INTO words (words, rowid, text) VALUES ('delete', ?, CAST(? AS TEXT))", values)
         phrases += row.phrases
-        if dead and sum(dead[-1]) == row.first_phrase:
-            dead[-1][1] += row.phrases
-        elif row.phrases:
-            dead.append([row.first_phrase, row.phrases])
+        append_run(dead, row.first_phrase, row.phrases)
     if phrases != document.phrases:
         raise store.damaged(f"document {document.name} has {phrases} phrases, expected {document.phrases}")
     store.connection.executemany(
@@ -206,19 +196,21 @@ def _put_document(store: Store, document: DocumentInfo) -> None:
     numbers = (int(document.complete), document.sentences, document.phrases)
     crc = row_codec.checksum(b"document", (document.id, *numbers), *texts)
     store.connection.execute(
-        "INSERT INTO documents VALUES (?, CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS TEXT), ?, ?, ?, ?) ON "
-        "CONFLICT (id) DO "
-        "UPDATE SET complete = excluded.complete, sentences = excluded.sentences, phrases = "
-        "excluded.phrases, crc = excluded.crc",
+        "INSERT INTO documents VALUES (?, CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS TEXT), ?, ?, ?, ?) ON CONFLICT "
+        "(id) DO UPDATE SET complete = excluded.complete, sentences = excluded.sentences, phrases = excluded.phrases, "
+        "crc = excluded.crc",
         (document.id, *texts, *numbers, crc),
     )
 
 
-def _put_state(store: Store, state: State) -> None:
+def _put_next(store: Store, state: State) -> State:
+    """Store the counts, as those of the next generation."""
+    state = state._replace(generation=state.generation + 1)
     columns = ", ".join(f"{name} = ?" for name in State._fields)
     store.connection.execute(
         f"UPDATE state SET {columns}, crc = ?", (*state, row_codec.checksum(b"state", tuple(state)))
     )
+    return state
 
 
 def _put_stamp(store: Store, state: State) -> None:

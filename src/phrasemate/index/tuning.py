@@ -102,7 +102,7 @@ def tune(
     engine = Faiss.load(store.path, is_built, store.dim, settings, threads)
     report = replace(_asked_best(engine, queries, target, phrases), trials=tuple(trials))
     measures = {"recall_at_1": report.recall_at_1, "recall_at_10": report.recall_at_10, "queries": report.queries}
-    replace(is_built, asking=engine.asking.as_dict(), tuned=facts | measures).write(store.path / VECTORS_JSON)
+    replace(is_built, asking=asdict(engine.asking), tuned=facts | measures).write(store.path / VECTORS_JSON)
     return replace(report, seconds=perf_counter() - start)
 
 
@@ -261,14 +261,10 @@ def _calibrated(engine: Faiss, queries: _Asked, target: float, limit: float = in
 def _ranks(engine: Faiss, queries: _Asked, asking: Asking, deepest: int) -> Ids:
     """(queries, at) how many candidates come before each of the best phrases; ``deepest`` where one is not found."""
     positions = _proposed(engine, queries, asking, deepest)
+    good = engine.products(queries.vectors, positions) >= queries.best[:, queries.at - 1 : queries.at] - _SAME
+    places = np.argsort(~good, axis=1, kind="stable")[:, : queries.at]
     ranks = np.full((len(positions), queries.at), deepest, np.int64)
-    step = 64
-    for start in range(0, len(positions), step):
-        part = slice(start, start + step)
-        scores = engine.products(queries.vectors[part], positions[part])
-        good = scores >= queries.best[part, queries.at - 1 : queries.at] - _SAME
-        places = np.argsort(~good, axis=1, kind="stable")[:, : queries.at]
-        ranks[part, : places.shape[1]] = np.where(np.take_along_axis(good, places, 1), places, deepest)
+    ranks[:, : places.shape[1]] = np.where(np.take_along_axis(good, places, 1), places, deepest)
     return ranks
 
 
@@ -305,12 +301,7 @@ def _measured(engine: Faiss, queries: _Asked, target: float, phrases: int) -> Tu
     """Measure the recall of real searches, and their time."""
     asking = engine.asking
     positions = _proposed(engine, queries, asking, asking.fetch(_DEPTH))
-    scores = np.concatenate(
-        [
-            engine.rescore(queries.vectors[at : at + 64], positions[at : at + 64], _DEPTH)[1]
-            for at in range(0, len(positions), 64)
-        ]
-    )
+    scores = engine.rescore(queries.vectors, positions, _DEPTH)[1]
     finite = np.isfinite(queries.best)
     good = (scores >= queries.best - _SAME) & finite
     singles = [queries.vectors[at : at + 1] for at in range(min(_SINGLES, len(scores)))]

@@ -9,15 +9,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from phrasemate.errors import IndexDamaged, IndexLocked, PhraseIndexError, PhrasemateError
 from phrasemate.index import row_codec, schema, wordings
+from phrasemate.index.base import Reader
 from phrasemate.index.exact import Floats, Ids, Runs, scan, unpack
-from phrasemate.index.manifest import VECTORS_JSON, Manifest, VectorsManifest
+from phrasemate.index.manifest import INDEX_JSON, VECTORS_JSON, Manifest, VectorsManifest
 from phrasemate.index.schema import write_lock
 from phrasemate.index.snapshot_search import Newer, in_force
-from phrasemate.index.store import SentenceRow, State, Store
+from phrasemate.index.store import State, Store
 from phrasemate.index.types import DocumentInfo, IndexSettings, IndexStats, VerifyReport
 
 
@@ -113,7 +114,7 @@ def check_parts(
 
 
 def _manifest(store: Store, state: State, report: VerifyReport) -> None:
-    manifest = Manifest.read(store.path / "index.json")
+    manifest = Manifest.read(store.path / INDEX_JSON)
     if manifest.dim != store.dim:
         report.problems.append(f"index.json: says {manifest.dim} dimensions, expected {store.dim}")
 
@@ -142,14 +143,7 @@ def _documents(store: Store, state: State, report: VerifyReport) -> None:
     report.checked["documents"] = len(documents)
 
 
-class Sentences(Protocol):
-    """Interface of a store, as `check_sentences` uses it."""
-
-    def documents(self) -> Iterator[DocumentInfo]: ...
-    def all_sentences(self) -> Iterator[SentenceRow]: ...
-
-
-def check_sentences(store: Sentences, state: State, report: VerifyReport) -> None:
+def check_sentences(store: Reader, state: State, report: VerifyReport) -> None:
     """Every phrase lies in its text, and the counts of documents and of all are those of the sentences."""
     count = phrases = 0
     documents = {document.id: [document.sentences, document.phrases] for document in store.documents()}
@@ -178,8 +172,8 @@ def _vectors(store: Store, state: State, report: VerifyReport) -> None:
         report.problems.append(f"vectors: {count} found, expected {state.phrases}")
     query = (
         "SELECT count(*) FROM sentences s LEFT JOIN vectors v ON s.id = v.id WHERE s.phrases > 0 AND (v.id IS NULL OR "
+        "s.first_phrase <> v.first_phrase OR s.phrases <> v.phrases OR s.document <> v.document)"
     )
-    query += "s.first_phrase <> v.first_phrase OR s.phrases <> v.phrases OR s.document <> v.document)"
     if wrong := store.connection.execute(query).fetchone()[0]:
         report.problems.append(f"vectors: do not match {wrong} sentences")
     report.checked["vectors"] = count
@@ -224,7 +218,7 @@ def _faiss(store: Store, state: State, report: VerifyReport, settings: IndexSett
     try:
         engine = in_force(store, state, settings, threads, whole=True)
     except Newer as newer:
-        if Manifest.read(store.path / "index.json").generation <= state.generation:  # no writer said that it is
+        if Manifest.read(store.path / INDEX_JSON).generation <= state.generation:  # no writer said that it is
             raise IndexDamaged(f"vectors.json is of generation {newer}, the store of {state.generation}") from None
         report.checked["FAISS"] = "made since; a writer was at work"
         return

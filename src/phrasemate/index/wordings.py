@@ -8,8 +8,7 @@ it. A wording is folded text (`phrasemate.text.folded`).
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -23,19 +22,19 @@ from numpy.typing import NDArray
 from phrasemate.errors import IndexDamaged, IndexMissing, PhraseIndexError
 from phrasemate.index import row_codec
 from phrasemate.index.exact import Floats, Runs
-from phrasemate.index.manifest import differing, read_json, write_json
+from phrasemate.index.manifest import differing, read_json, sweep, write_json
 from phrasemate.index.store import SentenceRow, State, Store
 from phrasemate.index.types import VerifyReport
 from phrasemate.lexicon.inflection import stemmed_all
 from phrasemate.lexicon.wordings import Wordings as Texts
 from phrasemate.text.normalize import folded_parts
-from phrasemate.utils.storage import install, map_arrays, save_arrays, sha256_of
+from phrasemate.utils.storage import install, map_arrays, save_arrays, sha256_of, sync
 
 WORDINGS_JSON = "wordings.json"
-SEGMENT = (
-    1_000_000  # phrases of a segment, to the end of the last one's sentence: bounds the memory that making one takes
-)
+# Phrases of a segment, to the end of the last one's sentence: bounds the memory that making one takes.
+SEGMENT = 1_000_000
 _PARTIAL = "wordings.partial"
+_FILES = ("wordings-*.safetensors", f"{_PARTIAL}*")
 _ABSENT = np.uint32(0xFFFFFFFF)  # row of a phrase id that was deleted before the segment was made
 
 Ids = NDArray[np.int64]
@@ -92,7 +91,7 @@ class Segment:
     """
 
     def __init__(self, low: int, arrays: dict[str, NDArray[Any]]) -> None:
-        self.low = low
+        self.low, self.arrays = low, arrays  # by name, as in its file
         self.text, self.bounds = arrays["text"], arrays["bounds"]
         self.ids, self.occurrences = arrays["ids"], arrays["occurrences"]
         self.rows, self.stems, self.stem_rows = arrays["rows"], arrays["stems"], arrays["stem_rows"]
@@ -107,11 +106,6 @@ class Segment:
     @property
     def high(self) -> int:
         return self.low + len(self.rows)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays of its file, by name."""
-        names = ("text", "bounds", "ids", "occurrences", "rows", "stems", "stem_rows")
-        return {name: getattr(self, name) for name in names}
 
     def wording(self, row: int) -> str:
         """The wording of a row."""
@@ -164,7 +158,7 @@ class Wordings:
 
     def of_stems(self, stemmed: Sequence[str]) -> list[list[str]]:
         """The wordings of each of some stemmed forms (`phrasemate.lexicon.stemmed`)."""
-        hashes = np.array([stem_hash(stem) for stem in stemmed], np.uint64)
+        hashes = _hashes(stemmed)
         wordings: list[dict[str, None]] = [{} for _ in stemmed]
         for segment in self._segments:
             for wordings_of_stem, rows in zip(wordings, segment.rows_of_stems(hashes), strict=True):
@@ -177,13 +171,10 @@ def joined(parts: Sequence[Ids]) -> Ids:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def stem_hash(stem: str) -> int:
-    """64 bits that stand for a stemmed wording."""
-    return int.from_bytes(_stem_digest(stem), "little")
-
-
-def _stem_digest(stem: str) -> bytes:
-    return blake2b(row_codec.encode_text(stem), digest_size=8).digest()
+def _hashes(stems: Iterable[str]) -> NDArray[np.uint64]:
+    """(stems,) 64 bits that stand for each stemmed wording."""
+    digests = (blake2b(row_codec.encode_text(stem), digest_size=8).digest() for stem in stems)
+    return np.frombuffer(b"".join(digests), "<u8")
 
 
 def build_segment(sentences: Iterable[SentenceRow], low: int, high: int, languages: dict[int, str]) -> Segment:
@@ -245,7 +236,7 @@ def _stem_hashes(wordings: Sequence[str], languages: Sequence[str]) -> NDArray[n
         places.setdefault(language, []).append(place)
     for language, of_language in places.items():
         stems = stemmed_all([wordings[place] for place in of_language], language, are_folded=True)
-        hashes[of_language] = np.frombuffer(b"".join(map(_stem_digest, stems)), "<u8")
+        hashes[of_language] = _hashes(stems)
     return hashes
 
 
@@ -266,17 +257,19 @@ def update(store: Store, whole: bool = False, tell: Callable[[float], None] = la
         dead = Runs(store.tombstones())
         valid = _valid(old, state, dead)
         if valid == old and (not state.next_phrase or (old and old[-1].high == state.next_phrase)):
-            _sweep(store.path, {file.file for file in old})  # of a run that was killed before it came to this
+            sweep(store.path, _FILES, {file.file for file in old})  # of a run that was killed before it came to this
             return
         languages = {document.id: document.language for document in store.documents()}
         files = list(valid)
-        for low, high in _ranges(store, valid[-1].high if valid else 0, state.next_phrase):
+        high = valid[-1].high if valid else 0
+        while high < state.next_phrase:  # segments of whole sentences
+            low, high = high, min(store.next_sentence_start(high + SEGMENT), state.next_phrase)
             segment = build_segment(store.sentences_of_phrases(low, high), low, high, languages)
             files.append(_write(store.path, segment))
             tell(high / state.next_phrase)
         files.sort(key=lambda file: file.low)
         WordingsManifest(state.generation, tuple(files)).write(store.path)
-    _sweep(store.path, {file.file for file in files})
+    sweep(store.path, _FILES, {file.file for file in files})
 
 
 def _valid(old: Sequence[SegmentFile], state: State, dead: Runs) -> tuple[SegmentFile, ...]:
@@ -296,21 +289,12 @@ def _valid(old: Sequence[SegmentFile], state: State, dead: Runs) -> tuple[Segmen
     return tuple(sound)
 
 
-def _ranges(store: Store, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The ranges of phrase ids from ``start`` to below ``end`` that become segments, whole sentences each."""
-    while start < end:
-        high = min(store.next_sentence_start(start + SEGMENT), end)
-        yield start, high
-        start = high
-
-
 def _write(folder: Path, segment: Segment) -> SegmentFile:
     """Write a segment and flush it to the disk; its name is its hash. Raises PhraseIndexError."""
     partial = folder / _PARTIAL
     try:
-        save_arrays(partial, segment.arrays())
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
+        save_arrays(partial, segment.arrays)
+        sync(partial)
         digest, size = sha256_of(partial), partial.stat().st_size
         name = f"wordings-{digest[:16]}.safetensors"
         install(partial, folder / name)
@@ -319,13 +303,6 @@ def _write(folder: Path, segment: Segment) -> SegmentFile:
         remedy = "free some space and run: phrasemate index optimize"
         raise PhraseIndexError(f"{partial}: cannot be written ({reason}); {remedy}") from error
     return SegmentFile(name, size, digest, segment.low, segment.high, len(segment.ids))
-
-
-def _sweep(folder: Path, files: set[str]) -> None:
-    for old in (*folder.glob("wordings-*.safetensors"), *folder.glob(f"{_PARTIAL}*")):
-        if old.name not in files:
-            with suppress(OSError):  # another system may refuse while a reader has it open
-                old.unlink(missing_ok=True)
 
 
 def load_segment(folder: Path, file: SegmentFile, whole: bool = False) -> Segment:

@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from uuid import uuid4
 from phrasemate.errors import IndexDamaged, IndexExists, IndexLocked, IndexMissing
 from phrasemate.index.lance.records import Head, Shard
 from phrasemate.index.lance.tables import DATA, SHARDS, STATE, Tables, lance, schema, translate_errors
+from phrasemate.index.manifest import Manifest
 from phrasemate.index.types import IndexModel
 
 _LOOSE = 100  # rows of ``shards`` in files of their own from which they are put together
@@ -37,8 +38,7 @@ def create(tables: Tables, model: IndexModel, segment: dict[str, Any]) -> None:
         read(tables)
         raise _made_there(tables)
     versions = {name: tables.create(name, model.dim) for name in (SHARDS, *DATA)}
-    path = None if model.path is None else str(model.path)
-    head = Head(model.name, model.hash, path, model.dim, segment, versions=versions)
+    head = Head(**asdict(Manifest.of(model, segment)), versions=versions)
     with translate_errors(tables.place):
         try:
             lance().write_dataset(_row(head), tables.uri(STATE), mode="create", storage_options=tables.options)
@@ -104,7 +104,7 @@ class Writer:
             head,
             shards=head.shards + len(shards),
             versions=versions,
-            documents=head.documents + sum(piece.document >= head.next_document for piece in _first(pieces)),
+            documents=head.documents + len({p.document for p in pieces if p.document >= head.next_document}),
             sentences=head.sentences + sum(shard.sentences for shard in shards),
             phrases=head.phrases + sum(shard.phrases for shard in shards),
             next_document=max([head.next_document, *(piece.document + 1 for piece in pieces)]),
@@ -201,9 +201,7 @@ class Writer:
         """Commit a head. Raises IndexLocked if another writer has come since."""
         package = lance()
         head = replace(head, generation=head.generation + 1)
-        fragments = [
-            package.fragment.FragmentMetadata.from_json(fragment) for fragment in self.tables.write(STATE, _row(head))
-        ]
+        fragments = self.tables.metadata_of(self.tables.write(STATE, _row(head)))
         with translate_errors(self.tables.place):
             try:
                 dataset = package.LanceDataset.commit(
@@ -225,11 +223,6 @@ def _attempts(table: Any) -> list[tuple[int, str]]:
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-def _first(pieces: Sequence[Any]) -> list[Any]:
-    """First piece of each document."""
-    return list({piece.document: piece for piece in reversed(pieces)}.values())
 
 
 def _row(head: Head) -> Any:

@@ -7,7 +7,7 @@ count, and Lance's index against exact search.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from itertools import zip_longest
 from os import PathLike
@@ -21,7 +21,6 @@ from phrasemate.errors import (
     IndexLocked,
     InputError,
     MissingExtra,
-    PhraseIndexError,
     PhrasemateError,
     first_line,
 )
@@ -46,18 +45,8 @@ from phrasemate.index.lance.tables import (
 )
 from phrasemate.index.ray import connected, cpus
 from phrasemate.index.store import State, check_model
-from phrasemate.index.types import (
-    AddReport,
-    Filters,
-    IndexModel,
-    IndexSettings,
-    IndexStats,
-    Progress,
-    Scope,
-    VerifyReport,
-)
+from phrasemate.index.types import Filters, IndexModel, IndexSettings, IndexStats, Scope, VerifyReport
 from phrasemate.index.verify import check_parts, check_sentences, common_figures
-from phrasemate.types import Document
 
 log = logging.getLogger("phrasemate.index")
 
@@ -73,26 +62,6 @@ _SAMPLE = 256  # of which it trains each list
 def lists_for(phrases: int) -> int:
     """Number of inverted lists: one for 4,096 phrases. Training costs their square, so there is an end to it."""
     return max(1, min(phrases // _PER_LIST, _MOST_LISTS))
-
-
-def optimise(tables: Tables, settings: IndexSettings, cluster: str | None, workers: int | None = None) -> None:
-    """Raises IndexLocked, ClusterError, PhraseIndexError. The old state is in force until all is done."""
-    writer = Writer(tables)
-    for name in DATA:
-        compact(tables, name)
-    if writer.head.phrases > settings.exact_below:
-        if cluster is None:
-            _build_here(tables, lists_for(writer.head.phrases))
-        else:
-            _build_there(tables, lists_for(writer.head.phrases), cluster, workers)
-    with translate_errors(tables.place):
-        tables.open(SHARDS).optimize.compact_files()  # the order of its rows says nothing
-    writer.pin({name: _same(tables, name, writer.head.versions[name]) for name in DATA})
-    update(tables, writer)
-    for name in (STATE, SHARDS, *DATA, WORDS):
-        with translate_errors(tables.place):
-            # as of the version in force, which Lance leaves there with all that a worker may have committed since
-            tables.open(name, writer.head.versions.get(name)).cleanup_old_versions(older_than=KEPT)
 
 
 def _same(tables: Tables, name: str, version: int) -> int:
@@ -145,27 +114,6 @@ def _build_there(tables: Tables, lists: int, address: str, workers: int | None) 
                 sleep(WAIT_SECONDS)
 
 
-def statistics(store: LanceStore) -> IndexStats:
-    """Raises IndexDamaged, PhraseIndexError."""
-    with store.reading() as state, translate_errors(store.path):
-        documents = list(store.documents())
-        index = index_of(store.table(PHRASES))
-        covered_rows = min(index["rows"], state.phrases) if index else 0
-        files = {f"{name}.lance": _bytes(store, name) for name in (*DATA, *([WORDS] if store.words() else []))}
-        if index:
-            files["vector index"] = index["bytes"]
-        if store.words():
-            files["text index"] = sum(index.total_size_bytes or 0 for index in store.table(WORDS).describe_indices())
-        return IndexStats(
-            **common_figures(store.path, store.layout.head.manifest, state, documents),
-            deleted=len(store.layout.dead_phrases),
-            engine=f"Lance {index['kind']}" if index else "exact",
-            approximate=covered_rows,
-            exact=state.phrases - covered_rows,
-            files=files,
-        )
-
-
 def _bytes(store: LanceStore, name: str) -> int:
     """Bytes of the files that hold the rows of a table."""
     fragments = [fragment.metadata.to_json() for fragment in store.table(name).get_fragments()]
@@ -178,27 +126,6 @@ _LEAST_RECALL = 0.9  # of the first place
 _ASKED, _LONG = 20, 12  # texts that the text index is asked for, and their characters
 _ANEW = "remove words.lance, which is derived, and run: phrasemate index optimize"
 _SHOWN = 20  # problems of one kind that are listed
-
-
-def verify(store: LanceStore, view: Any, settings: IndexSettings) -> VerifyReport:
-    """Check everything within one snapshot; a problem in one part does not keep the others from being checked."""
-    report = VerifyReport()
-    parts: dict[str, Callable[[LanceStore, State, VerifyReport], None]] = {
-        "sentences": check_sentences,
-        "vectors": _vectors,
-        "phrases": _keys,
-        "text index": _words,
-        "Lance": lambda store, state, report: _search(store, state, report, view, settings),
-    }
-    try:
-        store.refresh()
-        with store.reading() as state:
-            report.checked.update({"generation": state.generation, "shards": store.layout.head.shards})
-            report.checked["documents"] = state.documents
-            check_parts(parts, store, state, report, lambda: translate_errors(store.path))
-    except PhrasemateError as error:
-        report.problems.append(str(error))
-    return report
 
 
 def _vectors(store: LanceStore, state: State, report: VerifyReport) -> None:
@@ -300,6 +227,11 @@ class ClusterIndex(BaseIndex):
     ``Index``, and take over from a driver that is at work.
     """
 
+    _refusal = (
+        "its tables are written by Ray workers; give --cluster ADDRESS, or call phrasemate.index.ray.build (the "
+        "address 'local' starts them on this machine)"
+    )
+
     def __init__(
         self, tables: Tables, model: IndexModel | None, readonly: bool, settings: IndexSettings, threads: int | None
     ) -> None:
@@ -308,7 +240,7 @@ class ClusterIndex(BaseIndex):
         self.path = tables.place
         self.store: LanceStore = LanceStore(tables)
         self.manifest = self.store.layout.head.manifest
-        self._view = LanceView(self.store, settings, threads)
+        self._view: LanceView = LanceView(self.store, settings, threads)
         self.texts = LanceTexts(self.store)
 
     @classmethod
@@ -331,25 +263,7 @@ class ClusterIndex(BaseIndex):
             check_model(place, index.manifest, model)
         return index
 
-    @property
-    def readonly(self) -> bool:
-        return self._readonly
-
     # -- writing
-
-    def begin(self, model: IndexModel, segment: Mapping[str, Any] | None = None) -> None:
-        """Raise PhraseIndexError: Ray workers write an index of Lance tables."""
-        raise self._elsewhere()
-
-    def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport:
-        """Raise PhraseIndexError: Ray workers write an index of Lance tables."""
-        raise self._elsewhere()
-
-    def _elsewhere(self) -> PhraseIndexError:
-        return PhraseIndexError(
-            f"{self.path}: its tables are written by Ray workers; give --cluster ADDRESS, or call "
-            f"phrasemate.index.ray.build (the address 'local' starts them on this machine)"
-        )
 
     def delete(self, *names: str) -> None:
         """Remove documents, all or none. Raises InputError for a name that it lacks, IndexLocked, PhraseIndexError."""
@@ -375,12 +289,29 @@ class ClusterIndex(BaseIndex):
     ) -> None:
         """Put small files together and build Lance's vector index, on the Ray cluster at an address if one is given.
 
-        Raises IndexLocked, ClusterError, PhraseIndexError, InputError (a target: it is FAISS that is tuned).
+        The old state is in force until all is done. Raises IndexLocked, ClusterError, PhraseIndexError, InputError (a
+        target: it is FAISS that is tuned).
         """
         if target_recall is not None:
             raise InputError(f"{self.path}: is searched by Lance; --target-recall is for the index of one machine")
         self._check_writable()
-        optimise(self._tables, self._settings, cluster, workers)
+        tables = self._tables
+        writer = Writer(tables)
+        for name in DATA:
+            compact(tables, name)
+        if writer.head.phrases > self._settings.exact_below:
+            if cluster is None:
+                _build_here(tables, lists_for(writer.head.phrases))
+            else:
+                _build_there(tables, lists_for(writer.head.phrases), cluster, workers)
+        with translate_errors(tables.place):
+            tables.open(SHARDS).optimize.compact_files()  # the order of its rows says nothing
+        writer.pin({name: _same(tables, name, writer.head.versions[name]) for name in DATA})
+        update(tables, writer)
+        for name in (STATE, SHARDS, *DATA, WORDS):
+            with translate_errors(tables.place):
+                # as of the version in force, which Lance leaves there with all that a worker may have committed since
+                tables.open(name, writer.head.versions.get(name)).cleanup_old_versions(older_than=KEPT)
         self._refresh()
 
     def _refresh(self) -> None:
@@ -393,12 +324,47 @@ class ClusterIndex(BaseIndex):
     # -- reading
 
     def stats(self) -> IndexStats:
-        """Sizes and make-up; reads no sentence."""
-        return statistics(self.store)
+        """Sizes and make-up; reads no sentence. Raises IndexDamaged, PhraseIndexError."""
+        store = self.store
+        with store.reading() as state, translate_errors(store.path):
+            documents = list(store.documents())
+            index = index_of(store.table(PHRASES))
+            covered_rows = min(index["rows"], state.phrases) if index else 0
+            files = {f"{name}.lance": _bytes(store, name) for name in (*DATA, *([WORDS] if store.words() else []))}
+            if index:
+                files["vector index"] = index["bytes"]
+            if store.words():
+                files["text index"] = sum(
+                    index.total_size_bytes or 0 for index in store.table(WORDS).describe_indices()
+                )
+            return IndexStats(
+                **common_figures(store.path, store.layout.head.manifest, state, documents),
+                deleted=len(store.layout.dead_phrases),
+                engine=f"Lance {index['kind']}" if index else "exact",
+                approximate=covered_rows,
+                exact=state.phrases - covered_rows,
+                files=files,
+            )
 
     def verify(self) -> VerifyReport:
         """Check every row; nothing is changed. Problems are listed, not raised."""
-        return verify(self.store, self._view, self._settings)
+        report = VerifyReport()
+        parts: dict[str, Callable[[LanceStore, State, VerifyReport], None]] = {
+            "sentences": check_sentences,
+            "vectors": _vectors,
+            "phrases": _keys,
+            "text index": _words,
+            "Lance": lambda store, state, report: _search(store, state, report, self._view, self._settings),
+        }
+        try:
+            self.store.refresh()
+            with self.store.reading() as state:
+                report.checked.update({"generation": state.generation, "shards": self.store.layout.head.shards})
+                report.checked["documents"] = state.documents
+                check_parts(parts, self.store, state, report, lambda: translate_errors(self.store.path))
+        except PhrasemateError as error:
+            report.problems.append(str(error))
+        return report
 
     def close(self) -> None:
         """Do nothing: Lance holds no file open."""

@@ -140,7 +140,8 @@ class Shard:
         with _possible(place, "a row of shards"):
             content["pieces"] = tuple(Piece(*piece) for piece in content["pieces"])
             shard = cls(**content)
-            _expect(shard._is_possible())
+            if not shard._is_possible():
+                raise ValueError
             return shard
 
     @property
@@ -199,15 +200,7 @@ class Head:
 
     @property
     def state(self) -> State:
-        return State(
-            self.generation,
-            self.documents,
-            self.sentences,
-            self.phrases,
-            self.next_document,
-            self.next_sentence,
-            self.next_phrase,
-        )
+        return State._make(getattr(self, name) for name in State._fields)
 
     @property
     def manifest(self) -> Manifest:
@@ -225,7 +218,8 @@ class Head:
         with _possible(place, "the table state"):
             content["deleted"] = tuple(content["deleted"])
             head = cls(**content)
-            _expect(head._is_possible())
+            if not head._is_possible():
+                raise ValueError
             return head
 
     def _is_possible(self) -> bool:
@@ -280,11 +274,6 @@ def _are_counts(*numbers: Any) -> bool:
     return all(type(number) is int and 0 <= number < MOST for number in numbers)
 
 
-def _expect(possible: bool) -> None:
-    if not possible:
-        raise ValueError("a value that is never written")
-
-
 @contextmanager
 def _possible(place: str, what: str) -> Iterator[None]:
     try:
@@ -329,17 +318,13 @@ def make_shard(order: Order, model: IndexModel, recipe: Recipe) -> ShardRows:
         phrase_sets = extracted(model, [row.text for row in chunk], recipe.frequent, recipe.segment)
         seconds += perf_counter() - start
         for row, phrases in zip(chunk, phrase_sets, strict=True):
-            sentence_codes = _codes(phrases, row.text, recipe.dim)
+            has_phrases = len(validated(phrases, row.text, recipe.dim).starts) > 0
+            sentence_codes = row_codec.quantise(phrases.vectors) if has_phrases else np.zeros((0, recipe.dim), np.int8)
             sentences.append(_sentence(order.first_sentence + len(sentences), row, first, phrases, sentence_codes))
             codes.append(sentence_codes)
             owners[row.document] += len(sentence_codes)
             first += len(sentence_codes)
     return ShardRows(_tables(order, sentences, codes, recipe.dim), dict(owners), seconds)
-
-
-def _codes(phrases: PhraseSet, text: str, dim: int) -> NDArray[np.int8]:
-    report = validated(phrases, text, dim)
-    return row_codec.quantise(report.vectors) if len(report.starts) else np.zeros((0, dim), np.int8)
 
 
 def _sentence(identity: int, row: Row, first: int, phrases: PhraseSet, codes: NDArray[np.int8]) -> tuple[Any, ...]:

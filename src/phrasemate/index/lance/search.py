@@ -1,7 +1,7 @@
 """Search in an index of Lance tables: nearest vectors, and sentences that contain a text.
 
 Lance proposes vectors, the 8-bit codes decide. The text index is a table of all texts in lower case, with Lance's index
-of trigrams. It is derived from the sentences and made by ``optimise``; the head says which version of it is in force
+of trigrams. It is derived from the sentences and made by ``optimize``; the head says which version of it is in force
 and how many sentences it knows (`Stamp`). Newer sentences are read one by one, deleted ones are passed over.
 """
 
@@ -138,9 +138,8 @@ def update(tables: Tables, writer: Writer) -> None:
         try:
             stamp = stamp._replace(version=tables.go_back(WORDS, stamp.version))
         except IndexMissing:  # the table is derived, and somebody has removed it
-            writer.put(
-                WORDS_KEY, None
-            )  # a new one counts its versions from the first, so the old number must go before
+            # a new one counts its versions from the first, so the old number must go before
+            writer.put(WORDS_KEY, None)
             stamp = None
     if stamp is None:
         stamp = Stamp(tables.create_empty(WORDS, head.dim), 0)

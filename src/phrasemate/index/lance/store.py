@@ -19,14 +19,13 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from phrasemate.errors import IndexDamaged, IndexMissing, InputError, ModelMismatch
+from phrasemate.errors import IndexDamaged, IndexMissing, InputError
 from phrasemate.index import row_codec
-from phrasemate.index.exact import Runs
+from phrasemate.index.exact import Runs, append_run
 from phrasemate.index.lance.commit import in_force, read
-from phrasemate.index.lance.records import MOST, PLACES, Head, Piece, Shard, Stamp
+from phrasemate.index.lance.records import MOST, PLACES, Head, Shard, Stamp
 from phrasemate.index.lance.tables import DATA, PHRASES, SENTENCES, WORDS, Tables, translate_errors
-from phrasemate.index.manifest import Manifest
-from phrasemate.index.store import SentenceRow, State, VectorRow, all_in_order
+from phrasemate.index.store import SentenceRow, State, VectorRow, all_in_order, check_rebuilt
 from phrasemate.index.types import DocumentInfo
 
 Ids = NDArray[np.int64]
@@ -94,7 +93,10 @@ class Layout:
             if document is not None and (document.name, document.language, document.digest) != piece[1:4]:
                 raise self._damaged(f"document {piece.document} has two names or contents")
             if piece.document not in self.head.deleted:
-                self.documents[piece.document] = _grown(self.documents.get(piece.document), piece)
+                counts = (piece.sentences, piece.phrases)
+                if document is not None:
+                    counts = (document.sentences + piece.sentences, document.phrases + piece.phrases)
+                self.documents[piece.document] = DocumentInfo(*piece[:4], piece.complete, *counts)
             sentence, phrase = sentence + piece.sentences, phrase + piece.phrases
 
     def _damaged(self, what: str) -> IndexDamaged:
@@ -155,27 +157,11 @@ class Layout:
         return None
 
 
-def _grown(document: DocumentInfo | None, piece: Piece) -> DocumentInfo:
-    sentences, phrases = (0, 0) if document is None else (document.sentences, document.phrases)
-    return DocumentInfo(
-        piece.document,
-        piece.name,
-        piece.language,
-        piece.digest,
-        piece.complete,
-        sentences + piece.sentences,
-        phrases + piece.phrases,
-    )
-
-
 def _runs(pairs: list[tuple[int, int]]) -> Runs:
     """Merge neighbouring runs of ids."""
     row_runs: list[list[int]] = []
     for first, count in pairs:
-        if row_runs and sum(row_runs[-1]) == first:
-            row_runs[-1][1] += count
-        elif count:
-            row_runs.append([first, count])
+        append_run(row_runs, first, count)
     return Runs(np.array(row_runs, np.int64).reshape(-1, 2))
 
 
@@ -236,18 +222,11 @@ class LanceStore:
         head, _ = read(self.tables)
         if head != self.moment.layout.head:
             moment = self._read()
-            self._same_model(moment.layout.head.manifest)
+            check_rebuilt(self.path, moment.layout.head.manifest, self.dim, self.layout.head.model_hash)
             self._firsts.clear()
             self.moment = moment
             self._generation = max(self._generation + 1, self.moment.layout.head.generation)
         self._looked = monotonic()
-
-    def _same_model(self, manifest: Manifest) -> None:
-        if (manifest.model_hash, manifest.dim) != (self.moment.layout.head.model_hash, self.dim):
-            raise ModelMismatch(
-                f"{self.path}: has been rebuilt with another model, {manifest.model_name} "
-                f"({manifest.model_hash[:12]}), since it was opened; open it again"
-            )
 
     def _read(self) -> Moment:
         head, _ = read(self.tables)

@@ -164,13 +164,16 @@ class Tables:
             )
         return [json.dumps(fragment.to_json()) for fragment in fragments]
 
+    def metadata_of(self, fragments: Sequence[str]) -> list[Any]:
+        """Lance's records of what `write` wrote."""
+        return [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
+
     def whole(self, name: str, fragments: Sequence[str]) -> bool:
         """Whether the files of what `write` wrote are there: Lance removes those that no version names after a week."""
         from lance.file import LanceFileSession
 
         with translate_errors(self.place):
-            metadata = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
-            files = [file.path for fragment in metadata for file in fragment.files]
+            files = [file.path for fragment in self.metadata_of(fragments) for file in fragment.files]
             folder = LanceFileSession(f"{self.uri(name)}/data", storage_options=self.options)
             return all("/" not in file and folder.contains(file) for file in files)
 
@@ -178,20 +181,13 @@ class Tables:
         """Commit what `write` wrote behind what the table held at ``version``; the new version."""
         if not fragments:
             return version
-        files = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
-        with translate_errors(self.place):
-            dataset = self._lance.LanceDataset.commit(
-                self.uri(name), self._lance.LanceOperation.Append(files), version, storage_options=self.options
-            )
-        return self._next(int(dataset.version), version)
+        return self._commit(name, self._lance.LanceOperation.Append(self.metadata_of(fragments)), version)
 
     def replace(self, name: str, numbers: Sequence[int], fragments: Sequence[str], version: int) -> int:
         """Commit what `write` wrote instead of the files of these numbers, behind all others; the new version."""
-        files = [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
+        files = self.metadata_of(fragments)
         change = self._lance.LanceOperation.Update(removed_fragment_ids=list(numbers), new_fragments=files)
-        with translate_errors(self.place):
-            dataset = self._lance.LanceDataset.commit(self.uri(name), change, version, storage_options=self.options)
-        return self._next(int(dataset.version), version)
+        return self._commit(name, change, version)
 
     def delete(self, name: str, where: str, version: int) -> int:
         """Delete rows of what the table held at ``version``; the new version."""
@@ -199,6 +195,11 @@ class Tables:
         with translate_errors(self.place):
             table.delete(where)
         return self._next(int(self.open(name).version), version)
+
+    def _commit(self, name: str, change: Any, version: int) -> int:
+        with translate_errors(self.place):
+            dataset = self._lance.LanceDataset.commit(self.uri(name), change, version, storage_options=self.options)
+        return self._next(int(dataset.version), version)
 
     def _next(self, version_made: int, version: int) -> int:
         """Check the version of a commit: Lance puts it behind those of others, which must not be of a writer that was
