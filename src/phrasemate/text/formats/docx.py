@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from phrasemate.text.formats.archive import Archive, archive
+from phrasemate.text.formats.units import Paragraph
 from phrasemate.text.formats.xml import OFFICE_TOKEN, Attributes, XmlStream
 from phrasemate.text.normalize import is_symbol_font, symbol_character, symbols_in_unicode
 from phrasemate.text.text_file import TextFile
@@ -75,17 +76,14 @@ _HEADING = re.compile(r"heading (\d)|(title)$")
 _BASES = 20  # styles that are based on one another
 _COST = 100  # characters that a paragraph counts for, beside its text
 
-Paragraph = tuple[str, dict[str, Any]]
 
-
-def docx_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Number (from 1), text and place of each paragraph that is not blank.
+def docx_paragraphs(file: TextFile) -> Iterator[Paragraph]:
+    """Text and place of each paragraph that is not blank.
 
     The place: "heading" (level from 1; a title has 0), "table", "row" and "column" (from 1), "part" of notes. Deleted
     and hidden text, field codes, comments, headers and footers are left out. Text in boxes stands before the paragraph
     that holds the box. Raises ReadError.
     """
-    number = 0
     with archive(file, _WHAT) as document:
         main = document.main("word/document.xml")
         members_by_kind = {relation["kind"]: relation["member"] for relation in document.related(main)}
@@ -94,8 +92,7 @@ def docx_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]
             member = members_by_kind.get(part, "") if part else main
             if member and (member in document or not part):
                 for text, place in _Body(file.name, styles).read(document.blocks(member)):
-                    number += 1
-                    yield number, text, place | ({"part": part} if part else {})
+                    yield text, place | ({"part": part} if part else {})
 
 
 class _Style(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any
 
 from phrasemate.errors import MissingExtra, ReadError
 from phrasemate.text.formats.codes import BLOCKS
+from phrasemate.text.formats.units import Paragraph
 from phrasemate.text.text_file import NO_CHARSETS, TextFile, binary_kind
 
 PAGE = 64_000_000  # bytes of a page
@@ -89,8 +90,8 @@ _SPACE = re.compile(r"[ \t\n\r\f]+")
 _TOTAL = "phrasemate.windows1252"
 
 
-def html_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Number (from 1), text and metadata ("heading": its level; the title has 0) of each paragraph that is not blank.
+def html_paragraphs(file: TextFile) -> Iterator[Paragraph]:
+    """Text and metadata ("heading": its level; the title has 0) of each paragraph that is not blank.
 
     The encoding is the one that the page declares. One that declares none is in UTF-8, or in windows-1252 if it is not.
     Raises ReadError for what is not a page or larger than 64 MB, MissingExtra without lxml.
@@ -98,7 +99,7 @@ def html_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]
     return page_paragraphs(file.name, (text.encode("utf-8", "replace") for text in _decoded(file)))
 
 
-def page_paragraphs(name: str, blocks: Iterable[bytes]) -> Iterator[tuple[int, str, dict[str, Any]]]:
+def page_paragraphs(name: str, blocks: Iterable[bytes]) -> Iterator[Paragraph]:
     """Paragraphs of a page in UTF-8, piece by piece. Raises ReadError, MissingExtra without lxml."""
     try:
         from lxml import etree
@@ -106,15 +107,12 @@ def page_paragraphs(name: str, blocks: Iterable[bytes]) -> Iterator[tuple[int, s
         raise MissingExtra("lxml", "formats") from None
     page = _Page()
     parser = etree.HTMLParser(target=page, encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
-    number = 0
     for block in chain(blocks, [None]):
         try:
             parser.close() if block is None else parser.feed(block)
         except etree.LxmlError as error:
             raise ReadError(name, 0, f"no web page ({error})", "check the file") from None
-        for paragraph, metadata in page.ready:
-            number += 1
-            yield number, paragraph, metadata
+        yield from page.ready
         page.ready.clear()
         if page.deepest > DEPTH:
             reason = f"elements nested more than {DEPTH:,} deep; expected a web page"
@@ -225,7 +223,7 @@ class _Page:
     """Paragraphs of a page, from the events of the parser."""
 
     def __init__(self) -> None:
-        self.ready: list[tuple[str, dict[str, Any]]] = []
+        self.ready: list[Paragraph] = []
         self._pieces: list[str] = []
         self._unseen = self._kept = self._depth = self.deepest = 0
         self._metadata: dict[str, Any] = {}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from phrasemate.errors import MissingExtra, ReadError
-from phrasemate.text.formats.units import Side, Unit
+from phrasemate.text.formats.units import Record, Side, Unit
 from phrasemate.text.text_file import TextFile
 
 DEPTH = 100  # collections within one another
@@ -18,8 +18,6 @@ _SURROGATE = re.compile("[\ud800-\udfff\0]")
 _TAGS = re.compile(r"</?[a-zA-Z][^<>]*>")
 _TOGETHER = 20  # lines of subtitles that may be one sentence
 _PAUSE = 2000  # milliseconds between two lines of one sentence, at most
-
-Paragraph = tuple[int, str, dict[str, Any]]
 
 
 def po_units(file: TextFile) -> Iterator[Unit]:
@@ -57,7 +55,7 @@ def po_units(file: TextFile) -> Iterator[Unit]:
                 yield Unit(tuple(sides), metadata, entry.linenum or 0)
 
 
-def properties_texts(file: TextFile) -> Iterator[Paragraph]:
+def properties_texts(file: TextFile) -> Iterator[Record]:
     """The values of a Java properties file, in UTF-8 or else Latin-1. Raises ReadError, MissingExtra."""
     try:
         import javaproperties
@@ -73,7 +71,7 @@ def properties_texts(file: TextFile) -> Iterator[Paragraph]:
         raise ReadError(file.name, line, f"a wrong escape ({error})", "write the character itself") from None
 
 
-def json_texts(file: TextFile) -> Iterator[Paragraph]:
+def json_texts(file: TextFile) -> Iterator[Record]:
     """The strings of a JSON document that are values and hold a letter, with their keys. Raises ReadError."""
     raw = file.whole()
     try:
@@ -95,7 +93,7 @@ def json_texts(file: TextFile) -> Iterator[Paragraph]:
             waiting += reversed([(key, inner) for inner in value])
 
 
-def yaml_texts(file: TextFile) -> Iterator[Paragraph]:
+def yaml_texts(file: TextFile) -> Iterator[Record]:
     """The strings of a YAML document that are values and hold a letter, with their keys; aliases are not followed.
 
     Raises ReadError, MissingExtra without PyYAML.
@@ -140,7 +138,7 @@ def _value_ends(levels: list[list[Any]]) -> None:
         levels[-1][1] = None
 
 
-def subtitle_texts(file: TextFile) -> Iterator[Paragraph]:
+def subtitle_texts(file: TextFile) -> Iterator[Record]:
     """The lines of subtitles (SubRip, WebVTT, SubStation Alpha and their kin), without marks of style.
 
     Lines that follow one another closely are joined until a sentence ends. Raises ReadError, MissingExtra.

@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from phrasemate.errors import MissingExtra, ReadError
+from phrasemate.text.formats.units import Paragraph, Record
 from phrasemate.text.formats.xml import Attributes, XmlStream
 from phrasemate.text.normalize import is_symbol_font, symbols_in_unicode
 from phrasemate.text.text_file import TextFile
 
-Paragraph = tuple[int, str, dict[str, Any]]
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
 _TAG = re.compile(r"<!--.*?-->|</?[a-zA-Z][^<>]*>", re.DOTALL)
 _SPACE = re.compile(r"[ \t\n\r\f]+")
 _EMBEDDED = re.compile(r"\bdata:[\w.+-]+/[\w.+-]+;base64,[\w+/=%-]++")  # a picture as an address: slow, and no text
 
 
-def markdown_paragraphs(file: TextFile) -> Iterator[Paragraph]:
+def markdown_paragraphs(file: TextFile) -> Iterator[Record]:
     """Line, text and "heading" (level from 1) of each paragraph, heading, list item and cell of CommonMark with tables.
 
     Blocks of code and front matter are left out. Raises ReadError, MissingExtra without markdown-it-py.
@@ -164,7 +164,7 @@ _UNREAD = frozenset({"indexterm", "programlisting", "screen", "synopsis", "cmdsy
 _WITHIN_LINE = _INLINES | {"imagedata", "indexterm"}
 
 
-class _DocBook(XmlStream[Paragraph]):
+class _DocBook(XmlStream[Record]):
     root, format_name, namespaces = _ROOTS, "DocBook", frozenset(_DOCBOOK)
 
     def __init__(self, name: str, encoding: str | None = None) -> None:
@@ -216,7 +216,7 @@ class _DocBook(XmlStream[Paragraph]):
             self.settle()
 
 
-def docbook_paragraphs(file: TextFile) -> Iterator[Paragraph]:
+def docbook_paragraphs(file: TextFile) -> Iterator[Record]:
     """Line and text of each block of a DocBook document (4 or 5); code and index terms are left out."""
     return _DocBook(file.name, None if file.encoding == "utf-8" else "utf-8").read(file.blocks())
 
@@ -264,15 +264,15 @@ _GROUPS = 1000  # groups within one another
 
 
 def rtf_paragraphs(file: TextFile) -> Iterator[Paragraph]:
-    """Number and text of each paragraph and cell of an RTF document (1.9); notes come before the paragraph they are in.
+    """Text of each paragraph and cell of an RTF document (1.9); notes come before the paragraph they are in.
 
     Hidden and deleted text, fields' codes, headers and footers are left out. Raises ReadError.
     """
     raw = b"".join(_limited(file))
     if not raw.startswith(b"{\\rtf"):
         raise ReadError(file.name, 0, "no RTF document; expected one that begins with {\\rtf", "check the file")
-    for number, text in enumerate(_Rtf(file.name).read(raw.decode("latin-1")), 1):
-        yield number, text, {}
+    for text in _Rtf(file.name).read(raw.decode("latin-1")):
+        yield text, {}
 
 
 def _limited(file: TextFile) -> Iterator[bytes]:

@@ -21,12 +21,12 @@ from phrasemate.text.formats.html import page_paragraphs
 from phrasemate.text.formats.pdf_process import CHARACTERS as PAGE_TEXT
 from phrasemate.text.formats.pdf_process import MEMORY, SECONDS
 from phrasemate.text.formats.tables import COLUMNS
+from phrasemate.text.formats.units import Paragraph
 from phrasemate.text.formats.wrapped import Hyphens
 from phrasemate.text.formats.xml import OFFICE_TOKEN, Attributes, XmlStream
 from phrasemate.text.normalize import symbol_character
 from phrasemate.text.text_file import TextFile
 
-Paragraph = tuple[int, str, dict[str, Any]]
 _PRIVATE = re.compile("[\uf020-\uf0ff]")  # places of symbol fonts
 _DRAWING = frozenset(
     {"http://schemas.openxmlformats.org/drawingml/2006/main", "http://purl.oclc.org/ooxml/drawingml/main"}
@@ -86,8 +86,7 @@ class _Slide(XmlStream[str]):
 
 
 def pptx_paragraphs(file: TextFile) -> Iterator[Paragraph]:
-    """Number (from 1), text and "slide" (from 1), and "part" for notes, of each paragraph. Raises ReadError."""
-    number = 0
+    """Text and "slide" (from 1), and "part" for notes, of each paragraph. Raises ReadError."""
     with archive(file, "a presentation (pptx)") as document:
         main = document.main("ppt/presentation.xml")
         members = {relation["id"]: relation["member"] for relation in document.related(main)}
@@ -102,8 +101,7 @@ def pptx_paragraphs(file: TextFile) -> Iterator[Paragraph]:
             ]
             for part, member in [("", members[identity]), *(("notes", note) for note in notes if note in document)]:
                 for text in _Slide(file.name).read(document.blocks(member)):
-                    number += 1
-                    yield number, text, {"slide": slide} | ({"part": part} if part else {})
+                    yield text, {"slide": slide} | ({"part": part} if part else {})
 
 
 class _Story(XmlStream[str]):
@@ -149,13 +147,11 @@ class _Story(XmlStream[str]):
 
 
 def idml_paragraphs(file: TextFile) -> Iterator[Paragraph]:
-    """Number (from 1), text and "story" of each paragraph; deleted text is left out. Raises ReadError."""
-    number = 0
+    """Text and "story" of each paragraph; deleted text is left out. Raises ReadError."""
     with archive(file, "a layout (idml)") as document:
         for member in list(_Story(file.name).read(document.blocks("designmap.xml"))):
             for text in _Story(file.name).read(document.blocks(member)):
-                number += 1
-                yield number, text, {"story": posixpath.basename(member).removesuffix(".xml").removeprefix("Story_")}
+                yield text, {"story": posixpath.basename(member).removesuffix(".xml").removeprefix("Story_")}
 
 
 class _Package(XmlStream[tuple[str, ...]]):
@@ -175,8 +171,7 @@ class _Package(XmlStream[tuple[str, ...]]):
 
 
 def epub_paragraphs(file: TextFile) -> Iterator[Paragraph]:
-    """Number (from 1), text, "heading" and "chapter" (from 1) of each paragraph. Raises ReadError, MissingExtra."""
-    number = 0
+    """Text, "heading" and "chapter" (from 1) of each paragraph. Raises ReadError, MissingExtra."""
     with archive(file, "an e-book (epub)") as book:
         rights = "META-INF/encryption.xml" in book and "META-INF/rights.xml" in book
         if rights:
@@ -188,9 +183,8 @@ def epub_paragraphs(file: TextFile) -> Iterator[Paragraph]:
         chapters = dict.fromkeys(pages[entry[0]] for entry in entries if len(entry) == 1 and entry[0] in pages)
         for chapter, href in enumerate(chapters, 1):
             member = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(href)))
-            for _, text, metadata in page_paragraphs(file.name, book.blocks(member)):
-                number += 1
-                yield number, text, {**metadata, "chapter": chapter}
+            for text, metadata in page_paragraphs(file.name, book.blocks(member)):
+                yield text, {**metadata, "chapter": chapter}
 
 
 PAGES = 20_000  # of a PDF
@@ -214,7 +208,7 @@ class _Line(NamedTuple):
 
 
 def pdf_paragraphs(file: TextFile) -> Iterator[Paragraph]:
-    """Number, text and "page" (from 1) of each paragraph of a PDF's text layer: column by column, hyphens joined.
+    """Text and "page" (from 1) of each paragraph of a PDF's text layer: column by column, hyphens joined.
 
     Running heads and page numbers are left out; a paragraph may continue on the next page.
     Raises ReadError for what is not a PDF, has a password or no text layer; MissingExtra without pypdfium2.
@@ -226,11 +220,12 @@ def pdf_paragraphs(file: TextFile) -> Iterator[Paragraph]:
     with file.stored() as stored_file:
         if b"%PDF-" not in stored_file.peek(1024)[:1024]:
             raise ReadError(file.name, 0, "not a PDF", "check the file")
-    number = 0
+    empty = True
     lines = (line for page in _without_heads(_pages(file)) for line in _ordered(page, 0))
-    for number, (page, text) in enumerate(_joined(lines), 1):
-        yield number, text, {"page": page}
-    if not number:
+    for page, text in _joined(lines):
+        empty = False
+        yield text, {"page": page}
+    if empty:
         raise ReadError(file.name, 0, "a PDF without a text layer", "recognise its text first (OCR)")
 
 
@@ -376,7 +371,7 @@ _SPACES = 1000  # in a row that an element may stand for
 _COST = 100  # characters that a paragraph counts for, beside its text
 
 
-class _Content(XmlStream[tuple[str, dict[str, Any]]]):
+class _Content(XmlStream[Paragraph]):
     """Paragraphs in their order; a note comes before the paragraph that it belongs to."""
 
     root, format_name, token = frozenset({"document-content"}), _WHAT, OFFICE_TOKEN
@@ -429,13 +424,12 @@ class _Content(XmlStream[tuple[str, dict[str, Any]]]):
 
 
 def opendocument_paragraphs(file: TextFile) -> Iterator[Paragraph]:
-    """Number (from 1), text and "heading" of each paragraph of a text or presentation. Raises ReadError.
+    """Text and "heading" of each paragraph of a text or presentation. Raises ReadError.
 
     Deleted text, comments and the upper line of ruby are left out.
     """
     with archive(file, _WHAT) as document:
-        for number, (text, place) in enumerate(_Content(file.name).read(document.blocks("content.xml")), 1):
-            yield number, text, place
+        yield from _Content(file.name).read(document.blocks("content.xml"))
 
 
 class _Sheets(_Content):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from phrasemate.errors import ReadError
 from phrasemate.text.formats.bilingual import chosen, paragraphs, stream_units
@@ -25,7 +25,7 @@ from phrasemate.text.formats.publications import (
     pptx_paragraphs,
 )
 from phrasemate.text.formats.tables import COLUMNS, csv_rows, sheet_rows, tsv_rows
-from phrasemate.text.formats.units import Unit
+from phrasemate.text.formats.units import Paragraph, Record, Unit
 from phrasemate.text.formats.wrapped import mail_paragraphs, wrapped_paragraphs
 from phrasemate.text.sentences import split_sentences
 from phrasemate.text.term_lists import stream_terms
@@ -55,14 +55,6 @@ class Options:
         if format_ == "jsonl":
             return [*common, self.text_field]
         return [*common, str(self.column)] if format_ in ("csv", "ods", "tsv", "xlsx") else common
-
-
-class Record(NamedTuple):
-    """A stretch of text in a file, with the line (from 1) where it stands."""
-
-    line: int
-    text: str
-    metadata: Mapping[str, Any]
 
 
 def sentences(file: TextFile, format_: str, options: Options) -> Iterator[Sentence]:
@@ -126,11 +118,11 @@ def _records(file: TextFile, format_: str, options: Options) -> Iterator[Record]
 def _plain(file: TextFile, options: Options) -> Iterator[Record]:
     """Lines or paragraphs; what stands between tabs is a text of its own, as the cells of a glossary are."""
     if options.lines == "sentence":
-        yield from (Record(line, text, {}) for line, text in file.lines())
+        yield from ((line, text, {}) for line, text in file.lines())
         return
     for line, text in wrapped_paragraphs(file.lines(), guess=options.lines != "wrapped"):
         for cell in text.split("\t"):
-            yield Record(line, cell, {})
+            yield line, cell, {}
 
 
 def _json_lines(file: TextFile, options: Options) -> Iterator[Record]:
@@ -143,7 +135,7 @@ def _json_lines(file: TextFile, options: Options) -> Iterator[Record]:
         except ValueError as error:
             file.bad(line, str(error))
         else:
-            yield Record(line, text, record)
+            yield line, text, record
 
 
 def _parsed(raw: str) -> dict[str, Any]:
@@ -212,12 +204,8 @@ def _named(names: Any) -> str:
     )
 
 
-def _separated(file: TextFile, options: Options) -> Iterator[Record]:
-    return _column(file, options, ((line, cells, {}) for line, cells in tsv_rows(file)))
-
-
-def _comma_separated(file: TextFile, options: Options) -> Iterator[Record]:
-    return _column(file, options, ((line, cells, {}) for line, cells in csv_rows(file)))
+def _table(read: Callable[[TextFile], Iterator[tuple[int, list[str]]]]) -> Reader:
+    return lambda file, options: _column(file, options, ((line, cells, {}) for line, cells in read(file)))
 
 
 def _workbook(read: Callable[[TextFile], Iterator[tuple[str, int, list[str]]]]) -> Reader:
@@ -251,7 +239,7 @@ def _column(
                 return file.broken(line, reason, "choose one with --column NAME, or by number from 1")
             number = names.index(number) + 1
         elif number <= len(row):
-            yield Record(line, row[number - 1], metadata)
+            yield line, row[number - 1], metadata
         else:
             columns = f"{len(row)} column" + "s" * (len(row) > 1)
             file.bad(line, f"{columns}; expected at least {number}", "fix the row or choose another --column")
@@ -270,7 +258,7 @@ def _units(format_: str) -> Reader:
             metadata = {**unit.metadata, **side.metadata}
             if translation := _other_sides(unit, at):
                 metadata["translation"] = translation
-            yield Record(unit.line, paragraphs(side.text), metadata)
+            yield unit.line, paragraphs(side.text), metadata
 
     return read
 
@@ -292,39 +280,43 @@ def _term_base(file: TextFile, options: Options) -> Iterator[Record]:
             for text in texts:
                 if text not in concept[1]:
                     concept[1].add(text)
-                    yield Record(number, paragraphs(text), {"id": term.id, "kind": kind})
+                    yield number, paragraphs(text), {"id": term.id, "kind": kind}
 
 
-def _paragraphs(read: Callable[[TextFile], Iterator[tuple[int, str, dict[str, Any]]]]) -> Reader:
-    return lambda file, options: (Record(*paragraph) for paragraph in read(file))
+def _with_lines(read: Callable[[TextFile], Iterator[Record]]) -> Reader:
+    return lambda file, options: read(file)
+
+
+def _with_numbers(read: Callable[[TextFile], Iterator[Paragraph]]) -> Reader:
+    return lambda file, options: ((number, *paragraph) for number, paragraph in enumerate(read(file), 1))
 
 
 Reader = Callable[[TextFile, Options], Iterator[Record]]
 FORMATS: Mapping[str, Reader] = {
-    "csv": _comma_separated,
-    "docbook": _paragraphs(docbook_paragraphs),
-    "docx": _paragraphs(docx_paragraphs),
-    "eml": _paragraphs(mail_paragraphs),
-    "epub": _paragraphs(epub_paragraphs),
-    "html": _paragraphs(html_paragraphs),
-    "idml": _paragraphs(idml_paragraphs),
-    "json": _paragraphs(json_texts),
+    "csv": _table(csv_rows),
+    "docbook": _with_lines(docbook_paragraphs),
+    "docx": _with_numbers(docx_paragraphs),
+    "eml": _with_numbers(mail_paragraphs),
+    "epub": _with_numbers(epub_paragraphs),
+    "html": _with_numbers(html_paragraphs),
+    "idml": _with_numbers(idml_paragraphs),
+    "json": _with_lines(json_texts),
     "jsonl": _json_lines,
-    "md": _paragraphs(markdown_paragraphs),
-    "odf": _paragraphs(opendocument_paragraphs),
+    "md": _with_lines(markdown_paragraphs),
+    "odf": _with_numbers(opendocument_paragraphs),
     "ods": _workbook(ods_rows),
-    "pdf": _paragraphs(pdf_paragraphs),
+    "pdf": _with_numbers(pdf_paragraphs),
     "po": _units("po"),
-    "pptx": _paragraphs(pptx_paragraphs),
-    "properties": _paragraphs(properties_texts),
-    "rtf": _paragraphs(rtf_paragraphs),
-    "subtitles": _paragraphs(subtitle_texts),
+    "pptx": _with_numbers(pptx_paragraphs),
+    "properties": _with_lines(properties_texts),
+    "rtf": _with_numbers(rtf_paragraphs),
+    "subtitles": _with_lines(subtitle_texts),
     "tbx": _term_base,
     "tmx": _units("tmx"),
-    "tsv": _separated,
+    "tsv": _table(tsv_rows),
     "ttx": _units("ttx"),
     "txt": _plain,
     "xliff": _units("xliff"),
     "xlsx": _workbook(sheet_rows),
-    "yaml": _paragraphs(yaml_texts),
+    "yaml": _with_lines(yaml_texts),
 }

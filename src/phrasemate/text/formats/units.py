@@ -14,6 +14,9 @@ _NO_LANGUAGE = ("mul", "und", "x", "zxx")
 _SERBIAN = re.compile("^sh(?=-|$)")  # withdrawn, for Serbian in Latin letters (an alias of CLDR)
 _NORWEGIAN = ("no", "nor")  # Bokmål and Nynorsk
 
+Paragraph = tuple[str, dict[str, Any]]  # its text, and what is known of it, such as its page
+Record = tuple[int, str, Mapping[str, Any]]  # the line (from 1) where a text stands, the text, and its metadata
+
 
 @dataclass(frozen=True, slots=True)
 class Side:

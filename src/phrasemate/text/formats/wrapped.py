@@ -7,10 +7,10 @@ import email.policy
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice, pairwise
-from typing import Any
 
 from phrasemate.errors import ReadError
 from phrasemate.text.formats.html import page_paragraphs
+from phrasemate.text.formats.units import Paragraph
 from phrasemate.text.text_file import WHOLE, TextFile
 
 Line = tuple[int, str]  # its number, from 1, and its text
@@ -201,8 +201,8 @@ def _is_item(line: str) -> bool:
 _SIGNATURE = "-- "  # a line, behind which the sender's signature stands (RFC 3676, section 4.3)
 
 
-def mail_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Number (from 1), text and "heading" (0: the subject) of each paragraph. Raises ReadError.
+def mail_paragraphs(file: TextFile) -> Iterator[Paragraph]:
+    """Text and "heading" (0: the subject) of each paragraph. Raises ReadError.
 
     Of a text and the same as a web page, the text is read. Text that is quoted is read, too.
     """
@@ -221,15 +221,15 @@ def mail_paragraphs(file: TextFile) -> Iterator[tuple[int, str, dict[str, Any]]]
     if kind is None:
         raise ReadError(file.name, 0, "no header of an e-mail", "check the file")
     if subject:
-        yield 1, subject, {"heading": 0}
+        yield subject, {"heading": 0}
     if kind == "html":
-        texts = [text for _, text, _ in page_paragraphs(file.name, [content.encode("utf-8", "replace")])]
+        texts = [text for text, _ in page_paragraphs(file.name, [content.encode("utf-8", "replace")])]
     else:
         lines = content.splitlines()
         lines = lines[: lines.index(_SIGNATURE)] if _SIGNATURE in lines else lines
         texts = [text for _, text in wrapped_paragraphs(enumerate(lines, 1), guess=False)]
-    for number, text in enumerate(texts, 2 if subject else 1):
-        yield number, text.replace("\0", "\ufffd"), {}
+    for text in texts:
+        yield text.replace("\0", "\ufffd"), {}
 
 
 def _mail(raw: bytes) -> tuple[str, str | None, str]:
