@@ -31,12 +31,11 @@ from phrasemate.query import parse_query
 from phrasemate.search import Result
 from phrasemate.text import folded, split_sentences, words
 from phrasemate.text.formats.bilingual import write_units
-from phrasemate.text.formats.tables import harmless, tsv_line, write_sheet
+from phrasemate.text.formats.tables import harmless, tsv_line, write_lines, write_sheet
 from phrasemate.text.formats.units import Side, Term, TermPair, Unit
 from phrasemate.text.sentences import Library
 from phrasemate.text.term_lists import write_pairs
 from phrasemate.types import Hit, Phrase, Span
-from phrasemate.utils.storage import NewFile
 
 UNIT_WORDS = 5  # of a unit that a list knows
 _HYPHENED = re.compile(r"\w+(?:[-‐‑]\w+)+")
@@ -486,9 +485,7 @@ def write(path: str | os.PathLike[str], phrase: str, columns: Sequence[Column], 
     """
     suffix = Path(path).suffix.lower().removeprefix(".")
     if suffix == "tsv":
-        with NewFile(path) as file:
-            for row in _rows(phrase, columns):
-                file.write(tsv_line(map(harmless, row)) + "\n")
+        write_lines(path, (tsv_line(map(harmless, row)) for row in _rows(phrase, columns)))
     elif suffix == "xlsx":
         write_sheet(path, _rows(phrase, columns), "concordance")
     elif suffix == "tbx":

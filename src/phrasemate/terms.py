@@ -47,9 +47,9 @@ from phrasemate.termhood import (
     tokenizer_reference,
 )
 from phrasemate.text import Term, TermPair, words, write_pairs, write_terms
+from phrasemate.text.formats.tables import write_lines
 from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Document, Hit, Phrase, Span
-from phrasemate.utils.storage import NewFile
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much is done, and of how much."""
@@ -548,9 +548,7 @@ def write_document_terms(
     if suffix == ".tbx":
         write_terms(path, _concepts(terms, language, target_language, contexts))
     elif suffix == ".jsonl":
-        with NewFile(path) as file:
-            for term in terms:
-                file.write(json.dumps(term.as_dict(contexts), ensure_ascii=False) + "\n")
+        write_lines(path, (json.dumps(term.as_dict(contexts), ensure_ascii=False) for term in terms))
     elif suffix in WRITTEN:
         write_pairs(path, term_rows(terms, language, target_language, min(contexts, 1)))
     else:

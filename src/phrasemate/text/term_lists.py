@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
-from itertools import chain, groupby
+from itertools import chain, count, groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.error_policy import Damage, without_options
-from phrasemate.text.formats.tables import csv_rows, harmless, meant, sheet_rows, tsv_line, tsv_rows, write_sheet
+from phrasemate.text.formats.tables import (
+    csv_rows,
+    harmless,
+    meant,
+    sheet_rows,
+    tsv_line,
+    tsv_rows,
+    write_lines,
+    write_sheet,
+)
 from phrasemate.text.formats.termbases import MultiTermStream, TbxStream, write_concepts
 from phrasemate.text.formats.units import Term, TermPair, listed, speaks
-from phrasemate.text.formats.xml import XmlFile
 from phrasemate.text.text_file import TextFile
 from phrasemate.utils.storage import NewFile
 
@@ -192,19 +201,17 @@ def _of_language(terms: Iterator[Term], language: str, name: str) -> Iterator[Te
         if len(languages) < _NOTED:
             languages.setdefault(term.language)
         if not language and len(languages) > 1:
-            languages.update(
-                dict.fromkeys(term_language.language for term_language, _ in zip(terms, range(1000), strict=False))
-            )
+            languages.update(dict.fromkeys(other_term.language for other_term in islice(terms, 1000)))
             reason = f"terms in {len(languages)} languages ({listed(languages)}); expected one language"
             raise ReadError(name, 0, reason, "choose one with --lang")
         if not language or speaks(term.language, language):
             is_match = True
             yield term
     if not is_match:
-        reason = (
-            f"no term in {language!r}; the languages here are {listed(languages)}" if languages else "no term in it"
-        )
-        raise ReadError(name, 0, reason, "choose one of them" if languages else "check the file")
+        if not languages:
+            raise ReadError(name, 0, "no term in it", "check the file")
+        reason = f"no term in {language!r}; the languages here are {listed(languages)}"
+        raise ReadError(name, 0, reason, "choose one of them")
 
 
 def write_terms(path: str | os.PathLike[str], terms: Iterable[Term], version: int = 2) -> None:
@@ -223,18 +230,9 @@ def write_terms(path: str | os.PathLike[str], terms: Iterable[Term], version: in
     """
     if version not in (2, 3):
         raise InputError(f"version={version}; expected 2 or 3")
-    _write_base(path, (list(together) for _, together in groupby(terms, _concept())), version)
-
-
-def _write_base(path: str | os.PathLike[str], concepts: Iterable[list[Term]], version: int = 2) -> None:
-    with XmlFile(path) as file:
-        write_concepts(file, concepts, version)
-
-
-def _concept() -> Any:
-    """A key that is the same for terms of one concept; a term without an id is a concept of its own."""
-    number = iter(range(1 << 62))
-    return lambda term: term.id or next(number)
+    numbers = count()  # a term without an id is a concept of its own
+    concepts = (list(together) for _, together in groupby(terms, lambda term: term.id or next(numbers)))
+    write_concepts(path, concepts, version)
 
 
 def write_pairs(path: str | os.PathLike[str], rows: Iterable[TermPair]) -> None:
@@ -248,15 +246,16 @@ def write_pairs(path: str | os.PathLike[str], rows: Iterable[TermPair]) -> None:
     """
     suffix = Path(path).suffix.lower()
     if suffix == ".tbx":
-        _write_base(path, _concepts(rows))
+        write_concepts(path, _concepts(rows))
     elif suffix == ".xlsx":
         write_sheet(path, _table(rows))
     elif suffix == ".jsonl":
-        _write_lines(path, (json.dumps(asdict(pair), ensure_ascii=False, default=str) for pair in rows))
+        write_lines(path, (json.dumps(asdict(pair), ensure_ascii=False, default=str) for pair in rows))
     elif suffix == ".tsv":
-        _write_lines(path, (tsv_line(map(harmless, row)) for row in _table(rows)))
+        write_lines(path, (tsv_line(map(harmless, row)) for row in _table(rows)))
     elif suffix == ".csv":
-        _write_csv(path, ([harmless(cell) for cell in row] for row in _table(rows)))
+        with NewFile(path) as file:
+            csv.writer(file).writerows(map(harmless, row) for row in _table(rows))
     else:
         raise InputError(f"{path}: the name of the file must end in {_WRITTEN}")
 
@@ -285,32 +284,13 @@ def _table(rows: Iterable[TermPair]) -> Iterator[Sequence[Any]]:
     yield [*_COLUMNS, *extra]
     for pair in rows if first is None else chain([first], rows):
         source, target = pair.source, pair.target
-        context = source.contexts[0] if source.contexts else ""
-        facts = [
-            source.text,
-            target.text,
-            "" if pair.score is None else round(pair.score, 6),
-            source.language,
-            target.language,
-        ]
-        facts += [source.id, source.definition, source.note, context]
-        yield [*facts, *(_cell(pair.metadata.get(key, "")) for key in extra)]
+        score = "" if pair.score is None else round(pair.score, 6)
+        facts = [source.text, target.text, score, source.language, target.language]
+        notes = [source.id, source.definition, source.note, "".join(source.contexts[:1])]
+        yield [*facts, *notes, *(_cell(pair.metadata.get(key, "")) for key in extra)]
 
 
 def _cell(value: object) -> str | int | float:
     if isinstance(value, str | int | float):
         return value
     return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
-    with NewFile(path) as file:
-        for line in lines:
-            file.write(line + "\n")
-
-
-def _write_csv(path: str | os.PathLike[str], rows: Iterable[Sequence[Any]]) -> None:
-    import csv
-
-    with NewFile(path) as file:
-        csv.writer(file).writerows(rows)

@@ -167,25 +167,30 @@ class TextFile:
             while block := stream.read1(_BLOCK):
                 yield block
 
+    def limited(self, most: int, kind: str, remedy: str) -> Iterator[bytes]:
+        """The same as `blocks`; raises ReadError for more than ``most`` bytes together, as no file of this kind has."""
+        size = 0
+        for block in self.blocks():
+            size += len(block)
+            if size > most:
+                raise ReadError(self.name, 0, f"more than {most:,} bytes; expected {kind}", remedy)
+            yield block
+
     def whole(self, otherwise: str = "") -> str:
         """Read all of the text, of a format that is read at once: in UTF-8, in UTF-16 if it begins so, or as was named.
 
         ``otherwise``: the encoding of what is not UTF-8. Raises ReadError, also for more than 64 MB.
         """
-        raw = bytearray()
-        for block in self.blocks():
-            raw += block
-            if len(raw) > WHOLE:
-                raise ReadError(self.name, 0, f"more than {WHOLE:,} bytes; expected less in this format", "split it")
+        raw = b"".join(self.limited(WHOLE, "less in this format", "split it"))
         has_mark = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        if not has_mark and (kind := binary_kind(bytes(raw[:_HEAD]))):
+        if not has_mark and (kind := binary_kind(raw[:_HEAD])):
             raise ReadError(self.name, 0, *kind)
         try:
             text = raw.decode("utf-16" if has_mark else "utf-8-sig")
         except UnicodeDecodeError as error:
             if not otherwise:
                 line = raw.count(b"\n", 0, error.start) + 1
-                near = UnicodeDecodeError("utf-8", bytes(raw[error.start : error.start + 200]), 0, 1, error.reason)
+                near = UnicodeDecodeError("utf-8", raw[error.start : error.start + 200], 0, 1, error.reason)
                 raise ReadError(self.name, line, *other_encoding(near.object, near, error.start)) from None
             text = raw.decode(otherwise)
         return text.replace("\r\n", "\n").replace("\0", "\ufffd")

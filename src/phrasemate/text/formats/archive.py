@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from phrasemate.errors import ReadError
-from phrasemate.text.formats.xml import OFFICE_TOKEN, Attributes, XmlStream
+from phrasemate.text.formats.xml import COST, OFFICE_TOKEN, Attributes, XmlStream
 from phrasemate.text.text_file import TextFile
 
 MEMBERS = 10_000  # files in an archive
@@ -105,7 +105,7 @@ class _Relations(XmlStream[dict[str, str]]):
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if tag == "Relationship" and attributes.get("TargetMode") != "External":
-            self.charge(100 + sum(map(len, attributes.values())))
+            self.charge(COST + sum(map(len, attributes.values())))
             kind = attributes.get("Type", "").rpartition("/")[2]
             self.ready.append({"id": attributes.get("Id", ""), "kind": kind, "member": attributes.get("Target", "")})
 

@@ -14,9 +14,9 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.codes import CodedStream, gap_of_content, gap_of_name, spaced, wider
 from phrasemate.text.formats.localization import po_units
-from phrasemate.text.formats.units import Side, Unit, listed, speaks
-from phrasemate.text.formats.xliff import XliffStream, XliffWriter
-from phrasemate.text.formats.xml import Attributes, XmlFile
+from phrasemate.text.formats.units import Side, Unit, flatten, listed, speaks
+from phrasemate.text.formats.xliff import XliffStream, write_xliff
+from phrasemate.text.formats.xml import COST, Attributes, XmlFile
 from phrasemate.text.text_file import TextFile
 
 
@@ -51,7 +51,7 @@ class TtxStream(CodedStream[Unit]):
             self._end_text()
             values = {"origin": attributes.get("Origin", ""), "match": attributes.get("MatchPercent", "")}
             self._unit = {key: value for key, value in values.items() if value}
-            self.charge(_COST + sum(map(len, self._unit.values())))
+            self.charge(COST + sum(map(len, self._unit.values())))
             self._sides, self._line = [], self.line
         elif tag == "Tuv":
             self._begin_text(attributes.get("Lang", ""))
@@ -70,7 +70,7 @@ class TtxStream(CodedStream[Unit]):
             self._in_text = self.listening = False
 
     def _begin_text(self, language: str) -> None:
-        self.charge(_COST + len(language))
+        self.charge(COST + len(language))
         self._spoken, self._in_text = language, True
         self.hear()
 
@@ -86,7 +86,6 @@ class TtxStream(CodedStream[Unit]):
 
 
 _CODES = frozenset({"bpt", "ept", "it", "ph", "sub", "ut"})  # what they hold is markup of the original, not text
-_COST = 100  # characters that an element counts for, beside its text
 _OF_UNIT = (
     *("tuid", "srclang", "segtype", "datatype", "usagecount", "lastusagedate", "creationtool", "creationtoolversion"),
     *("creationdate", "creationid", "changedate", "changeid", "o-encoding", "o-tmf"),
@@ -152,11 +151,11 @@ class TmxStream(CodedStream[Unit]):
             self.give(Unit(tuple(self._sides), self._unit, self._line))
 
     def _hear(self) -> None:
-        self.charge(_COST)
+        self.charge(COST)
         self.hear()
 
     def _metadata(self, attributes: Attributes) -> dict[str, Any]:
-        self.charge(_COST + sum(map(len, attributes.values())))
+        self.charge(COST + sum(map(len, attributes.values())))
         return {name: value for name, value in attributes.items() if name != "xml:lang"}
 
 
@@ -177,43 +176,36 @@ def _add(metadata: dict[str, Any], key: str, value: str) -> None:
         metadata[key] = [metadata[key], value]
 
 
-class TmxWriter:
-    """Units into a TMX 1.4 file, one by one."""
-
-    def __init__(self, file: XmlFile, source_language: str, version: str) -> None:
-        self._file = file
-        file.write('<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4">\n')
-        file.write(
-            f'<header creationtool="phrasemate" creationtoolversion={file.attribute(version)} segtype="sentence" '
-        )
-        file.write('o-tmf="phrasemate" adminlang="en" datatype="plaintext" ')
-        file.write(f"srclang={file.attribute(source_language or '*all*')}/>\n<body>\n")
-
-    def write(self, unit: Unit) -> None:
-        file = self._file
-        file.write(f"<tu{self._attributes(unit.metadata, _OF_UNIT)}>{''.join(self._notes(unit.metadata, _OF_UNIT))}\n")
+def _write_tmx(file: XmlFile, units: Iterable[Unit], source_language: str) -> None:
+    """Write units, with every language, as TMX 1.4."""
+    file.write('<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx version="1.4">\n')
+    file.write(f'<header creationtool="phrasemate" creationtoolversion="{__version__}" segtype="sentence" ')
+    file.write('o-tmf="phrasemate" adminlang="en" datatype="plaintext" ')
+    file.write(f"srclang={file.attribute(source_language or '*all*')}/>\n<body>\n")
+    for unit in units:
+        file.write(f"<tu{_attributes(file, unit.metadata, _OF_UNIT)}>{_notes(file, unit.metadata, _OF_UNIT)}\n")
         for side in unit.sides:
             language = f" xml:lang={file.attribute(side.language or 'und')}"
-            file.write(f"<tuv{language}{self._attributes(side.metadata, _OF_SIDE)}>")
-            file.write("".join(self._notes(side.metadata, _OF_SIDE)))
+            file.write(f"<tuv{language}{_attributes(file, side.metadata, _OF_SIDE)}>")
+            file.write(_notes(file, side.metadata, _OF_SIDE))
             file.write(f"<seg>{file.text(side.text)}</seg></tuv>\n")
         file.write("</tu>\n")
+    file.write("</body>\n</tmx>\n")
 
-    def finish(self) -> None:
-        self._file.write("</body>\n</tmx>\n")
 
-    def _attributes(self, metadata: Mapping[str, Any], names: tuple[str, ...]) -> str:
-        return "".join(f" {name}={self._file.attribute(str(metadata[name]))}" for name in names if name in metadata)
+def _attributes(file: XmlFile, metadata: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    return "".join(f" {name}={file.attribute(str(metadata[name]))}" for name in names if name in metadata)
 
-    def _notes(self, metadata: Mapping[str, Any], attributes: tuple[str, ...]) -> Iterator[str]:
-        """Notes and properties: all that is not an attribute."""
-        for key, value in metadata.items():
-            for item in value if isinstance(value, list | tuple) else [value]:
-                text = self._file.text(str(item))
-                if key == "note":
-                    yield f"<note>{text}</note>"
-                elif key not in attributes:
-                    yield f"<prop type={self._file.attribute(key.removeprefix('prop:'))}>{text}</prop>"
+
+def _notes(file: XmlFile, metadata: Mapping[str, Any], attributes: tuple[str, ...]) -> str:
+    """Notes and properties: all that is not an attribute."""
+    notes = ""
+    for key, text in flatten(metadata):
+        if key == "note":
+            notes += f"<note>{file.text(text)}</note>"
+        elif key not in attributes:
+            notes += f"<prop type={file.attribute(key.removeprefix('prop:'))}>{file.text(text)}</prop>"
+    return notes
 
 
 BILINGUAL: Mapping[str, str] = {
@@ -378,11 +370,8 @@ def write_units(
     pair: list[str] = list(languages or (side.language for side in (first.sides if first else ())))[:2]
     pair += [""] * (2 - len(pair))
     with XmlFile(path) as file:
-        writer: Any
+        whole = chain([first] if first else [], stream)
         if suffix == ".tmx":
-            writer = TmxWriter(file, pair[0], __version__)
+            _write_tmx(file, whole, pair[0])
         else:
-            writer = XliffWriter(file, pair, version or "1.2", path.stem)
-        for unit in chain([first] if first else [], stream):
-            writer.write(unit)
-        writer.finish()
+            write_xliff(file, whole, pair, version or "1.2", path.stem)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from phrasemate.text.formats.archive import Archive, archive
 from phrasemate.text.formats.units import Paragraph
-from phrasemate.text.formats.xml import OFFICE_TOKEN, Attributes, XmlStream
+from phrasemate.text.formats.xml import COST, OFFICE_TOKEN, Attributes, XmlStream
 from phrasemate.text.normalize import is_symbol_font, symbol_character, symbols_in_unicode
 from phrasemate.text.text_file import TextFile
 
@@ -74,7 +74,6 @@ _HIDING = frozenset({"specVanish", "vanish"})  # the same: the mark is hidden
 _SIGNS = {"br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t", "tab": "\t"}
 _HEADING = re.compile(r"heading (\d)|(title)$")
 _BASES = 20  # styles that are based on one another
-_COST = 100  # characters that a paragraph counts for, beside its text
 
 
 def docx_paragraphs(file: TextFile) -> Iterator[Paragraph]:
@@ -161,7 +160,7 @@ class _Styles(XmlStream[tuple[str, _Style]]):
 
     def end(self, tag: str) -> None:
         if tag == "style" and self._style != _Style():
-            self.charge(_COST + len(self._id) + len(self._style.base) + len(self._style.font))
+            self.charge(COST + len(self._id) + len(self._style.base) + len(self._style.font))
             self.ready.append((self._id, self._style))
 
 
@@ -200,7 +199,7 @@ class _Body(XmlStream[Paragraph]):
         elif tag == "t":
             self.listening = self._is_shown()
         elif tag == "p":
-            self.charge(_COST)
+            self.charge(COST)
             place = dict(self._tables[-1]) if self._tables else {}
             self._open.append(_Paragraph(self._joined.pop(len(self._open), []), place))
         elif tag == "r":

@@ -136,12 +136,7 @@ def _decoded(file: TextFile) -> Iterator[str]:
 
 
 def _blocks(file: TextFile) -> Iterator[bytes]:
-    size = 0
-    for block in file.blocks():
-        size += len(block)
-        if size > PAGE:
-            raise ReadError(file.name, 0, f"more than {PAGE:,} bytes; expected a web page", "split it")
-        yield block
+    return file.limited(PAGE, "a web page", "split it")
 
 
 def _encoding(file: TextFile) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from phrasemate.errors import MissingExtra, ReadError
 from phrasemate.text.formats.units import Paragraph, Record
 from phrasemate.text.formats.xml import Attributes, XmlStream
 from phrasemate.text.normalize import is_symbol_font, symbols_in_unicode
-from phrasemate.text.text_file import TextFile
+from phrasemate.text.text_file import WHOLE, TextFile
 
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
 _TAG = re.compile(r"<!--.*?-->|</?[a-zA-Z][^<>]*>", re.DOTALL)
@@ -268,20 +268,11 @@ def rtf_paragraphs(file: TextFile) -> Iterator[Paragraph]:
 
     Hidden and deleted text, fields' codes, headers and footers are left out. Raises ReadError.
     """
-    raw = b"".join(_limited(file))
+    raw = b"".join(file.limited(WHOLE, "an RTF document", "take out pictures"))
     if not raw.startswith(b"{\\rtf"):
         raise ReadError(file.name, 0, "no RTF document; expected one that begins with {\\rtf", "check the file")
     for text in _Rtf(file.name).read(raw.decode("latin-1")):
         yield text, {}
-
-
-def _limited(file: TextFile) -> Iterator[bytes]:
-    size = 0
-    for block in file.blocks():
-        size += len(block)
-        if size > 64_000_000:
-            raise ReadError(file.name, 0, "more than 64,000,000 bytes; expected an RTF document", "take out pictures")
-        yield block
 
 
 class _Rtf:

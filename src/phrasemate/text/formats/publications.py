@@ -23,7 +23,7 @@ from phrasemate.text.formats.pdf_process import MEMORY, SECONDS
 from phrasemate.text.formats.tables import COLUMNS
 from phrasemate.text.formats.units import Paragraph
 from phrasemate.text.formats.wrapped import Hyphens
-from phrasemate.text.formats.xml import OFFICE_TOKEN, Attributes, XmlStream
+from phrasemate.text.formats.xml import COST, OFFICE_TOKEN, Attributes, XmlStream
 from phrasemate.text.normalize import symbol_character
 from phrasemate.text.text_file import TextFile
 
@@ -122,7 +122,7 @@ class _Story(XmlStream[str]):
             self._deleted += 1
         elif tag in ("Cell", "Footnote"):
             self._apart.append(self.take_text())
-            self.charge(100)
+            self.charge(COST)
         elif tag == "Content":
             self.listening = not self._deleted
         elif tag == "Br" and not self._deleted:
@@ -161,7 +161,7 @@ class _Package(XmlStream[tuple[str, ...]]):
     namespaces = frozenset({"http://www.idpf.org/2007/opf", "urn:oasis:names:tc:opendocument:xmlns:container"})
 
     def start(self, tag: str, attributes: Attributes) -> None:
-        self.charge(100 + sum(map(len, attributes.values())))
+        self.charge(COST + sum(map(len, attributes.values())))
         if tag == "rootfile":
             self.ready.append((attributes.get("full-path", ""),))
         elif tag == "item":
@@ -368,7 +368,6 @@ _TEXT, _TABLE, _OFFICE = f"{_OASIS}:text:1.0", f"{_OASIS}:table:1.0", f"{_OASIS}
 _UNREAD = frozenset({"annotation", "note-citation", "ruby-text", "tracked-changes", "forms", "meta", "page-number"})
 _WHAT = "an OpenDocument file"
 _SPACES = 1000  # in a row that an element may stand for
-_COST = 100  # characters that a paragraph counts for, beside its text
 
 
 class _Content(XmlStream[Paragraph]):
@@ -389,7 +388,7 @@ class _Content(XmlStream[Paragraph]):
             return
         elif tag in ("h", "p"):
             self._keep()
-            self.charge(_COST)
+            self.charge(COST)
             level = attributes.get(f"{_TEXT} outline-level", "1") if tag == "h" else ""
             self._open.append(([], {"heading": int(level)} if level.isdecimal() and len(level) < 3 else {}))
             self.listening = True

@@ -14,7 +14,7 @@ from typing import IO, Any, cast
 
 from phrasemate.errors import MissingExtra, ReadError
 from phrasemate.text.formats.archive import RATIO, Archive, archive
-from phrasemate.text.formats.xml import OFFICE_TOKEN, Attributes, XmlStream, writable
+from phrasemate.text.formats.xml import COST, OFFICE_TOKEN, Attributes, XmlStream, writable
 from phrasemate.text.text_file import LINE_LIMIT, TextFile
 from phrasemate.utils.storage import NewFile
 
@@ -30,6 +30,13 @@ _AGAIN = 10  # times that a line is read again: tables are read in a time that g
 def tsv_line(cells: Iterable[object]) -> str:
     """A row of tab-separated values, without its line end; tabs and line breaks within cells become spaces."""
     return "\t".join(_BREAKS.sub(" ", str(cell)) for cell in cells)
+
+
+def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
+    """Write a file of lines, which appears when it is whole. Raises InputError if it cannot be written."""
+    with NewFile(path) as file:
+        for line in lines:
+            file.write(line + "\n")
 
 
 def harmless(cell: object) -> object:
@@ -191,7 +198,7 @@ class _Sheets(XmlStream[tuple[str, str]]):
     def start(self, tag: str, attributes: Attributes) -> None:
         if tag == "sheet" and attributes.get("state", "visible") == "visible":
             relation = next((value for name, value in attributes.items() if name.endswith(_RELATIONS)), "")
-            self.charge(100)
+            self.charge(COST)
             self.ready.append((attributes.get("name", ""), relation))
 
 

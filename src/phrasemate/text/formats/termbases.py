@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 from phrasemate.text.formats.codes import CodedStream, gap_of_name, spaced
-from phrasemate.text.formats.units import Term
-from phrasemate.text.formats.xml import Attributes, XmlFile, XmlStream
+from phrasemate.text.formats.units import Term, flatten
+from phrasemate.text.formats.xml import COST, Attributes, XmlFile, XmlStream
 
 _CORE = "urn:iso:std:iso:30042:ed-2"
 _CONCEPTS, _SECTIONS = frozenset({"termEntry", "conceptEntry"}), frozenset({"langSet", "langSec"})
@@ -23,7 +23,6 @@ _LETTERS = (
 )
 _BEGIN = re.compile(f"[{_LETTERS}]")
 _NO_NAME = re.compile(rf"[^{_LETTERS}.0-9\u00b7\u0300-\u036f\u203f\u2040-]")
-_COST = 100  # characters that an element counts for, beside its text
 
 Noted = dict[str, list[str]]
 
@@ -55,7 +54,7 @@ class TbxStream(CodedStream[Term]):
             self._category = attributes.get("type") or tag.rpartition(" ")[2]
             self._owner = len(self.path)
             self._target = attributes.get("target", "")
-            self.charge(_COST + len(self._target))
+            self.charge(COST + len(self._target))
             self.hear()
 
     def end(self, tag: str) -> None:
@@ -75,7 +74,7 @@ class TbxStream(CodedStream[Term]):
             self._conclude()
 
     def _enter(self, tag: str, attributes: Attributes) -> None:
-        self.charge(_COST)
+        self.charge(COST)
         if tag in _SECTIONS:
             self._spoken = self.language(attributes)
             self.charge(len(self._spoken))
@@ -107,41 +106,42 @@ class TbxStream(CodedStream[Term]):
 
     def _conclude(self) -> None:
         for text, language, levels in self._found:
-            self.charge(_COST * sum(len(texts) for level in levels for texts in level.values()))  # copied for each term
-            term = _term(text, language, self._id, levels)
+            self.charge(COST * sum(len(texts) for level in levels for texts in level.values()))  # copied for each term
+            term = _term(text, language, self._id, levels, str)
             self.charge(len(term.definition) + len(term.note))
             self.ready.append(term)
         self._levels, self._found = [], []
         self.settle()
 
 
-def _term(text: str, language: str, concept: str, levels: list[Noted]) -> Term:
+def _term(text: str, language: str, concept: str, levels: list[Noted], category_of: Callable[[str], str]) -> Term:
+    """The term with the notes of its levels, innermost first, under the categories that their names stand for."""
     notes: Noted = {}
     for level in reversed(levels):
-        for category, texts in level.items():
-            notes.setdefault(category, []).extend(texts)
+        for name, texts in level.items():
+            notes.setdefault(category_of(name), []).extend(texts)
     definition, note = "\n".join(notes.pop("definition", [])), "\n".join(notes.pop("note", []))
     contexts = tuple(notes.pop("context", []))
     metadata = {category: texts[0] if len(texts) == 1 else texts for category, texts in notes.items()}
     return Term(text, language, concept, definition, note, contexts, metadata)
 
 
-def write_concepts(file: XmlFile, concepts: Iterable[Iterable[Term]], version: int, language: str = "en") -> None:
-    """Writes a term base of TBX-Basic, concept by concept: version 3 (ISO 30042:2019) or 2 (MARTIF)."""
+def write_concepts(path: str | os.PathLike[str], concepts: Iterable[list[Term]], version: int = 2) -> None:
+    """Write a term base of TBX-Basic, concept by concept: version 3 (ISO 30042:2019) or 2 (MARTIF)."""
     names = _NAMES[version]
-    file.write(_HEADS[version].format(language=file.attribute(language or "en")))
     identifiers: dict[str, int] = {}
-    for number, terms in enumerate(concepts, 1):
-        concept_terms = list(terms)
-        file.write(f"<{names['concept']} id={file.attribute(_identifier(concept_terms, number, identifiers))}>\n")
-        for tag in dict.fromkeys(term.language for term in concept_terms):
-            file.write(f"<{names['section']} xml:lang={file.attribute(tag or 'und')}>\n")
-            for term in concept_terms:
-                if term.language == tag:
-                    file.write(f"<{names['term']}>" + "".join(_notes(file, term)) + f"</{names['term']}>\n")
-            file.write(f"</{names['section']}>\n")
-        file.write(f"</{names['concept']}>\n")
-    file.write(f"</body></text>\n</{names['root']}>\n")
+    with XmlFile(path) as file:
+        file.write(_HEADS[version])
+        for number, terms in enumerate(concepts, 1):
+            file.write(f"<{names['concept']} id={file.attribute(_identifier(terms, number, identifiers))}>\n")
+            for tag in dict.fromkeys(term.language for term in terms):
+                file.write(f"<{names['section']} xml:lang={file.attribute(tag or 'und')}>\n")
+                for term in terms:
+                    if term.language == tag:
+                        file.write(f"<{names['term']}>" + "".join(_notes(file, term)) + f"</{names['term']}>\n")
+                file.write(f"</{names['section']}>\n")
+            file.write(f"</{names['concept']}>\n")
+        file.write(f"</body></text>\n</{names['root']}>\n")
 
 
 def _identifier(terms: list[Term], number: int, identifiers: dict[str, int]) -> str:
@@ -161,23 +161,17 @@ def _identifier(terms: list[Term], number: int, identifiers: dict[str, int]) -> 
 def _notes(file: XmlFile, term: Term) -> Iterator[str]:
     """The elements of a term, in the order that the schema of TBX-Basic has."""
     yield f"<term>{file.text(term.text)}</term>"
-    for category, value in _listed(term.metadata):
+    for category, value in flatten(term.metadata):
         if category in _TERM_NOTES:
             yield f'<termNote type="{category}">{file.text(value)}</termNote>'
     notes = [("definition", term.definition)] * bool(term.definition) + [("context", text) for text in term.contexts]
-    for category, value in notes + [("subjectField", v) for c, v in _listed(term.metadata) if c == "subjectField"]:
+    for category, value in notes + [("subjectField", v) for c, v in flatten(term.metadata) if c == "subjectField"]:
         yield f'<descrip type="{category}">{file.text(value)}</descrip>'
-    for category, value in _listed(term.metadata):
+    for category, value in flatten(term.metadata):
         if category == "source":
             yield f'<admin type="source">{file.text(value)}</admin>'
     if term.note:
         yield f"<note>{file.text(term.note)}</note>"
-
-
-def _listed(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for category, value in metadata.items():
-        for item in value if isinstance(value, list | tuple) else [value]:
-            yield category, str(item)
 
 
 _TERM_NOTES = frozenset(
@@ -189,11 +183,11 @@ _NAMES = {
 }
 _SOURCE = "<fileDesc><sourceDesc><p>written by phrasemate</p></sourceDesc></fileDesc>"
 _HEADS = {
-    2: '<martif type="TBX-Basic" xml:lang={language}>\n'
+    2: '<martif type="TBX-Basic" xml:lang="en">\n'
     f"<martifHeader>{_SOURCE}"
     '<encodingDesc><p type="XCSURI">http://www.ttt.org/oscarstandards/tbx/TBXBasicXCSV02.xcs</p></encodingDesc>'
     "</martifHeader>\n<text><body>\n",
-    3: f'<tbx type="TBX-Basic" style="dca" xml:lang={{language}} xmlns="{_CORE}">\n'
+    3: f'<tbx type="TBX-Basic" style="dca" xml:lang="en" xmlns="{_CORE}">\n'
     f"<tbxHeader>{_SOURCE}</tbxHeader>\n<text><body>\n",
 }
 
@@ -214,19 +208,19 @@ class MultiTermStream(XmlStream[Term]):
     def __init__(self, name: str, encoding: str | None = None) -> None:
         super().__init__(name, encoding)
         self._concept = self._language = self._field = ""
-        self._terms: list[tuple[str, str, list[dict[str, list[str]]]]] = []
-        self._fields: list[dict[str, list[str]]] = []  # of the concept, the language and the term that are open
+        self._terms: list[tuple[str, str, list[Noted]]] = []
+        self._fields: list[Noted] = []  # of the concept, the language and the term that are open
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if tag in _LEVELS:
-            self.charge(_COST)
+            self.charge(COST)
             self._fields.append({})
         elif tag == "language":
             self._language = attributes.get("lang") or attributes.get("type", "")
             self.charge(len(self._language))
         elif tag in _HEARD and self._fields:
             self._field = attributes.get("type", "")
-            self.charge(_COST + len(self._field))
+            self.charge(COST + len(self._field))
             self.take_text()
             self.listening = True
 
@@ -247,20 +241,11 @@ class MultiTermStream(XmlStream[Term]):
 
     def _conclude(self) -> None:
         for text, language, levels in self._terms:
-            self.charge(_COST * sum(len(texts) for level in levels for texts in level.values()))
-            self.ready.append(_multiterm_term(text, language, self._concept, levels))
+            self.charge(COST * sum(len(texts) for level in levels for texts in level.values()))
+            self.ready.append(_term(text, language, self._concept, levels, _category))
         self._concept, self._terms = "", []
         self.settle()
 
 
-def _multiterm_term(text: str, language: str, concept: str, levels: list[dict[str, list[str]]]) -> Term:
-    fields: dict[str, list[str]] = {}
-    for level in reversed(levels):
-        for name, texts in level.items():
-            fields.setdefault(name.lower() if name.lower() in ("context", "definition", "note") else name, []).extend(
-                texts
-            )
-    definition, note = "\n".join(fields.pop("definition", [])), "\n".join(fields.pop("note", []))
-    contexts = tuple(fields.pop("context", []))
-    metadata = {name: texts[0] if len(texts) == 1 else texts for name, texts in fields.items()}
-    return Term(text, language, concept, definition, note, contexts, metadata)
+def _category(field: str) -> str:
+    return field.lower() if field.lower() in ("context", "definition", "note") else field

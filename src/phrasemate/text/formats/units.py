@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -83,6 +83,13 @@ class TermPair:
     target: Term
     score: float | None = 1.0
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def flatten(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Give the entries of metadata as text; those of a list one by one, each with its key."""
+    for key, value in metadata.items():
+        for item in value if isinstance(value, list | tuple) else [value]:
+            yield key, str(item)
 
 
 def listed(languages: Iterable[str]) -> str:

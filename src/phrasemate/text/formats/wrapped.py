@@ -6,7 +6,7 @@ import email
 import email.policy
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice, pairwise
+from itertools import chain, islice, pairwise, takewhile
 
 from phrasemate.errors import ReadError
 from phrasemate.text.formats.html import page_paragraphs
@@ -206,41 +206,32 @@ def mail_paragraphs(file: TextFile) -> Iterator[Paragraph]:
 
     Of a text and the same as a web page, the text is read. Text that is quoted is read, too.
     """
-    raw = b""
-    for block in file.blocks():
-        raw += block
-        if len(raw) > WHOLE:
-            raise ReadError(file.name, 0, f"more than {WHOLE:,} bytes; expected an e-mail", "take out what is enclosed")
+    raw = b"".join(file.limited(WHOLE, "an e-mail", "take out what is enclosed"))
     try:
-        subject, kind, content = _mail(raw)
+        subject, kind, content = _mail(file.name, raw)
     except RecursionError:
         reason = "parts that are nested too deeply; expected an e-mail"
         raise ReadError(file.name, 0, reason, "save its text") from None
     except (AttributeError, LookupError, TypeError, ValueError) as error:  # of the parser of Python, for broken headers
         raise ReadError(file.name, 0, f"a body that cannot be read ({error})", "save it as text") from None
-    if kind is None:
-        raise ReadError(file.name, 0, "no header of an e-mail", "check the file")
     if subject:
         yield subject, {"heading": 0}
     if kind == "html":
         texts = [text for text, _ in page_paragraphs(file.name, [content.encode("utf-8", "replace")])]
     else:
-        lines = content.splitlines()
-        lines = lines[: lines.index(_SIGNATURE)] if _SIGNATURE in lines else lines
+        lines = takewhile(_SIGNATURE.__ne__, content.splitlines())
         texts = [text for _, text in wrapped_paragraphs(enumerate(lines, 1), guess=False)]
     for text in texts:
         yield text.replace("\0", "\ufffd"), {}
 
 
-def _mail(raw: bytes) -> tuple[str, str | None, str]:
-    """Subject, kind of the body ("plain" or "html", None without a header) and the body, "" without text."""
+def _mail(name: str, raw: bytes) -> tuple[str, str, str]:
+    """Subject, kind of the body ("plain" or "html") and body ("": no text). Raises ReadError without a header."""
     message = email.message_from_bytes(raw, policy=email.policy.default)
     if not message.keys():
-        return "", None, ""
+        raise ReadError(name, 0, "no header of an e-mail", "check the file")
     subject, body = str(message.get("subject", "")).strip(), message.get_body(("plain", "html"))
-    content = body.get_content() if body is not None else ""
-    return (
-        subject,
-        body.get_content_subtype() if body is not None else "plain",
-        content if isinstance(content, str) else "",
-    )
+    if body is None:
+        return subject, "plain", ""
+    content = body.get_content()
+    return subject, body.get_content_subtype(), content if isinstance(content, str) else ""

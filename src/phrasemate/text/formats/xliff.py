@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from phrasemate.errors import InputError
 from phrasemate.text.formats.codes import CodedStream, gap_of_content, gap_of_id, gap_of_name, spaced, wider
-from phrasemate.text.formats.units import Side, Unit
-from phrasemate.text.formats.xml import NAME, NAMES, Attributes, XmlFile
+from phrasemate.text.formats.units import Side, Unit, flatten
+from phrasemate.text.formats.xml import COST, NAME, NAMES, Attributes, XmlFile
 
 _OLD = frozenset({f"urn:oasis:names:tc:xliff:document:1.{minor}" for minor in (1, 2)})
 _NEW = frozenset({f"urn:oasis:names:tc:xliff:document:2.{minor}" for minor in (0, 1, 2)})
@@ -24,6 +24,8 @@ _REFERENCES = ("dataRef", "dataRefEnd", "dataRefStart")
 _SAYING = frozenset({*_CONTENTS, *_REFERENCES, "ctype", "subType"})  # attributes that tell what a code is
 _SDL = "http://sdl.com/FileTypes/SdlXliff/1.0 "
 _PHRASE = "http://www.memsource.com/mxlf/2.0 "
+_SDL_TAG, _PHRASE_MARK = f"{_SDL}tag", f"{_PHRASE}mark"
+_DEFINING = ("data", _SDL_TAG, _PHRASE_MARK)  # original codes of a unit of 2.0, of a file of SDL's, a unit of Phrase's
 # Codes in files of Phrase are text: {1} or {1>bold<1}, which marks describe, and {b>bold<b}, which they do not.
 _MARKED = re.compile(r"\{(\w{1,9})>|<(\w{1,9})\}|\{(\d{1,9})\}|\{([\^_])>|<([\^_])\}")
 _CONTROL = re.compile("([\x01-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff])")
@@ -34,7 +36,6 @@ _STATES = {
     ),
     "2.0": frozenset({"initial", "translated", "reviewed", "final"}),
 }
-_COST = 100  # characters that an element counts for, beside its text
 
 
 class XliffStream(CodedStream[Unit]):
@@ -61,11 +62,7 @@ class XliffStream(CodedStream[Unit]):
         self._held: dict[str, list[str]] = {}  # what source, seg-source and target say
         self._cut: dict[str, dict[str, list[str]]] = {}  # the same, by the segments that are marked in it
         self._mark = (0, "")  # depth and name of the mark of a segment
-        self._gaps_of_data: dict[str, str] = {}  # gaps of the original codes of a unit of 2.0, by their ids
-        self._gaps_of_tags: dict[str, str] = {}  # the same, of a file of SDL's
-        self._gaps_of_marks: dict[str, str] = {}  # the same, of the marks of a unit of Phrase's
-        self._tables = {"data": self._gaps_of_data, f"{_SDL}tag": self._gaps_of_tags}
-        self._tables[f"{_PHRASE}mark"] = self._gaps_of_marks
+        self._gaps: dict[str, dict[str, str]] = {tag: {} for tag in _DEFINING}  # of the codes of each, by their ids
         self._original = ""  # the id of the code that is being read
         self._paired: list[str] = []  # gaps at the ends of the paired codes that are open
 
@@ -78,11 +75,11 @@ class XliffStream(CodedStream[Unit]):
             self._begin(attributes)
         elif tag in ("segment", "ignorable") and self._unit:
             self._segment, self._state = attributes.get("id", ""), attributes.get("state", "")
-            self.charge(_COST + len(self._segment) + len(self._state))
+            self.charge(COST + len(self._segment) + len(self._state))
             self._held, self._cut, self._spoken = {}, {}, {}
         elif tag == "note" and self._unit and self.path[-2] in ("notes", "trans-unit"):
             self._hear()
-        elif (tag == "data" and self._unit) or tag == f"{_SDL}tag" or (tag == f"{_PHRASE}mark" and self._unit):
+        elif tag in _DEFINING and (self._unit or tag == _SDL_TAG):
             self._original = attributes.get("id", "")
             self._hear(len(self._original))
         elif self._original:
@@ -91,7 +88,7 @@ class XliffStream(CodedStream[Unit]):
             self._defaults = self._languages = attributes.get("srcLang", ""), attributes.get("trgLang", "")
         elif tag == "file":
             self._file = attributes.get("original") or attributes.get("id", "")
-            self._gaps_of_tags.clear()
+            self._gaps[_SDL_TAG].clear()
             if len(self._file) > NAME:
                 reason = f"an original named by {len(self._file):,} characters; expected at most {NAME:,}"
                 raise self.error(reason, "shorten it: it goes with each unit")
@@ -104,8 +101,8 @@ class XliffStream(CodedStream[Unit]):
         elif tag == "note" and self.listening:
             self.listening = False
             self._notes += [note] if (note := spaced(self.coded()).strip()) else []
-        elif tag in self._tables:
-            self._define(self._tables[tag])
+        elif tag in _DEFINING:
+            self._define(tag)
         elif tag == f"{_PHRASE}type" and self._original:
             self._gap = wider(self._gap, gap_of_name(self.coded()))
         elif tag == "segment" and self._unit:
@@ -118,11 +115,11 @@ class XliffStream(CodedStream[Unit]):
     def _begin(self, attributes: Attributes) -> None:
         self._line, self._state, self._found, self._notes = self.line, "", [], []
         self._held, self._cut, self._spoken, self._uncut = {}, {}, {}, False
-        self._gaps_of_data.clear()
-        self._gaps_of_marks.clear()
+        self._gaps["data"].clear()
+        self._gaps[_PHRASE_MARK].clear()
         name = attributes.get("resname") or attributes.get("name") or ""
         self._unit = {"file": self._file, "id": attributes.get("id", ""), "name": name}
-        self.charge(_COST + sum(map(len, self._unit.values())))
+        self.charge(COST + sum(map(len, self._unit.values())))
 
     def _begin_side(self, tag: str, attributes: Attributes) -> None:
         self._side, self._held[tag], self._cut[tag] = tag, [], {}
@@ -133,7 +130,7 @@ class XliffStream(CodedStream[Unit]):
         self._hear(len(self._state) + len(language_tag))
 
     def _hear(self, start: int = 0) -> None:
-        self.charge(_COST + start)
+        self.charge(COST + start)
         self._mark = (0, "")
         self.hear()
 
@@ -171,9 +168,9 @@ class XliffStream(CodedStream[Unit]):
         """The gap that a code leaves by what its attributes say of it."""
         gaps = [gap_of_name(attributes[name]) for name in ("ctype", "subType") if name in attributes]
         gaps += [gap_of_content(attributes[name]) for name in _CONTENTS if name in attributes]
-        gaps += [self._gaps_of_data.get(attributes[name], "") for name in _REFERENCES if name in attributes]
+        gaps += [self._gaps["data"].get(attributes[name], "") for name in _REFERENCES if name in attributes]
         name = attributes.get("id", "")
-        return wider(*gaps, self._gaps_of_tags.get(name, gap_of_id(name)))
+        return wider(*gaps, self._gaps[_SDL_TAG].get(name, gap_of_id(name)))
 
     def _described(self, tag: str, attributes: Attributes) -> None:
         """The meaning of an original code within its definition."""
@@ -184,18 +181,19 @@ class XliffStream(CodedStream[Unit]):
             self._gap = wider(self._gap, gap_of_content(attributes.get("equiv-text", "")))
             self._gap = wider(self._gap, gap_of_name("space" if attributes.get("is-whitespace") == "true" else ""))
 
-    def _define(self, table: dict[str, str]) -> None:
+    def _define(self, tag: str) -> None:
+        """Note the gap of an original code at the end of its definition."""
         self.listening = False
         gap = wider(self._gap, gap_of_content(self.coded()))
-        if len(self._original) <= NAME and len(table) < NAMES:
-            table[self._original] = gap
+        if len(self._original) <= NAME and len(self._gaps[tag]) < NAMES:
+            self._gaps[tag][self._original] = gap
         self._original, self._gap = "", ""
-        if table is self._gaps_of_tags:
+        if tag == _SDL_TAG:
             self.settle()
 
     def _piece(self) -> None:
         """Files the text since the last mark."""
-        self.charge(_COST)
+        self.charge(COST)
         text, (depth, name) = self.coded(), self._mark
         self._held[self._side].append(text)
         if depth:
@@ -224,7 +222,7 @@ class XliffStream(CodedStream[Unit]):
 
         def gap(code: re.Match[str]) -> str:
             name = next(filter(None, code.groups()))
-            return self._gaps_of_marks.get(name, code[0] if name.isdecimal() else "")
+            return self._gaps[_PHRASE_MARK].get(name, code[0] if name.isdecimal() else "")
 
         return _MARKED.sub(gap, text)
 
@@ -264,67 +262,61 @@ def _character(hexadecimal: str) -> str:
     return chr(code) if 0 < code < 0xD800 or 0xDFFF < code < 0x110000 else "\ufffd"
 
 
-class XliffWriter:
-    """Units of two languages into an XLIFF file of version "1.2" or "2.0", one by one."""
+def write_xliff(file: XmlFile, units: Iterable[Unit], languages: Sequence[str], version: str, original: str) -> None:
+    """Write units of two languages as XLIFF of version "1.2" or "2.0". Raises InputError for a unit in others."""
+    source, target = (file.attribute(language or "und") for language in languages)
+    name = file.attribute(original)
+    if version == "1.2":
+        file.write('<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">\n')
+        file.write(f'<file original={name} datatype="plaintext" ')
+        file.write(f'source-language={source} target-language={target} xml:space="preserve">\n<body>\n')
+    else:
+        file.write('<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" ')
+        file.write(f"srcLang={source} trgLang={target}>\n")
+        file.write(f'<file id="f1" original={name} xml:space="preserve">\n')
+    for number, unit in enumerate(units, 1):
+        unit_languages = [side.language for side in unit.sides]
+        if not unit.sides or unit_languages != list(languages)[: len(unit.sides)]:
+            listed_languages = ", ".join(language or "(none)" for language in unit_languages) or "no language"
+            raise InputError(f"a unit in {listed_languages}; an XLIFF file has {' and '.join(languages)} throughout")
+        (_write_old if version == "1.2" else _write_new)(file, unit, number)
+    file.write("</body>\n</file>\n</xliff>\n" if version == "1.2" else "</file>\n</xliff>\n")
 
-    def __init__(self, file: XmlFile, languages: Sequence[str], version: str, original: str) -> None:
-        self._file, self._version, self._languages, self._count = file, version, tuple(languages), 0
-        source, target = (file.attribute(language or "und") for language in languages)
-        if version == "1.2":
-            file.write('<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">\n')
-            file.write(f'<file original={file.attribute(original)} datatype="plaintext" ')
-            file.write(f'source-language={source} target-language={target} xml:space="preserve">\n<body>\n')
-        else:
-            file.write('<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" ')
-            file.write(f"srcLang={source} trgLang={target}>\n")
-            file.write(f'<file id="f1" original={file.attribute(original)} xml:space="preserve">\n')
 
-    def write(self, unit: Unit) -> None:
-        """Raises InputError for a unit that has not the two languages of the file."""
-        if not 1 <= len(unit.sides) <= 2 or any(
-            side.language != language for side, language in zip(unit.sides, self._languages, strict=False)
-        ):
-            languages = ", ".join(side.language or "(none)" for side in unit.sides) or "no language"
-            raise InputError(f"a unit in {languages}; an XLIFF file has {' and '.join(self._languages)} throughout")
-        self._count += 1
-        self._old(unit) if self._version == "1.2" else self._new(unit)
+def _write_old(file: XmlFile, unit: Unit, number: int) -> None:
+    """Write a unit of version 1.2."""
+    name = _name(file, unit, "resname")
+    file.write(f'<trans-unit id="{number}"{name}>\n<source>{file.text(unit.sides[0].text)}</source>\n')
+    if len(unit.sides) == 2:
+        file.write(f"<target{_state(unit.sides[1], '1.2')}>{file.text(unit.sides[1].text)}</target>\n")
+    file.write("".join(f"<note>{file.text(note)}</note>\n" for note in _notes(unit)) + "</trans-unit>\n")
 
-    def finish(self) -> None:
-        self._file.write("</body>\n</file>\n</xliff>\n" if self._version == "1.2" else "</file>\n</xliff>\n")
 
-    def _old(self, unit: Unit) -> None:
-        file, name = self._file, self._name(unit, "resname")
-        file.write(f'<trans-unit id="{self._count}"{name}>\n<source>{file.text(unit.sides[0].text)}</source>\n')
-        if len(unit.sides) == 2:
-            state = self._state(unit.sides[1])
-            file.write(f"<target{state}>{file.text(unit.sides[1].text)}</target>\n")
-        file.write("".join(f"<note>{file.text(note)}</note>\n" for note in _notes(unit)) + "</trans-unit>\n")
+def _write_new(file: XmlFile, unit: Unit, number: int) -> None:
+    """Write a unit of version 2.0."""
+    notes = "".join(f"<note>{file.text(note)}</note>" for note in _notes(unit))
+    notes = f"<notes>{notes}</notes>\n" if notes else ""
+    file.write(f'<unit id="{number}"{_name(file, unit, "name")}>\n{notes}')
+    source = _with_codes(file, unit.sides[0].text)
+    file.write(f"<segment{_state(unit.sides[-1], '2.0')}>\n<source>{source}</source>\n")
+    if len(unit.sides) == 2:
+        file.write(f"<target>{_with_codes(file, unit.sides[1].text)}</target>\n")
+    file.write("</segment>\n</unit>\n")
 
-    def _new(self, unit: Unit) -> None:
-        file = self._file
-        notes = "".join(f"<note>{file.text(note)}</note>" for note in _notes(unit))
-        notes = f"<notes>{notes}</notes>\n" if notes else ""
-        file.write(f'<unit id="{self._count}"{self._name(unit, "name")}>\n{notes}')
-        file.write(
-            f"<segment{self._state(unit.sides[-1])}>\n<source>{_with_codes(file, unit.sides[0].text)}</source>\n"
-        )
-        if len(unit.sides) == 2:
-            file.write(f"<target>{_with_codes(file, unit.sides[1].text)}</target>\n")
-        file.write("</segment>\n</unit>\n")
 
-    def _name(self, unit: Unit, attribute: str) -> str:
-        """The name of a unit; units are numbered again, for ids must not repeat."""
-        name = unit.metadata.get("name") or unit.metadata.get("id") or unit.metadata.get("tuid")
-        return f" {attribute}={self._file.attribute(str(name))}" if name else ""
+def _name(file: XmlFile, unit: Unit, attribute: str) -> str:
+    """The name of a unit; units are numbered again, for ids must not repeat."""
+    name = unit.metadata.get("name") or unit.metadata.get("id") or unit.metadata.get("tuid")
+    return f" {attribute}={file.attribute(str(name))}" if name else ""
 
-    def _state(self, side: Side) -> str:
-        state = side.metadata.get("state")
-        return f' state="{state}"' if state in _STATES[self._version] else ""
+
+def _state(side: Side, version: str) -> str:
+    state = side.metadata.get("state")
+    return f' state="{state}"' if state in _STATES[version] else ""
 
 
 def _notes(unit: Unit) -> list[str]:
-    notes = unit.metadata.get("note", [])
-    return [str(note) for note in (notes if isinstance(notes, list | tuple) else [notes])]
+    return [text for key, text in flatten(unit.metadata) if key == "note"]
 
 
 def _with_codes(file: XmlFile, text: str) -> str:

@@ -23,6 +23,7 @@ TOKEN = 1_000_000  # bytes of one tag, comment or declaration (of the DTD with a
 OFFICE_TOKEN = 32_000_000  # the same in an Office document: Word puts whole drawings into attributes
 NAMES = 10_000  # different names of elements and attributes: expat keeps each; namespaces that are declared at once
 NAME = 1000  # characters of one of them, and of the URI of a namespace
+COST = 100  # characters that an element or a paragraph counts for, beside its text
 UNIT = 4_000_000  # characters of one entry with all that belongs to it
 _ATTRIBUTE_DECLARATIONS = 1000  # the DTD of TMX, which some files have written into them, has fewer than a hundred
 _SHOWN = 60  # characters of a name that an error shows
