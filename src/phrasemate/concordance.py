@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +32,7 @@ from phrasemate.text import folded, split_sentences, words
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.tables import harmless, tsv_line, write_lines, write_sheet
 from phrasemate.text.formats.units import Side, Term, TermPair, Unit
-from phrasemate.text.sentences import Library
+from phrasemate.text.sentences import UTF_16, Library
 from phrasemate.text.term_lists import write_pairs
 from phrasemate.types import Hit, Phrase, Span
 
@@ -282,8 +281,22 @@ def collation(language: str = "") -> Key:
 
     An unknown or empty tag gets the order of Unicode that holds for all languages. Safe in any thread.
     """
-    library = _library()
-    return _plain if library is None else library(language if _LOCALE.fullmatch(language) else "root")
+    if (icu := _icu()) is None:
+        return _plain
+    begin, key_of = icu
+    status, locale = ctypes.c_int(0), language.replace("-", "_") if _LOCALE.fullmatch(language) else "root"
+    collator = begin(locale.encode("ascii"), ctypes.byref(status))
+    if status.value > 0 or not collator:  # below 0 are remarks, such as: this locale has the rules of another
+        return _plain
+
+    def key(text: str) -> bytes:
+        units = text.encode(UTF_16, "surrogatepass")
+        size = key_of(collator, units, len(units) // 2, None, 0)
+        buffer = ctypes.create_string_buffer(size)
+        key_of(collator, units, len(units) // 2, buffer, size)
+        return buffer.raw
+
+    return key
 
 
 def _plain(text: str) -> bytes:
@@ -291,37 +304,14 @@ def _plain(text: str) -> bytes:
     return "".join(part for part in parts if not combining(part)).encode("utf-8", "surrogatepass")
 
 
-class _Icu:
-    """The two functions that are needed of the C interface."""
-
-    def __init__(self, library: Library) -> None:
-        pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32
-        self._open = library.function("ucol_open", pointer, text, ctypes.POINTER(ctypes.c_int))
-        self._key = library.function("ucol_getSortKey", number, pointer, text, number, text, number)
-
-    def __call__(self, language: str) -> Key:
-        status = ctypes.c_int(0)
-        collator = self._open(language.replace("-", "_").encode("ascii"), ctypes.byref(status))
-        if status.value > 0 or not collator:  # below 0 are remarks, such as: this locale has the rules of another
-            return _plain
-
-        def key(text: str) -> bytes:
-            units = text.encode("utf-16-le" if _LITTLE else "utf-16-be", "surrogatepass")
-            size = self._key(collator, units, len(units) // 2, None, 0)
-            buffer = ctypes.create_string_buffer(size)
-            self._key(collator, units, len(units) // 2, buffer, size)
-            return buffer.raw
-
-        return key
-
-
-_LITTLE = sys.byteorder == "little"
-
-
 @lru_cache(maxsize=1)
-def _library() -> _Icu | None:
+def _icu() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+    """ICU's functions that open a collator and that give a sort key; None where its library is not there."""
+    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32
     try:
-        return _Icu(Library("libicui18n", "icuin"))
+        library = Library("libicui18n", "icuin")
+        begin = library.function("ucol_open", pointer, text, ctypes.POINTER(ctypes.c_int))
+        return begin, library.function("ucol_getSortKey", number, pointer, text, number, text, number)
     except (ImportError, OSError, AttributeError):
         return None
 
@@ -388,19 +378,12 @@ class Column:
 
 def column(name: str, result: Result) -> Column:
     """The answer of the index ``name``."""
-    candidates = tuple(
-        Candidate(
-            group.text,
-            group.score,
-            group.count,
-            tuple(Line(name, hit) for hit in group.hits),
-            group.weight,
-            group.probability,
-            group.source,
-        )
-        for group in result.groups
-    )
-    return Column(name, candidates, getattr(result, "confidence", None))
+    candidates = []
+    for group in result.groups:
+        lines = tuple(Line(name, hit) for hit in group.hits)
+        facts = (group.weight, group.probability, group.source)
+        candidates.append(Candidate(group.text, group.score, group.count, lines, *facts))
+    return Column(name, tuple(candidates), result.confidence)
 
 
 def merged(columns: Sequence[Column], name: str = "") -> Column:
@@ -421,12 +404,9 @@ def _one(same: Sequence[Candidate]) -> Candidate:
     best = max(same, key=lambda candidate: candidate.score)
     lines = sorted((line for candidate in same for line in candidate.lines), key=lambda line: -line.hit.score)
     count, support = sum(candidate.count for candidate in same), max(candidate.support for candidate in same)
-    probability = max(
-        (column_candidate.probability for column_candidate in same if column_candidate.probability is not None),
-        default=None,
-    )
-    source = next((column_candidate.source for column_candidate in same if column_candidate.source), "")
-    return Candidate(best.text, best.score, count, tuple(lines), support, probability, source)
+    probabilities = [candidate.probability for candidate in same if candidate.probability is not None]
+    source = next((candidate.source for candidate in same if candidate.source), "")
+    return Candidate(best.text, best.score, count, tuple(lines), support, max(probabilities, default=None), source)
 
 
 def arranged(source: Column, order: str = "score") -> Column:

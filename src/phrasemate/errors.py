@@ -25,6 +25,8 @@ Each message says what was seen, what was expected and what to do, in one line.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class PhrasemateError(Exception):
@@ -123,6 +125,15 @@ class MissingExtra(PhrasemateError):
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"this needs the package {package!r}; install it with: pip install 'phrasemate[{extra}]'")
         self.package, self.extra = package, extra
+
+
+@contextmanager
+def extra(package: str, name: str) -> Iterator[None]:
+    """Within, an import that fails raises MissingExtra: the package belongs to the optional dependencies ``name``."""
+    try:
+        yield
+    except ImportError:
+        raise MissingExtra(package, name) from None
 
 
 _EXPECTED = {

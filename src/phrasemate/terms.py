@@ -231,7 +231,11 @@ def find_phrases(
     for text, spans in _segmented(list(places), model, settings, progress):
         for key, size, span in _uncut(text, spans):
             _note(phrases.setdefault(key, PhraseStatistics(size)), span, text, places[text])
-    passing = {key: statistics for key, statistics in phrases.items() if _passes(statistics, settings)}
+    passing = {
+        key: statistics
+        for key, statistics in phrases.items()
+        if statistics.greatest >= settings.belief and statistics.count >= settings.least
+    }
     for statistics in passing.values():
         statistics.places.sort(key=lambda place: (order[place.document], place.line))
     return passing
@@ -288,10 +292,6 @@ def _note(statistics: PhraseStatistics, span: Span, text: str, places: Sequence[
     statistics.greatest = max(statistics.greatest, span.score)
     phrase = Phrase(text, span.start, span.end)
     statistics.places += [Occurrence(phrase, name, line, span.score, translation) for name, line, translation in places]
-
-
-def _passes(statistics: PhraseStatistics, settings: TermSettings) -> bool:
-    return statistics.greatest >= settings.belief and statistics.count >= settings.least
 
 
 def _term(statistics: PhraseStatistics, score: float) -> DocumentTerm:
@@ -389,18 +389,17 @@ def translate_terms(
     wordings = model.encode(bare) if searcher.encodes_alone else None
     results = []
     for at in range(0, len(terms), QUERIES_AT_ONCE):
-        batch = vectors[at : at + QUERIES_AT_ONCE]
-        alone = None if wordings is None else wordings[at : at + QUERIES_AT_ONCE]
+        batch = slice(at, at + QUERIES_AT_ONCE)
         phrases = [
             Phrase(" ".join([term.text, *(example.context for example in sentences)]), 0, len(term.text))
-            for term, sentences in zip(
-                terms[at : at + QUERIES_AT_ONCE], examples[at : at + QUERIES_AT_ONCE], strict=True
-            )
+            for term, sentences in zip(terms[batch], examples[batch], strict=True)
         ]
-        answers = searcher.search_vectors(batch, request, alone, phrases)
-        for term, (groups, confidence) in zip(terms[at : at + QUERIES_AT_ONCE], answers, strict=True):
+        answers = searcher.search_vectors(
+            vectors[batch], request, None if wordings is None else wordings[batch], phrases
+        )
+        for term, (groups, confidence) in zip(terms[batch], answers, strict=True):
             results.append(replace(term, groups=groups, confidence=confidence))
-        progress("searching", at + len(batch), len(terms))
+        progress("searching", len(results), len(terms))
     return results
 
 
@@ -421,13 +420,14 @@ def translate_beside(
     vectors, _ = by_examples(
         model, [term.text for term in terms], [representative(term, settings.examples) for term in terms], model.pooling
     )
-    return [
-        replace(term, groups=(*groups, *_others(term.groups, groups))[: settings.k], confidence=None)
-        if groups
-        else term
-        for term, vector, places in zip(terms, vectors, beside, strict=True)
-        for groups in [_beside(vector, places, phrases, settings)]
-    ]
+    results = []
+    for term, vector, places in zip(terms, vectors, beside, strict=True):
+        if groups := _beside(vector, places, phrases, settings):
+            wordings = {wording(group.text) for group in groups}
+            rest = [group for group in term.groups if wording(group.text) not in wordings]
+            term = replace(term, groups=(*groups, *rest)[: settings.k], confidence=None)
+        results.append(term)
+    return results
 
 
 def _beside(
@@ -449,12 +449,6 @@ def _beside(
         Group(hits[key][0].text, scores[key], len(hits[key]), tuple(hits[key][: settings.contexts]), source="document")
         for key in best
     )
-
-
-def _others(groups: Iterable[Group], first: Iterable[Group]) -> list[Group]:
-    """The groups of other wordings than the first ones."""
-    listed_wordings = {wording(group.text) for group in first}
-    return [group for group in groups if wording(group.text) not in listed_wordings]
 
 
 def mark_known(terms: Iterable[DocumentTerm], glossary: Iterable[Term]) -> list[DocumentTerm]:

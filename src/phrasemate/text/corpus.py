@@ -30,7 +30,7 @@ from phrasemate.text.error_policy import Damage, Skipped
 from phrasemate.text.formats.bilingual import BILINGUAL
 from phrasemate.text.formats.registry import Options, sentences
 from phrasemate.text.formats.xml import kind_of
-from phrasemate.text.text_file import LINE_LIMIT, TextFile, keeps_line_ends
+from phrasemate.text.text_file import LINE_LIMIT, TextFile, keeps_line_ends, suffix_of
 from phrasemate.types import Document, Sentence, check_language
 
 SUFFIXES: Mapping[str, str] = {  # -> format
@@ -114,7 +114,7 @@ def find(argument: str, has_column: bool, damage: Damage) -> Iterator[Found]:
         damage.file(display_name(argument), 0, reason, "check the path")
     else:
         format_, is_gzip = _format(path)
-        if not format_ and (_FOREIGN.fullmatch(_suffix(path)) or _is_marked_up(path, is_gzip)):
+        if not format_ and (_FOREIGN.fullmatch(suffix_of(path)[0]) or _is_marked_up(path, is_gzip)):
             return damage.file(display_name(argument), 0, *_unknown(path))
         yield Found(path, _name(path), format_ or ("tsv" if has_column else "txt"), is_gzip)
     return None
@@ -172,11 +172,11 @@ def _walk(folder: Path, damage: Damage) -> Iterator[Path]:
 
 def _inner(folder: Path, identities: set[tuple[int, int]], damage: Damage) -> list[Path]:
     """What lies in a folder that is not ``known``, in reverse; an index does not count as a folder."""
-    folder_identity = _identity(folder)
-    if folder_identity in identities:
+    status = folder.stat()
+    if (status.st_dev, status.st_ino) in identities:
         damage.file(_name(folder), 0, "a folder that was read already, by another path", "remove the link")
     elif not identities or not _is_index(folder):  # such as the one that is being filled with this folder
-        identities.add(folder_identity)
+        identities.add((status.st_dev, status.st_ino))
         try:
             return sorted((entry for entry in folder.iterdir() if not entry.name.startswith(".")), reverse=True)
         except OSError as error:
@@ -197,22 +197,11 @@ def _name(path: Path) -> str:
     return display_name(path.as_posix())
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_dev, status.st_ino
-
-
 def _format(path: Path) -> tuple[str, bool]:
     """Format ("" if unknown) and whether it is gzip, by the name."""
-    is_gzip = path.suffix.lower() == ".gz"
-    format_ = SUFFIXES.get(_suffix(path), "")
+    suffix, is_gzip = suffix_of(path)
+    format_ = SUFFIXES.get(suffix, "")
     return "" if is_gzip and format_ in _ZIPPED else format_, is_gzip
-
-
-def _suffix(path: Path) -> str:
-    """The suffix, without that of gzip."""
-    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    return inner.suffix.lower()
 
 
 def _unknown(path: Path) -> tuple[str, str]:
@@ -337,10 +326,7 @@ class Corpus:
 
     def __iter__(self) -> Iterator[Document]:
         """The documents in order; raises ReadError where the first file that cannot be read is reached."""
-        for file in self._files():
-            document = self._document(file)
-            if document is not None:
-                yield document
+        yield from filter(None, map(self._document, self._files()))
 
     @property
     def documents(self) -> int:

@@ -38,7 +38,7 @@ from phrasemate.text.normalize import composed, visible, visible_places
 _PLACES = ("../icu4py.libs", ".dylibs", "../icu4py.dylibs", ".")  # where wheels for Linux, macOS and Windows keep them
 _TAG = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*")
 _LONGEST = 157  # bytes of a locale's name (ULOC_FULLNAME_CAPACITY)
-_LITTLE = sys.byteorder == "little"
+UTF_16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"  # as ICU has its texts
 
 
 class Library:
@@ -71,7 +71,7 @@ class _Common:
         library = Library("libicuuc", "icuuc")
         pointer, status = ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)
         text, number = ctypes.c_char_p, ctypes.c_int32
-        self.data = f"icudt{library.version}{'l' if _LITTLE else 'b'}-brkitr".encode("ascii")
+        self.data = f"icudt{library.version}{sys.byteorder[0]}-brkitr".encode("ascii")
         self.open = library.function("ures_openDirect", pointer, text, text, status)
         self.close = library.function("ures_close", None, pointer)
         self.part = library.function("ures_getByKey", pointer, pointer, text, pointer, status)
@@ -110,7 +110,7 @@ def suppressions(language: str) -> frozenset[str]:
 def _string(icu: _Common, entries: Any, number: int) -> str:
     length, status = ctypes.c_int32(0), ctypes.c_int(0)
     place = icu.string(entries, number, ctypes.byref(length), ctypes.byref(status))
-    return ctypes.string_at(place, 2 * length.value).decode("utf-16-le" if _LITTLE else "utf-16-be")
+    return ctypes.string_at(place, 2 * length.value).decode(UTF_16)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -293,6 +293,7 @@ _WORDS_TOO_OF_MOSES = {
     "pa": "ਕੇ ਜੀ ਸੀ",
     "lt": "al el kt pan",
 }
+# Languages that write ordinal numbers with a full stop: "am 5. Mai".
 _ORDINAL_DOT = frozenset(
     ("bs", "cs", "da", "de", "et", "eu", "fi", "fo", "hr", "hu", "is", "lv", "nb", "nn", "no", "sk", "sl", "sr")
 )
@@ -337,18 +338,10 @@ def _moses_lists() -> Mapping[str, str]:
 @cache
 def _suppressions(lang: str) -> tuple[frozenset[str], tuple[str, ...]]:
     """CLDR's abbreviations of a language: those of one word, and those with spaces ("n. Chr.")."""
-    entries = suppressions(lang) - {entry for entry in suppressions(lang) if entry[:-1].lower() in _other_words(lang)}
+    words_too = _MAY_END.union(_WORDS_TOO.get(lang, "").split())
+    entries = {entry for entry in suppressions(lang) if entry[:-1].lower() not in words_too}
     several_words = tuple(sorted(entry for entry in entries if " " in entry))
     return frozenset(entry for entry in entries if len(entry) > 2) - set(several_words), several_words
-
-
-def _other_words(lang: str) -> frozenset[str]:
-    return _MAY_END | frozenset(_WORDS_TOO.get(lang, "").split())
-
-
-def ordinal_dot(lang: str) -> bool:
-    """Whether the language writes ordinal numbers with a full stop: "am 5. Mai"."""
-    return lang in _ORDINAL_DOT
 
 
 Offsets = list[tuple[int, int]]
@@ -529,7 +522,7 @@ def _abbreviation(before: str, after: str, lang: str) -> bool:
     if spaced_out and not before[: -len(spaced_out)][-1:].isalnum():
         return True
     number = last[0][:-1] if last and (dots_match is None or not _LETTER.search(dots_match[0])) else ""
-    return ordinal_dot(lang) and number.isdecimal() and len(number) < 3 and int(number) <= _LAST_ORDINAL
+    return lang in _ORDINAL_DOT and number.isdecimal() and len(number) < 3 and int(number) <= _LAST_ORDINAL
 
 
 def _initial(word: str, after: str, start: int, lang: str) -> bool:

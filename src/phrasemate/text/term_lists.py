@@ -26,7 +26,7 @@ from phrasemate.text.formats.tables import (
 )
 from phrasemate.text.formats.termbases import MultiTermStream, TbxStream, write_concepts
 from phrasemate.text.formats.units import Term, TermPair, listed, speaks
-from phrasemate.text.text_file import TextFile
+from phrasemate.text.text_file import TextFile, suffix_of
 from phrasemate.utils.storage import NewFile
 
 _READ = ".txt, .tsv, .csv, .tbx, MultiTerm's .xml (each also with .gz) and .xlsx"
@@ -71,13 +71,11 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
 
     Raises ReadError.
     """
-    path = Path(path)
-    is_gzip = path.suffix.lower() == ".gz"
-    suffix = (path.with_suffix("") if is_gzip else path).suffix.lower()
+    path, (suffix, is_gzip) = Path(path), suffix_of(path)
     file = TextFile(path, str(path), is_gzip, "utf-8", Damage(skip=False))
     if suffix in (".tbx", ".xml"):
         return _without_options(stream_terms(file, language))
-    table = suffix != ".txt"
+    table = True
     if suffix in _GLOSSARIES:
         with without_options():  # its first lines are read here
             table, rows = _glossary(file)
@@ -94,8 +92,7 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
 
 def is_glossary(path: str | os.PathLike[str]) -> bool:
     """Whether it is by its name a list of a term a line, or a table of OmegaT's."""
-    path = Path(path)
-    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower() in _GLOSSARIES
+    return suffix_of(path)[0] in _GLOSSARIES
 
 
 def _glossary(file: TextFile) -> tuple[bool, Iterator[Row]]:

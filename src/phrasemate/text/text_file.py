@@ -6,6 +6,7 @@ import codecs
 import errno
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -102,6 +103,13 @@ NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-
 _HALF, _HALVES = "\udfff", "phrasemate.halves"  # stands for bytes of no character; the name of its error handler
 _SKIP = "fix it or use --on-error skip"
 _CHECK = "check its format and encoding"
+
+
+def suffix_of(path: str | os.PathLike[str]) -> tuple[str, bool]:
+    """Suffix of a file's name in lower case, without that of gzip, and whether it has that, too."""
+    path = Path(path)
+    is_gzip = path.suffix.lower() == ".gz"
+    return (path.with_suffix("") if is_gzip else path).suffix.lower(), is_gzip
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:

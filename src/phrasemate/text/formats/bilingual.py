@@ -17,7 +17,7 @@ from phrasemate.text.formats.localization import po_units
 from phrasemate.text.formats.units import Side, Unit, flatten, listed, speaks
 from phrasemate.text.formats.xliff import XliffStream, write_xliff
 from phrasemate.text.formats.xml import COST, Attributes, XmlFile
-from phrasemate.text.text_file import TextFile
+from phrasemate.text.text_file import TextFile, suffix_of
 
 
 class TtxStream(CodedStream[Unit]):
@@ -60,7 +60,7 @@ class TtxStream(CodedStream[Unit]):
         if tag == "ut" and self._in_text:
             self.end_code()
         elif tag == "Tuv" and self._unit is not None:
-            self._sides.append(Side(self._heard_text(), self._spoken))
+            self._sides.append(Side(spaced(self.coded()), self._spoken))
         elif tag == "Tu" and self._unit is not None:
             self.give(Unit(tuple(self._sides), self._unit, self._line))
             self._unit = None
@@ -74,12 +74,9 @@ class TtxStream(CodedStream[Unit]):
         self._spoken, self._in_text = language, True
         self.hear()
 
-    def _heard_text(self) -> str:
-        return spaced(self.coded())
-
     def _end_text(self) -> None:
         """Gives what was heard outside of units."""
-        if (text := self._heard_text().strip()) and self._unit is None:
+        if (text := spaced(self.coded()).strip()) and self._unit is None:
             self.give(Unit((Side(text, self._languages[0]),), {}, self.line))
         self.settle()
         self.hear()
@@ -219,6 +216,7 @@ BILINGUAL: Mapping[str, str] = {
     ".xlf": "xliff",
     ".xliff": "xliff",
 }
+_VERSIONS = {".tmx": ("", "1.4"), ".xlf": ("", "1.2", "2.0"), ".xliff": ("", "1.2", "2.0")}  # that are written
 _LOOKED_AT = 1000  # units of which an error names the languages
 _NAMED = 50
 _BREAKABLE = re.compile("[^\\S\u00a0\u2007\u202f]+")
@@ -231,17 +229,15 @@ def read_units(path: str | os.PathLike[str], encoding: str = "utf-8") -> Iterato
     Read are .tmx, .xlf, .xliff, .sdlxliff, .mqxliff and .mxliff, each also with .gz: all languages, texts as they are,
     without inline markup. ``encoding`` other than UTF-8 overrules what the file says of itself. Raises ReadError.
     """
-    path, format_ = Path(path), format_of(path)
+    path, format_, (_, is_gzip) = Path(path), format_of(path), suffix_of(path)
     if not format_:
         raise ReadError(str(path), 0, f"no such format by its name; expected {', '.join(BILINGUAL)}", "rename it")
-    is_gzip = path.suffix.lower() == ".gz"
     return stream_units(TextFile(path, str(path), is_gzip, encoding, Damage(skip=False)), format_)
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
     """Either "po", "tmx", "ttx" or "xliff", or nothing, by the name of a file."""
-    path = Path(path)
-    return BILINGUAL.get((path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower(), "")
+    return BILINGUAL.get(suffix_of(path)[0], "")
 
 
 _STREAMS: Mapping[str, type[CodedStream[Unit]]] = {"tmx": TmxStream, "ttx": TtxStream, "xliff": XliffStream}
@@ -295,11 +291,9 @@ def read_bilingual(
     """
     if bool(source) != bool(target):
         raise InputError(f"languages {source!r} and {target!r}; expected both or none")
-    count, held_languages, order = (
-        0,
-        dict[str, None](),
-        dict[str, None](),
-    )  # languages: of text; as sides stand, empty ones too
+    is_match = False
+    held_languages: dict[str, None] = {}  # of text
+    order: dict[str, None] = {}  # of the sides as they stand, empty ones too
     for unit in read_units(path, encoding):
         sides = [side for side in unit.sides if side.text.strip()]
         held_languages.update(dict.fromkeys(side.language for side in sides) if len(held_languages) < _NAMED else {})
@@ -307,22 +301,13 @@ def read_bilingual(
         if not source and len(held_languages) > 2:
             reason = f"texts in several languages ({listed(held_languages)}); expected two"
             raise ReadError(str(path), unit.line, reason, "choose two with --langs, source first")
-        pair_languages = (
-            (source, target) if source else tuple(language for language in order if language in held_languages)
-        )
-        pair_sides = [
-            next((side for side in sides if speaks(side.language, pair_language)), None)
-            for pair_language in pair_languages
-        ]
-        if (
-            len(pair_sides) == 2
-            and pair_sides[0] is not None
-            and pair_sides[1] is not None
-            and pair_sides[0] is not pair_sides[1]
-        ):
-            count += 1
-            yield one_line(pair_sides[0].text), one_line(pair_sides[1].text)
-    if not count:
+        pair = [source, target] if source else [language for language in order if language in held_languages]
+        matches = [next((side for side in sides if speaks(side.language, language)), None) for language in pair]
+        first, second = matches if len(matches) == 2 else (None, None)
+        if first is not None and second is not None and first is not second:
+            is_match = True
+            yield one_line(first.text), one_line(second.text)
+    if not is_match:
         reason = f"no pair of texts in {source or 'one'!s} and {target or 'another language'}"
         languages = f"; the languages here are {listed(held_languages)}" if held_languages else ""
         raise ReadError(str(path), 0, reason + languages, "check the file, or choose two languages with --langs")
@@ -361,14 +346,11 @@ def write_units(
     """
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix not in (".tmx", ".xlf", ".xliff") or version not in (
-        ("", "1.4") if suffix == ".tmx" else ("", "1.2", "2.0")
-    ):
+    if version not in _VERSIONS.get(suffix, ()):
         raise InputError(f"{path}, version {version or 'any'}: expected .tmx (1.4), .xlf or .xliff (1.2 or 2.0)")
     stream = iter(units)
     first = next(stream, None)
-    pair: list[str] = list(languages or (side.language for side in (first.sides if first else ())))[:2]
-    pair += [""] * (2 - len(pair))
+    pair = [*(languages or (side.language for side in (first.sides if first else ()))), "", ""][:2]
     with XmlFile(path) as file:
         whole = chain([first] if first else [], stream)
         if suffix == ".tmx":

@@ -292,8 +292,7 @@ class _Body(XmlStream[Paragraph]):
         elif name == "r":
             self._font = ""
         else:
-            value = next((attributes[key] for key in (f"{uri} val",) if key in attributes), None)
-            self._put(self._equation.start(name, value))
+            self._put(self._equation.start(name, attributes.get(f"{uri} val")))
 
     def _style(self, tag: str, value: str) -> None:
         if self._open and self.path[-2] == "pPr":

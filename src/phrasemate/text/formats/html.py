@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from phrasemate.errors import MissingExtra, ReadError
+from phrasemate.errors import ReadError, extra
 from phrasemate.text.formats.codes import BLOCKS
 from phrasemate.text.formats.units import Paragraph
 from phrasemate.text.text_file import NO_CHARSETS, TextFile, binary_kind
@@ -101,10 +101,8 @@ def html_paragraphs(file: TextFile) -> Iterator[Paragraph]:
 
 def page_paragraphs(name: str, blocks: Iterable[bytes]) -> Iterator[Paragraph]:
     """Paragraphs of a page in UTF-8, piece by piece. Raises ReadError, MissingExtra without lxml."""
-    try:
+    with extra("lxml", "formats"):
         from lxml import etree
-    except ImportError:
-        raise MissingExtra("lxml", "formats") from None
     page = _Page()
     parser = etree.HTMLParser(target=page, encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
     for block in chain(blocks, [None]):

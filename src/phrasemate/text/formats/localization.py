@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
-from phrasemate.errors import MissingExtra, ReadError
+from phrasemate.errors import ReadError, extra
 from phrasemate.text.formats.units import Record, Side, Unit
 from phrasemate.text.text_file import TextFile
 
@@ -26,10 +27,8 @@ def po_units(file: TextFile) -> Iterator[Unit]:
     The source is in English, unless the header "X-Source-Language" names another language. Raises ReadError,
     MissingExtra without polib.
     """
-    try:
+    with extra("polib", "formats"):
         import polib
-    except ImportError:
-        raise MissingExtra("polib", "formats") from None
     try:
         catalogue = polib.pofile(file.whole().lstrip("\ufeff") + "\n", check_for_duplicates=False)
     except (OSError, ValueError, IndexError, KeyError, AttributeError) as error:
@@ -42,25 +41,20 @@ def po_units(file: TextFile) -> Iterator[Unit]:
         if entry.obsolete:
             continue
         metadata = {"context": entry.msgctxt} if entry.msgctxt else {}
-        translations = (
-            [entry.msgstr] if not entry.msgid_plural else [entry.msgstr_plural[n] for n in sorted(entry.msgstr_plural)]
-        )
-        if entry.fuzzy:
-            translations = []
-        originals = [entry.msgid, *([entry.msgid_plural] if entry.msgid_plural else [])]
-        for at in range(max(len(originals), len(translations))):
-            sides = [Side(_sound(originals[at]), source)] if at < len(originals) else []
-            sides += [Side(_sound(translations[at]), target)] if at < len(translations) and translations[at] else []
+        plural = entry.msgid_plural
+        originals = [entry.msgid, plural] if plural else [entry.msgid]
+        translations = [text for _, text in sorted(entry.msgstr_plural.items())] if plural else [entry.msgstr]
+        for original, translation in zip_longest(originals, () if entry.fuzzy else translations):
+            sides = [Side(_sound(original), source)] if original is not None else []
+            sides += [Side(_sound(translation), target)] if translation else []
             if sides:
                 yield Unit(tuple(sides), metadata, entry.linenum or 0)
 
 
 def properties_texts(file: TextFile) -> Iterator[Record]:
     """The values of a Java properties file, in UTF-8 or else Latin-1. Raises ReadError, MissingExtra."""
-    try:
+    with extra("javaproperties", "formats"):
         import javaproperties
-    except ImportError:
-        raise MissingExtra("javaproperties", "formats") from None
     line = 1
     try:
         for item in javaproperties.parse(file.whole(otherwise="latin-1")):
@@ -98,10 +92,8 @@ def yaml_texts(file: TextFile) -> Iterator[Record]:
 
     Raises ReadError, MissingExtra without PyYAML.
     """
-    try:
+    with extra("pyyaml", "formats"):
         import yaml
-    except ImportError:
-        raise MissingExtra("pyyaml", "formats") from None
     kinds = yaml.SafeLoader.yaml_implicit_resolvers
     open_: list[list[Any]] = []  # of each collection: whether it is a mapping, and its latest key if a value follows
     try:
@@ -143,10 +135,8 @@ def subtitle_texts(file: TextFile) -> Iterator[Record]:
 
     Lines that follow one another closely are joined until a sentence ends. Raises ReadError, MissingExtra.
     """
-    try:
+    with extra("pysubs2", "formats"):
         import pysubs2
-    except ImportError:
-        raise MissingExtra("pysubs2", "formats") from None
     text = file.whole().lstrip("\ufeff")
     try:
         events = [event for event in pysubs2.SSAFile.from_string(text) if not event.is_comment and not event.is_drawing]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from phrasemate.errors import MissingExtra, ReadError
+from phrasemate.errors import ReadError, extra
 from phrasemate.text.formats.units import Paragraph, Record
 from phrasemate.text.formats.xml import Attributes, XmlStream
 from phrasemate.text.normalize import is_symbol_font, symbols_in_unicode
@@ -24,10 +24,8 @@ def markdown_paragraphs(file: TextFile) -> Iterator[Record]:
 
     Blocks of code and front matter are left out. Raises ReadError, MissingExtra without markdown-it-py.
     """
-    try:
+    with extra("markdown-it-py", "formats"):
         from markdown_it import MarkdownIt
-    except ImportError:
-        raise MissingExtra("markdown-it-py", "formats") from None
     text = _EMBEDDED.sub("#", file.whole())
     front = _FRONT_MATTER.match(text)
     skip_count = front[0].count("\n") if front else 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,26 +58,22 @@ def _write(**line: Any) -> None:
 
 def _limit_memory() -> None:
     """Let the program have `MEMORY` more than it has; not where the system cannot say or limit that."""
-    try:
+    with suppress(ImportError, OSError, ValueError):
         import resource
 
         size = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    except (ImportError, OSError, ValueError):
-        pass
 
 
 def _limit_time() -> None:
     """End the program when it has had the processor for `SECONDS` from now."""
-    try:
+    with suppress(ImportError, OSError, ValueError):
         import resource
 
         usage = resource.getrusage(resource.RUSAGE_SELF)
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (int(usage.ru_utime + usage.ru_stime) + 1 + SECONDS, hard))
-    except (ImportError, OSError, ValueError):
-        pass
 
 
 if __name__ == "__main__":

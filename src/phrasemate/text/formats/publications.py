@@ -94,11 +94,7 @@ def pptx_paragraphs(file: TextFile) -> Iterator[Paragraph]:
         for slide, identity in enumerate(slides, 1):
             if identity not in members or members[identity] not in document:
                 continue
-            notes = [
-                note_relation["member"]
-                for note_relation in document.related(members[identity])
-                if note_relation["kind"] == "notesSlide"
-            ]
+            notes = [r["member"] for r in document.related(members[identity]) if r["kind"] == "notesSlide"]
             for part, member in [("", members[identity]), *(("notes", note) for note in notes if note in document)]:
                 for text in _Slide(file.name).read(document.blocks(member)):
                     yield text, {"slide": slide} | ({"part": part} if part else {})
@@ -173,8 +169,7 @@ class _Package(XmlStream[tuple[str, ...]]):
 def epub_paragraphs(file: TextFile) -> Iterator[Paragraph]:
     """Text, "heading" and "chapter" (from 1) of each paragraph. Raises ReadError, MissingExtra."""
     with archive(file, "an e-book (epub)") as book:
-        rights = "META-INF/encryption.xml" in book and "META-INF/rights.xml" in book
-        if rights:
+        if "META-INF/encryption.xml" in book and "META-INF/rights.xml" in book:
             raise ReadError(file.name, 0, "an e-book that is encrypted; expected one without protection", "convert it")
         roots = list(_Package(file.name).read(book.blocks("META-INF/container.xml")))
         package = roots[0][0] if roots else ""
@@ -294,12 +289,12 @@ def _edges(lines: list[_Line]) -> dict[tuple[str, int], _Line]:
 def _page_lines(boxes: Iterable[Sequence[Any]], number: int) -> list[_Line]:
     """The lines of a page, stretches on one line that are near each other as one."""
     lines: list[_Line] = []
-    for *box, content in boxes:
+    for x0, y0, x1, y1, content in boxes:
         text = content.replace("\r\n", " ").translate(_MARKS)
         if not _PRIVATE.sub("", text).strip():  # nothing, or the bullet of an item
             continue
-        line, last = _Line(box[0], box[1], box[2], box[3], text.strip(), number), lines[-1] if lines else None
-        height, middle = max(box[3] - box[1], last.y1 - last.y0 if last else 0), (box[1] + box[3]) / 2
+        line, last = _Line(x0, y0, x1, y1, text.strip(), number), lines[-1] if lines else None
+        height, middle = max(y1 - y0, last.y1 - last.y0 if last else 0), (y0 + y1) / 2
         beside = last and last.y0 - 0.1 * height < middle < last.y1 + 0.1 * height  # the number of a note is higher
         if last and beside and -height < line.x0 - last.x1 < 1.2 * height:
             gap = " " if line.x0 - last.x1 > 0.15 * height or text[:1] == " " else ""
@@ -346,14 +341,13 @@ def _joined(lines: Iterable[_Line]) -> Iterator[tuple[int, str]]:
         height = line.y1 - line.y0
         if last is not None:
             step, size = last.y0 - line.y1, last.y1 - last.y0
-            is_same_paragraph = -0.5 * height < step < 0.9 * height and 0.75 < height / max(size, 0.1) < 1.33
-            full = last.x1 > edge - 0.2 * max(edge - last.x0, 1) or line.text[:1].islower()
-            is_indented = last.text[-1:] in ".!?:" and line.x0 > last.x0 + 0.6 * height  # the next is indented
-            in_next_column = line.y0 > last.y1 or line.page != last.page  # the next column or page
-            column = in_next_column and full and last.text[-1:] not in ".!?:" and 0.75 < height / max(size, 0.1) < 1.33
-            is_same_paragraph = is_same_paragraph and line.page == last.page
-            column = column and (line.page == last.page or line.text[:1].islower())
-            if not ((is_same_paragraph and full and not is_indented) or column) or len(text) > PAGE_TEXT:
+            is_full = last.x1 > edge - 0.2 * max(edge - last.x0, 1) or line.text[:1].islower()
+            is_alike, is_same_page = 0.75 < height / max(size, 0.1) < 1.33, line.page == last.page
+            has_end = last.text[-1:] in ".!?:"
+            is_indented = has_end and line.x0 > last.x0 + 0.6 * height
+            is_below = is_same_page and -0.5 * height < step < 0.9 * height and not is_indented
+            in_next_column = not has_end and (line.y0 > last.y1 if is_same_page else line.text[:1].islower())
+            if not (is_full and is_alike and (is_below or in_next_column)) or len(text) > PAGE_TEXT:
                 yield page, text
                 text, edge = "", 0.0
         page = page if text else line.page
@@ -393,8 +387,7 @@ class _Content(XmlStream[Paragraph]):
             self._open.append(([], {"heading": int(level)} if level.isdecimal() and len(level) < 3 else {}))
             self.listening = True
         elif tag == "s":
-            count = attributes.get(f"{_TEXT} c", "1")
-            self.add(" " * min(_SPACES, int(count) if count.isdecimal() and len(count) < 9 else 1))
+            self.add(" " * min(_SPACES, _count(attributes, f"{_TEXT} c")))
         elif tag in ("line-break", "tab"):
             self.add("\n" if tag == "line-break" else "\t")
 
@@ -444,9 +437,9 @@ class _Sheets(_Content):
         if tag == "table":
             self._sheet, self._row = attributes.get(f"{_TABLE} name", "")[:1000], 0
         elif tag == "table-row":
-            self._cells, self._rows = [], _count(attributes, "number-rows-repeated")
+            self._cells, self._rows = [], _count(attributes, f"{_TABLE} number-rows-repeated")
         elif tag in ("covered-table-cell", "table-cell"):
-            self._cell, self._times = [], _count(attributes, "number-columns-repeated")
+            self._cell, self._times = [], _count(attributes, f"{_TABLE} number-columns-repeated")
         super().start(tag, attributes)
 
     def end(self, tag: str) -> None:
@@ -470,8 +463,8 @@ class _Sheets(_Content):
 
 
 def _count(attributes: Attributes, name: str) -> int:
-    count = attributes.get(f"{_TABLE} {name}", "1")
-    return int(count) if count.isdecimal() and 0 < len(count) < 9 else 1
+    count = attributes.get(name, "1")
+    return int(count) if count.isdecimal() and len(count) < 9 else 1
 
 
 def ods_rows(file: TextFile) -> Iterator[tuple[str, int, list[str]]]:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, cast
 
-from phrasemate.errors import MissingExtra, ReadError
+from phrasemate.errors import ReadError, extra
 from phrasemate.text.formats.archive import RATIO, Archive, archive
 from phrasemate.text.formats.xml import COST, OFFICE_TOKEN, Attributes, XmlStream, writable
 from phrasemate.text.text_file import LINE_LIMIT, TextFile
@@ -291,10 +291,8 @@ def write_sheet(path: str | os.PathLike[str], rows: Iterable[Sequence[Any]], tit
     A text ends after 32,767 characters; NUL and halves of surrogate pairs become U+FFFD. Raises MissingExtra without
     openpyxl, InputError if the file cannot be written.
     """
-    try:
+    with extra("openpyxl", "formats"):
         from openpyxl import Workbook
-    except ImportError:
-        raise MissingExtra("openpyxl", "formats") from None
     book = Workbook(write_only=True)
     sheet = book.create_sheet(title)
     with NewFile(path, binary=True) as file:
