@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import chain, count, groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.error_policy import Damage, without_options
@@ -48,6 +48,7 @@ _FIELDS = {  # names of columns, in lower case -> what they hold
 _COLUMNS = ("source", "target", "score", "source_language", "target_language", "id", "definition", "note", "context")
 _NOTED = 100  # languages that are noted, for an error
 
+Item = TypeVar("Item")
 Row = tuple[str, int, list[str]]  # its sheet, if it has one, its line and cells
 
 
@@ -98,32 +99,27 @@ def is_glossary(path: str | os.PathLike[str]) -> bool:
 def _glossary(file: TextFile) -> tuple[bool, Iterator[Row]]:
     """Whether it is a table, and its rows: a term each if not."""
     lines = ((line, text) for line, text in file.lines() if text.strip())
-    comments: list[tuple[int, str]] = []
-    first: list[tuple[int, str]] = []
-    for line in lines:
-        if line[1].startswith("#") and "\t" not in line[1] and len(comments) < _COMMENTS:
-            comments.append(line)
-        else:
-            first = [line]
-            break
+    comments, first = _beginning(lines, lambda line: line[1].startswith("#") and "\t" not in line[1])
     if not (first and "\t" in first[0][1]):
         return False, (("", line, text.strip().split("\t")) for line, text in chain(comments, first, lines))
     return True, (("", line, text.split("\t")) for line, text in chain(first, lines) if not text.startswith("#"))
 
 
-def _without_comments(rows: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+def _without_comments(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
     """The rows without the first ones that are a cell with # alone, where rows of more cells follow."""
-    rest = iter(rows)
-    comments: list[tuple[int, list[str]]] = []
-    for row in rest:
-        if not (row[1][0].startswith("#") and not any(row[1][1:]) and len(comments) < _COMMENTS):
-            yield from [] if len(row[1]) > 1 else comments
-            yield row
-            break
+    comments, first = _beginning(rows, lambda row: row[1][0].startswith("#") and not any(row[1][1:]))
+    has_columns = bool(first) and len(first[0][1]) > 1
+    yield from chain([] if has_columns else comments, first, rows)
+
+
+def _beginning(rows: Iterator[Item], is_comment: Callable[[Item], bool]) -> tuple[list[Item], list[Item]]:
+    """The comments that rows begin with, a thousand at most, and the row after them, if there is one."""
+    comments: list[Item] = []
+    for row in rows:
+        if not is_comment(row) or len(comments) == _COMMENTS:
+            return comments, [row]
         comments.append(row)
-    else:
-        yield from comments
-    yield from rest
+    return comments, []
 
 
 def _meant(rows: Iterable[tuple[int, list[str]]]) -> Iterator[Row]:

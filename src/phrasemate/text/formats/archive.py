@@ -51,19 +51,19 @@ class Archive:
 
         And if it was read before: a small document could have a large member read a thousand times.
         """
-        info = self._members.get(member.lower())
+        info, name = self._members.get(member.lower()), _short(member)
         if info is None:
-            raise self.error(f"no {_short(member)} in the archive; expected {self.what}")
+            raise self.error(f"no {name} in the archive; expected {self.what}")
         if info.filename in self._read:
-            raise self.error(f"{_short(member)} in it stands for several parts; expected one")
+            raise self.error(f"{name} in it stands for several parts; expected one")
         self._read.add(info.filename)
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             method = f"method {info.compress_type} of ZIP"
-            raise self.error(f"{_short(member)} is packed by {method}; expected deflate (8), as Office documents have")
+            raise self.error(f"{name} is packed by {method}; expected deflate (8), as Office documents have")
         if info.file_size > MEMBER or info.file_size > max(_SMALL, RATIO * info.compress_size):
             sizes = f"{info.file_size:,} bytes out of {info.compress_size:,}"
             limits = f"{MEMBER:,} and {RATIO} times"
-            raise self.error(f"{_short(member)} unpacks to {sizes}; expected at most {limits}", "split the document")
+            raise self.error(f"{name} unpacks to {sizes}; expected at most {limits}", "split the document")
         self._left -= info.file_size
         if self._left < 0:
             together = f"{TOGETHER:,} bytes together, and to more than {RATIO} times the document's size"
@@ -73,9 +73,7 @@ class Archive:
                 while block := stream.read(_BLOCK):
                     yield block
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
-            raise self.error(
-                f"{_short(member)} in it cannot be unpacked ({error})", "copy or download it again"
-            ) from None
+            raise self.error(f"{name} in it cannot be unpacked ({error})", "copy or download it again") from None
 
     def related(self, part: str = "") -> list[dict[str, str]]:
         """What a part (none: the document) refers to within the archive: "id", "kind" and "member" of each."""

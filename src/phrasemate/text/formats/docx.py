@@ -251,8 +251,7 @@ class _Body(XmlStream[Paragraph]):
     def _heard_text(self, equation: Equation | None = None) -> None:
         self.listening = False
         if self._open:
-            text = self.take_text()
-            text = symbols_in_unicode(self._font, text)
+            text = symbols_in_unicode(self._font, self.take_text())
             self._open[-1].pieces.append(equation.text(text) if equation else text)
 
     def _end_paragraph(self, paragraph: _Paragraph) -> None:

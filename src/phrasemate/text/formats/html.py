@@ -37,34 +37,26 @@ _UNSEEN = frozenset(
 )
 # The names of encodings that browsers know and Python does not, or takes for others (WHATWG Encoding, section 4.2).
 _LABELS = {
-    "big5hkscs": ("big5", "big5-hkscs", "cn-big5", "csbig5", "x-x-big5"),
-    "cp1250": ("windows-1250", "cp1250", "x-cp1250"),
-    "cp1251": ("windows-1251", "cp1251", "x-cp1251"),
+    "big5hkscs": ("big5", "cn-big5", "csbig5", "x-x-big5"),
+    **{f"cp{page}": (f"x-cp{page}",) for page in (1250, 1251, 1253, 1255, 1256, 1257, 1258)},
     "cp1252": (
-        *("ansi_x3.4-1968", "ascii", "us-ascii", "cp1252", "x-cp1252", "windows-1252", "iso-ir-100", "csisolatin1"),
+        *("ansi_x3.4-1968", "ascii", "us-ascii", "x-cp1252", "iso-ir-100", "csisolatin1"),
         *("cp819", "ibm819", "l1", "latin1", "iso8859-1", "iso88591", "iso-8859-1", "iso_8859-1", "iso_8859-1:1987"),
         "x-user-defined",
     ),
-    "cp1253": ("windows-1253", "cp1253", "x-cp1253"),
     "cp1254": (
-        *("windows-1254", "cp1254", "x-cp1254", "l5", "latin5", "iso-ir-148", "csisolatin5", "iso_8859-9:1989"),
+        *("x-cp1254", "l5", "latin5", "iso-ir-148", "csisolatin5", "iso_8859-9:1989"),
         *("iso8859-9", "iso88599", "iso-8859-9", "iso_8859-9"),
     ),
-    "cp1255": ("windows-1255", "cp1255", "x-cp1255"),
-    "cp1256": ("windows-1256", "cp1256", "x-cp1256"),
-    "cp1257": ("windows-1257", "cp1257", "x-cp1257"),
-    "cp1258": ("windows-1258", "cp1258", "x-cp1258"),
-    "cp866": ("866", "cp866", "csibm866", "ibm866"),
     "cp874": ("dos-874", "iso-8859-11", "iso8859-11", "iso885911", "tis-620", "windows-874"),
-    "cp932": (*("csshiftjis", "ms932", "ms_kanji", "shift-jis", "shift_jis", "sjis", "windows-31j", "x-sjis"),),
+    "cp932": ("csshiftjis", "shift-jis", "shift_jis", "sjis", "windows-31j", "x-sjis"),
     "cp949": (
         *("cseuckr", "csksc56011987", "euc-kr", "iso-ir-149", "korean", "ks_c_5601-1987", "ks_c_5601-1989"),
         *("ksc5601", "ksc_5601", "windows-949"),
     ),
-    "euc_jp": ("cseucpkdfmtjapanese", "euc-jp", "x-euc-jp"),
+    "euc_jp": ("cseucpkdfmtjapanese", "x-euc-jp"),
     "gb18030": (
-        *("chinese", "csgb2312", "csiso58gb231280", "gb18030", "gb2312", "gb_2312", "gb_2312-80", "gbk", "iso-ir-58"),
-        "x-gbk",
+        *("chinese", "csgb2312", "csiso58gb231280", "gb2312", "gb_2312", "gb_2312-80", "gbk", "iso-ir-58", "x-gbk"),
     ),
     "iso8859_2": ("csisolatin2", "iso-ir-101", "iso_8859-2:1987", "iso88592", "l2", "latin2"),
     "iso8859_6": ("arabic", "asmo-708", "csiso88596e", "csiso88596i", "ecma-114", "iso-8859-6-e", "iso-8859-6-i"),
@@ -74,8 +66,8 @@ _LABELS = {
     "koi8_u": ("koi8-ru", "koi8-u"),
     "mac_cyrillic": ("x-mac-cyrillic", "x-mac-ukrainian"),
     "mac_roman": ("csmacintosh", "mac", "macintosh", "x-mac-roman"),
-    "utf-8": ("unicode-1-1-utf-8", "unicode11utf8", "unicode20utf8", "utf-8", "utf8", "x-unicode20utf8"),
-    "utf-16": ("csunicode", "iso-10646-ucs-2", "ucs-2", "unicode", "unicodefeff", "unicodefffe", "utf-16", "utf-16be"),
+    "utf-8": ("unicode-1-1-utf-8", "unicode11utf8", "unicode20utf8", "x-unicode20utf8"),
+    "utf-16": ("csunicode", "iso-10646-ucs-2", "ucs-2", "unicode", "unicodefeff", "unicodefffe", "utf-16be"),
 }
 _CODECS = {label: codec for codec, labels in _LABELS.items() for label in labels}
 _COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)

@@ -7,9 +7,10 @@ import posixpath
 import re
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
-from itertools import chain, repeat
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -257,21 +258,15 @@ def _without_heads(pages: Iterator[list[_Line]]) -> Iterator[list[_Line]]:
 
     One other page must have it where it holds a number, which may differ, else two.
     """
-    window: list[tuple[list[_Line], dict[tuple[str, int], _Line]]] = []
-    at = 0
-    for lines in chain(pages, repeat(None, _NEAR_PAGES)):
-        if lines is not None:
-            window.append((lines, _edges(lines)))
-        if len(window) > at + _NEAR_PAGES or (lines is None and at < len(window)):
-            page, edges = window[at]
-            other_edges = [edge for place, (_, edge) in enumerate(window) if place != at]
-            times = {key: sum(key in edge for edge in other_edges) for key in edges}
+    no_pages: list[list[_Line]] = [[]] * _NEAR_PAGES
+    window: deque[tuple[list[_Line], dict[tuple[str, int], _Line]]] = deque(maxlen=2 * _NEAR_PAGES + 1)
+    for lines in chain(no_pages, pages, no_pages):
+        window.append((lines, _edges(lines)))
+        if len(window) == window.maxlen:
+            page, edges = window[_NEAR_PAGES]
+            times = {key: sum(key in near for _, near in window) - 1 for key in edges}
             heads = {id(line) for key, line in edges.items() if times[key] >= (1 if "#" in key[0] else 2)}
             yield [line for line in page if id(line) not in heads]
-            at += 1
-            if at > _NEAR_PAGES:
-                window.pop(0)
-                at -= 1
 
 
 def _edges(lines: list[_Line]) -> dict[tuple[str, int], _Line]:

@@ -236,9 +236,8 @@ class XliffStream(CodedStream[Unit]):
 
     def _conclude(self) -> None:
         common = {key: value for key, value in self._unit.items() if value}
-        notes: dict[str, Any] = (
-            {"note": self._notes[0] if len(self._notes) == 1 else self._notes} if self._notes else {}
-        )
+        note = self._notes[0] if len(self._notes) == 1 else self._notes
+        notes: dict[str, Any] = {"note": note} if note else {}
         size = sum(map(len, common.values())) + sum(map(len, self._notes))
         self.charge(size * max(0, len(self._found) - 1))  # it goes with each segment
         for segment, sides in self._found:

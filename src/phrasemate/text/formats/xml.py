@@ -37,10 +37,10 @@ Attributes = Mapping[str, str]
 class XmlStream(Generic[Item]):
     """One pass over a document: a format fills ``ready`` from `start` and `end`, `read` gives out what is in it.
 
-    Text is kept only while ``listening``; `taken` gives it and starts again. ``root`` is what the document must begin
-    with, ``what`` names the format in errors, ``namespaces`` are those whose elements come by their local name; other
-    ones come as "URI name". Without ``namespaces``, names come as they are written. ``encoding`` overrules what the
-    document says of itself.
+    Text is kept only while ``listening``; `take_text` gives it and starts again. ``root`` is what the document must
+    begin with, ``format_name`` what errors call it, ``namespaces`` are those whose elements come by their local name;
+    other ones come as "URI name". Without ``namespaces``, names come as they are written. ``encoding`` overrules what
+    the document says of itself.
     """
 
     root: frozenset[str] = frozenset()
