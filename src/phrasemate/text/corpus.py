@@ -21,6 +21,7 @@ import weakref
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from io import BufferedIOBase, BytesIO
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -161,9 +162,8 @@ def _walk(folder: Path, damage: Damage) -> Iterator[Path]:
             elif entry_kind == "folder":
                 waiting += _inner(entry, identities, damage)
             else:
-                reason = (
-                    "a link to nothing or in a circle" if entry_kind == "nothing" else "neither a file nor a folder"
-                )
+                is_link = entry_kind == "nothing"
+                reason = "a link to nothing or in a circle" if is_link else "neither a file nor a folder"
                 damage.file(_name(entry), 0, reason, "remove it or use --on-error skip")
         except OSError as error:
             reason = f"cannot be looked at ({error.strerror})"
@@ -321,22 +321,21 @@ class Corpus:
     def __init__(self, paths: tuple[str, ...], options: Options, skip: bool) -> None:
         self._paths, self._options = paths, options
         self._damage = Damage(skip)
-        self._found: list[Found] | None = None
         self._spooled: dict[str, Found] = {}
 
     def __iter__(self) -> Iterator[Document]:
         """The documents in order; raises ReadError where the first file that cannot be read is reached."""
-        yield from filter(None, map(self._document, self._files()))
+        yield from filter(None, map(self._document, self._files))
 
     @property
     def documents(self) -> int:
         """Count the files to read; raises ReadError for a path that leads nowhere."""
-        return len(self._files())
+        return len(self._files)
 
     @property
     def size(self) -> int:
         """The bytes of all files together, as they are stored; raises ReadError as ``documents`` does."""
-        return sum(file.path.stat().st_size for file in self._files() if file.path.exists())
+        return sum(file.path.stat().st_size for file in self._files if file.path.exists())
 
     @property
     def skips(self) -> bool:
@@ -348,10 +347,9 @@ class Corpus:
         """List what was passed over so far, each place once; empty under ``on_error="raise"``."""
         return self._damage.skipped()
 
+    @cached_property
     def _files(self) -> list[Found]:
-        if self._found is None:
-            self._found = [file for path in self._paths for file in self._find(path)]
-        return self._found
+        return [file for path in self._paths for file in self._find(path)]
 
     def _find(self, path: str) -> Iterator[Found]:
         try:

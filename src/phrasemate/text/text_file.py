@@ -53,10 +53,8 @@ def binary_kind(head: bytes) -> tuple[str, str] | None:
         return f"every other byte is zero, as in {encoding.upper()}", _say(encoding)
     controls = len(head) - len(head.translate(None, _CONTROLS))
     if controls >= 8 and controls * 10 > len(head):
-        return (
-            f"binary data ({controls:,} control characters in the first {len(head):,} bytes); expected text",
-            _MAKE_TEXT,
-        )
+        reason = f"binary data ({controls:,} control characters in the first {len(head):,} bytes)"
+        return f"{reason}; expected text", _MAKE_TEXT
     return None
 
 

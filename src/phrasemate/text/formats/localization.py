@@ -98,15 +98,13 @@ def yaml_texts(file: TextFile) -> Iterator[Record]:
     open_: list[list[Any]] = []  # of each collection: whether it is a mapping, and its latest key if a value follows
     try:
         for event in yaml.parse(file.whole(), Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.CollectionEndEvent):
-                open_.pop()
-                _value_ends(open_)
-            elif isinstance(event, yaml.CollectionStartEvent):
+            if isinstance(event, yaml.CollectionStartEvent):
                 open_.append([isinstance(event, yaml.MappingStartEvent), None])
                 if len(open_) > DEPTH:
                     raise ReadError(file.name, 0, f"YAML that is nested more than {DEPTH} deep", "give ordinary YAML")
-            elif isinstance(event, yaml.AliasEvent):
-                _value_ends(open_)
+                continue
+            if isinstance(event, yaml.CollectionEndEvent):
+                open_.pop()
             elif isinstance(event, yaml.ScalarEvent):
                 if open_ and open_[-1][0] and open_[-1][1] is None:
                     open_[-1][1] = event.value
@@ -117,17 +115,12 @@ def yaml_texts(file: TextFile) -> Iterator[Record]:
                 )
                 if not plain and any(map(str.isalpha, event.value)):
                     yield event.start_mark.line + 1, _sound(event.value), {"key": key[:1000]} if key else {}
-                _value_ends(open_)
+            if open_:  # a value is over: in a mapping, a key comes next
+                open_[-1][1] = None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         reason = f"not YAML ({getattr(error, 'problem', None) or error})"
         raise ReadError(file.name, mark.line + 1 if mark else 0, reason[:300], "fix it") from None
-
-
-def _value_ends(levels: list[list[Any]]) -> None:
-    """A value is over: in a mapping, a key comes next."""
-    if levels:
-        levels[-1][1] = None
 
 
 def subtitle_texts(file: TextFile) -> Iterator[Record]:

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any, NoReturn
 
@@ -198,32 +199,30 @@ def _kind(value: object) -> str:
 
 def _named(names: Any) -> str:
     """The first few names, quoted."""
-    columns = list(names)
-    return (
-        ", ".join(repr(name[:60]) for name in columns[:12]) + (" …" if len(columns) > 12 else "") if columns else "none"
-    )
+    columns = [repr(name[:60]) for name in names]
+    return ", ".join(columns[:12]) + (" …" if len(columns) > 12 else "") or "none"
 
 
-def _table(read: Callable[[TextFile], Iterator[tuple[int, list[str]]]]) -> Reader:
-    return lambda file, options: _column(file, options, ((line, cells, {}) for line, cells in read(file)))
+def _table(
+    read: Callable[[TextFile], Iterator[tuple[int, list[str]]]], file: TextFile, options: Options
+) -> Iterator[Record]:
+    return _column(file, options, ((line, cells, {}) for line, cells in read(file)))
 
 
-def _workbook(read: Callable[[TextFile], Iterator[tuple[str, int, list[str]]]]) -> Reader:
+def _workbook(
+    read: Callable[[TextFile], Iterator[tuple[str, int, list[str]]]], file: TextFile, options: Options
+) -> Iterator[Record]:
     """Each sheet is a table; a row that ends before the column has an empty cell there."""
-
-    def records(file: TextFile, options: Options) -> Iterator[Record]:
-        if isinstance(options.column, int) and options.column > COLUMNS:
-            reason = f"column {options.column:,} of a workbook; expected at most {COLUMNS:,}"
-            return file.broken(0, reason, "move it to the left or choose another --column")
-        for sheet, rows in groupby(read(file), lambda row: row[0]):
-            width = options.column if isinstance(options.column, int) else COLUMNS
-            cells = ((line, row + [""] * (width - len(row)), {"sheet": sheet}) for _, line, row in rows)
-            yield from _column(file, options, cells)
-            if file.ended:  # a sheet without the column: what is listed is all from there on
-                break
-        return None
-
-    return records
+    width = options.column if isinstance(options.column, int) else COLUMNS
+    if width > COLUMNS:
+        reason = f"column {width:,} of a workbook; expected at most {COLUMNS:,}"
+        return file.broken(0, reason, "move it to the left or choose another --column")
+    for sheet, rows in groupby(read(file), lambda row: row[0]):
+        cells = ((line, row + [""] * (width - len(row)), {"sheet": sheet}) for _, line, row in rows)
+        yield from _column(file, options, cells)
+        if file.ended:  # a sheet without the column: what is listed is all from there on
+            break
+    return None
 
 
 def _column(
@@ -249,18 +248,14 @@ def _column(
 TRANSLATION = 2_000  # characters of the other sides of a unit that are kept with each
 
 
-def _units(format_: str) -> Reader:
+def _units(format_: str, file: TextFile, options: Options) -> Iterator[Record]:
     """The sides of a translation memory, or of a document in translation, that are in the language of the index."""
-
-    def read(file: TextFile, options: Options) -> Iterator[Record]:
-        for unit, at in chosen(stream_units(file, format_), options.lang, file.name):
-            side = unit.sides[at]
-            metadata = {**unit.metadata, **side.metadata}
-            if translation := _other_sides(unit, at):
-                metadata["translation"] = translation
-            yield unit.line, paragraphs(side.text), metadata
-
-    return read
+    for unit, at in chosen(stream_units(file, format_), options.lang, file.name):
+        side = unit.sides[at]
+        metadata = {**unit.metadata, **side.metadata}
+        if translation := _other_sides(unit, at):
+            metadata["translation"] = translation
+        yield unit.line, paragraphs(side.text), metadata
 
 
 def _other_sides(unit: Unit, at: int) -> str:
@@ -293,7 +288,7 @@ def _with_numbers(read: Callable[[TextFile], Iterator[Paragraph]]) -> Reader:
 
 Reader = Callable[[TextFile, Options], Iterator[Record]]
 FORMATS: Mapping[str, Reader] = {
-    "csv": _table(csv_rows),
+    "csv": partial(_table, csv_rows),
     "docbook": _with_lines(docbook_paragraphs),
     "docx": _with_numbers(docx_paragraphs),
     "eml": _with_numbers(mail_paragraphs),
@@ -304,19 +299,19 @@ FORMATS: Mapping[str, Reader] = {
     "jsonl": _json_lines,
     "md": _with_lines(markdown_paragraphs),
     "odf": _with_numbers(opendocument_paragraphs),
-    "ods": _workbook(ods_rows),
+    "ods": partial(_workbook, ods_rows),
     "pdf": _with_numbers(pdf_paragraphs),
-    "po": _units("po"),
+    "po": partial(_units, "po"),
     "pptx": _with_numbers(pptx_paragraphs),
     "properties": _with_lines(properties_texts),
     "rtf": _with_numbers(rtf_paragraphs),
     "subtitles": _with_lines(subtitle_texts),
     "tbx": _term_base,
-    "tmx": _units("tmx"),
-    "tsv": _table(tsv_rows),
-    "ttx": _units("ttx"),
+    "tmx": partial(_units, "tmx"),
+    "tsv": partial(_table, tsv_rows),
+    "ttx": partial(_units, "ttx"),
     "txt": _plain,
-    "xliff": _units("xliff"),
-    "xlsx": _workbook(sheet_rows),
+    "xliff": partial(_units, "xliff"),
+    "xlsx": partial(_workbook, sheet_rows),
     "yaml": _with_lines(yaml_texts),
 }

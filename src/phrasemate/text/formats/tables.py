@@ -253,10 +253,8 @@ class _Rows(XmlStream[tuple[int, list[str]]]):
         if self._kind == "s":
             number = _whole(text.strip())
             if number is None or number >= len(self._shared):
-                remedy = "save it again with the program that made it"
-                raise ReadError(
-                    self.name, self._number, f"a cell names text number {text[:20]!r}, which is not there", remedy
-                )
+                reason = f"a cell names text number {text[:20]!r}, which is not there"
+                raise ReadError(self.name, self._number, reason, "save it again with the program that made it")
             return self._shared[number]
         if self._kind == "b":
             return {"0": "FALSE", "1": "TRUE"}.get(text, text)
