@@ -14,9 +14,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unicodedata import combining, normalize
 
@@ -32,7 +33,7 @@ from phrasemate.text import folded, split_sentences, words
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.tables import harmless, tsv_line, write_lines, write_sheet
 from phrasemate.text.formats.units import Side, Term, TermPair, Unit
-from phrasemate.text.sentences import UTF_16, Library
+from phrasemate.text.sentences import UTF_16, icu_functions
 from phrasemate.text.term_lists import write_pairs
 from phrasemate.types import Hit, Phrase, Span
 
@@ -283,17 +284,16 @@ def collation(language: str = "") -> Key:
     """
     if (icu := _icu()) is None:
         return _plain
-    begin, key_of = icu
     status, locale = ctypes.c_int(0), language.replace("-", "_") if _LOCALE.fullmatch(language) else "root"
-    collator = begin(locale.encode("ascii"), ctypes.byref(status))
+    collator = icu.ucol_open(locale.encode("ascii"), ctypes.byref(status))
     if status.value > 0 or not collator:  # below 0 are remarks, such as: this locale has the rules of another
         return _plain
 
     def key(text: str) -> bytes:
         units = text.encode(UTF_16, "surrogatepass")
-        size = key_of(collator, units, len(units) // 2, None, 0)
+        size = icu.ucol_getSortKey(collator, units, len(units) // 2, None, 0)
         buffer = ctypes.create_string_buffer(size)
-        key_of(collator, units, len(units) // 2, buffer, size)
+        icu.ucol_getSortKey(collator, units, len(units) // 2, buffer, size)
         return buffer.raw
 
     return key
@@ -304,16 +304,15 @@ def _plain(text: str) -> bytes:
     return "".join(part for part in parts if not combining(part)).encode("utf-8", "surrogatepass")
 
 
-@lru_cache(maxsize=1)
-def _icu() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
-    """ICU's functions that open a collator and that give a sort key; None where its library is not there."""
-    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32
-    try:
-        library = Library("libicui18n", "icuin")
-        begin = library.function("ucol_open", pointer, text, ctypes.POINTER(ctypes.c_int))
-        return begin, library.function("ucol_getSortKey", number, pointer, text, number, text, number)
-    except (ImportError, OSError, AttributeError):
-        return None
+@cache
+def _icu() -> SimpleNamespace | None:
+    """ICU's functions that open a collator and that give a sort key."""
+    pointer, text, number, status = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_int)
+    signatures = {
+        "ucol_open": (pointer, text, status),
+        "ucol_getSortKey": (number, pointer, text, number, text, number),
+    }
+    return icu_functions("libicui18n", "icuin", signatures)
 
 
 ORDERS = ("score", "count", "left", "right")

@@ -20,13 +20,14 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from itertools import accumulate, pairwise
 from pathlib import Path
 from runpy import run_path
+from types import SimpleNamespace
 from typing import Any, cast
 from unicodedata import category
 
@@ -41,10 +42,13 @@ _LONGEST = 157  # bytes of a locale's name (ULOC_FULLNAME_CAPACITY)
 UTF_16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"  # as ICU has its texts
 
 
-class Library:
-    """One of ICU's libraries; ``name`` begins its file's name on Linux and macOS, ``windows`` that on Windows."""
+def icu_functions(name: str, windows: str, signatures: Mapping[str, Sequence[Any]]) -> SimpleNamespace | None:
+    """Functions of one of ICU's libraries, by their names, and its version; None where the library is not there.
 
-    def __init__(self, name: str, windows: str) -> None:
+    ``name`` begins its file's name on Linux and macOS, ``windows`` that on Windows. ``signatures``: the types of the
+    result and of the arguments of each function.
+    """
+    try:
         import icu4py.messageformat  # loads the libraries, and what they need, into the process
         from icu4py._version import icu_version_info
 
@@ -52,43 +56,30 @@ class Library:
         files = (
             file for place in _PLACES for start in (name, windows) for file in sorted((home / place).glob(f"{start}*"))
         )
-        file = next(files, None)
-        if file is None:
-            raise OSError(f"no library {name} of icu4py")
-        self._library, self.version = ctypes.CDLL(str(file)), str(icu_version_info[0])
-
-    def function(self, name: str, result: Any, *arguments: Any) -> Any:
-        """A function of the library, with the types of its result and arguments. Raises AttributeError."""
-        function = getattr(self._library, f"{name}_{self.version}")
-        function.restype, function.argtypes = result, arguments
-        return function
-
-
-class _Common:
-    """The functions of the library of common things that are needed here."""
-
-    def __init__(self) -> None:
-        library = Library("libicuuc", "icuuc")
-        pointer, status = ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)
-        text, number = ctypes.c_char_p, ctypes.c_int32
-        self.data = f"icudt{library.version}{sys.byteorder[0]}-brkitr".encode("ascii")
-        self.open = library.function("ures_openDirect", pointer, text, text, status)
-        self.close = library.function("ures_close", None, pointer)
-        self.part = library.function("ures_getByKey", pointer, pointer, text, pointer, status)
-        self.size = library.function("ures_getSize", number, pointer)
-        self.string = library.function(
-            "ures_getStringByIndex", pointer, pointer, number, ctypes.POINTER(number), status
-        )
-        self.likely = library.function("uloc_addLikelySubtags", number, text, text, number, status)
-        self.tag = library.function("uloc_toLanguageTag", number, text, text, number, ctypes.c_int8, status)
-
-
-@lru_cache(maxsize=1)
-def _common() -> _Common | None:
-    try:
-        return _Common()
-    except (ImportError, OSError, AttributeError):
+        library, functions = ctypes.CDLL(str(next(files))), SimpleNamespace(version=icu_version_info[0])
+        for label, (result, *arguments) in signatures.items():
+            function = getattr(library, f"{label}_{functions.version}")
+            function.restype, function.argtypes = result, arguments
+            setattr(functions, label, function)
+    except (ImportError, OSError, AttributeError, StopIteration):
         return None
+    return functions
+
+
+@cache
+def _common() -> SimpleNamespace | None:
+    """ICU's functions of resources and of names of locales."""
+    pointer, text, number, status = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_int)
+    signatures = {
+        "ures_openDirect": (pointer, text, text, status),
+        "ures_close": (None, pointer),
+        "ures_getByKey": (pointer, pointer, text, pointer, status),
+        "ures_getSize": (number, pointer),
+        "ures_getStringByIndex": (pointer, pointer, number, ctypes.POINTER(number), status),
+        "uloc_addLikelySubtags": (number, text, text, number, status),
+        "uloc_toLanguageTag": (number, text, text, number, ctypes.c_int8, status),
+    }
+    return icu_functions("libicuuc", "icuuc", signatures)
 
 
 @lru_cache(maxsize=64)
@@ -96,20 +87,20 @@ def suppressions(language: str) -> frozenset[str]:
     """The abbreviations after which CLDR ends no sentence in a language such as "de", with their full stops."""
     if not _TAG.fullmatch(language) or (icu := _common()) is None:
         return frozenset()
-    status = ctypes.c_int(0)
-    resources = [icu.open(icu.data, language.encode("ascii"), ctypes.byref(status))]
+    status, data = ctypes.c_int(0), f"icudt{icu.version}{sys.byteorder[0]}-brkitr"
+    resources = [icu.ures_openDirect(data.encode("ascii"), language.encode("ascii"), ctypes.byref(status))]
     for key in (b"exceptions", b"SentenceBreak"):
-        resources.append(icu.part(resources[-1], key, None, ctypes.byref(status)))
-    entries = range(icu.size(resources[-1])) if status.value <= 0 else range(0)
+        resources.append(icu.ures_getByKey(resources[-1], key, None, ctypes.byref(status)))
+    entries = range(icu.ures_getSize(resources[-1])) if status.value <= 0 else range(0)
     abbreviations = frozenset(_string(icu, resources[-1], number) for number in entries)
     for resource in filter(None, reversed(resources)):
-        icu.close(resource)
+        icu.ures_close(resource)
     return abbreviations
 
 
-def _string(icu: _Common, entries: Any, number: int) -> str:
+def _string(icu: SimpleNamespace, entries: Any, number: int) -> str:
     length, status = ctypes.c_int32(0), ctypes.c_int(0)
-    place = icu.string(entries, number, ctypes.byref(length), ctypes.byref(status))
+    place = icu.ures_getStringByIndex(entries, number, ctypes.byref(length), ctypes.byref(status))
     return ctypes.string_at(place, 2 * length.value).decode(UTF_16)
 
 
@@ -124,9 +115,9 @@ def full_tag(tag: str) -> str:
     if icu is None or len(tag) > _LONGEST - 20 or not _TAG.fullmatch(tag):
         return tag
     status, name = ctypes.c_int(0), ctypes.create_string_buffer(_LONGEST)
-    icu.likely(tag.encode("ascii"), name, _LONGEST, ctypes.byref(status))
+    icu.uloc_addLikelySubtags(tag.encode("ascii"), name, _LONGEST, ctypes.byref(status))
     whole = ctypes.create_string_buffer(_LONGEST)
-    icu.tag(name.value, whole, _LONGEST, 1, ctypes.byref(status))
+    icu.uloc_toLanguageTag(name.value, whole, _LONGEST, 1, ctypes.byref(status))
     return whole.value.decode("ascii") if status.value <= 0 and whole.value else tag
 
 

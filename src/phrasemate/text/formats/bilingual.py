@@ -70,16 +70,15 @@ class TtxStream(CodedStream[Unit]):
             self._in_text = self.listening = False
 
     def _begin_text(self, language: str) -> None:
-        self.charge(COST + len(language))
         self._spoken, self._in_text = language, True
-        self.hear()
+        self.hear(COST + len(language))
 
     def _end_text(self) -> None:
         """Gives what was heard outside of units."""
         if (text := spaced(self.coded()).strip()) and self._unit is None:
             self.give(Unit((Side(text, self._languages[0]),), {}, self.line))
         self.settle()
-        self.hear()
+        self.hear(0)
 
 
 _CODES = frozenset({"bpt", "ept", "it", "ph", "sub", "ut"})  # what they hold is markup of the original, not text
@@ -119,14 +118,13 @@ class TmxStream(CodedStream[Unit]):
             self._side, self._text_of_side = self._metadata(attributes), ""
             self._spoken = self.language(attributes) or self._side.pop("lang", "")
         elif tag == "seg":
-            self._hear()
+            self.hear(COST)
         elif tag in _CODES:
             pair = attributes.get("i", "") if tag in ("bpt", "ept") else ""
             self.begin_code(gap_of_name(attributes.get("type", "")), pair)
         elif tag in ("note", "prop"):
             self._key = _key(attributes.get("type", ""), self._side is not None) if tag == "prop" else "note"
-            self.charge(len(self._key))
-            self._hear()
+            self.hear(COST + len(self._key))
 
     def end(self, tag: str) -> None:
         if not self._inside:
@@ -146,10 +144,6 @@ class TmxStream(CodedStream[Unit]):
         elif tag == "tu":
             self._inside = False
             self.give(Unit(tuple(self._sides), self._unit, self._line))
-
-    def _hear(self) -> None:
-        self.charge(COST)
-        self.hear()
 
     def _metadata(self, attributes: Attributes) -> dict[str, Any]:
         self.charge(COST + sum(map(len, attributes.values())))

@@ -164,8 +164,9 @@ class CodedStream(XmlStream[Item]):
         self._gap = self._pair = ""
         self._gaps_of_pairs: dict[str, str] = {}  # what a code leaves, by its id, for the one that closes it
 
-    def hear(self) -> None:
-        """A text begins."""
+    def hear(self, cost: int) -> None:
+        """A text begins, which costs as many characters beside its own."""
+        self.charge(cost)
         self.listening, self._codes, self._gap = True, 0, ""
         self._gaps_of_pairs.clear()
         self._pieces.clear()

@@ -54,8 +54,7 @@ class TbxStream(CodedStream[Term]):
             self._category = attributes.get("type") or tag.rpartition(" ")[2]
             self._owner = len(self.path)
             self._target = attributes.get("target", "")
-            self.charge(COST + len(self._target))
-            self.hear()
+            self.hear(COST + len(self._target))
 
     def end(self, tag: str) -> None:
         if not self._levels:

@@ -78,10 +78,10 @@ class XliffStream(CodedStream[Unit]):
             self.charge(COST + len(self._segment) + len(self._state))
             self._held, self._cut, self._spoken = {}, {}, {}
         elif tag == "note" and self._unit and self.path[-2] in ("notes", "trans-unit"):
-            self._hear()
+            self.hear(COST)
         elif tag in _DEFINING and (self._unit or tag == _SDL_TAG):
             self._original = attributes.get("id", "")
-            self._hear(len(self._original))
+            self.hear(COST + len(self._original))
         elif self._original:
             self._described(tag, attributes)
         elif tag == "xliff":
@@ -122,17 +122,12 @@ class XliffStream(CodedStream[Unit]):
         self.charge(COST + sum(map(len, self._unit.values())))
 
     def _begin_side(self, tag: str, attributes: Attributes) -> None:
-        self._side, self._held[tag], self._cut[tag] = tag, [], {}
+        self._side, self._held[tag], self._cut[tag], self._mark = tag, [], {}, (0, "")
         self._state = attributes.get("state", self._state)
         if language_tag := self.language(attributes):
             self._spoken["target" if tag == "target" else "source"] = language_tag
         self._paired.clear()
-        self._hear(len(self._state) + len(language_tag))
-
-    def _hear(self, start: int = 0) -> None:
-        self.charge(COST + start)
-        self._mark = (0, "")
-        self.hear()
+        self.hear(COST + len(self._state) + len(language_tag))
 
     def _inline(self, tag: str, attributes: Attributes) -> None:
         if tag == "mrk" and attributes.get("mtype") == "seg":
