@@ -59,7 +59,7 @@ _READABLE = (
     ".srt, .vtt, .eml (each also with .gz), .docx, .xlsx, .pptx, .odt, .ods, .odp, .epub, .idml and .pdf"
 )
 _NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # halves of surrogate pairs that no file system has
-_HEAD = 4096  # bytes of a file that may be an index's
+_HEAD = 4096  # bytes of a file that tell what it is
 _FOREIGN = re.compile(  # other formats, whose mark-up would be indexed as text
     r"\.(7z|bz2|doc[mx]?|epub|mobi|json|od[pst]|parquet|pdf|pptx?|rtf|tar|tgz|xls[mx]?|xml|xz|zip|zst"
     r"|po|pot|properties|resx|strings|stringsdict|xcstrings|arb|ftl|ts|qm|ya?ml|toml|ini|rc|json5|php"  # of programs
@@ -210,7 +210,6 @@ def _unknown(path: Path) -> tuple[str, str]:
 
 
 _READ = 1 << 20
-_SNIFFED = 4096
 _LINE = 4 * LINE_LIMIT  # bytes: a character has up to four
 
 
@@ -252,7 +251,7 @@ def _beginning(stream: BufferedIOBase, encoding: str) -> bytes:
     """The first line and some bytes more; in UTF-8 if another encoding was named, else as they are."""
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     begins, whole = bytearray(), False
-    while (not whole or len(begins) < _SNIFFED) and len(begins) < _LINE and (block := stream.read1(_READ)):
+    while (not whole or len(begins) < _HEAD) and len(begins) < _LINE and (block := stream.read1(_READ)):
         piece = block if encoding == "utf-8" else decoder.decode(block).encode()
         begins += piece
         whole = whole or b"\n" in piece

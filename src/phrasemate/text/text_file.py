@@ -215,8 +215,11 @@ class TextFile:
 
         ``whole``: in UTF-8 if another one was named, and sound to their end.
         """
-        with self.stored() as raw_stream:
-            stream = self._unpacked(raw_stream)
+        with self.stored() as stream:
+            if self.packed:
+                if stream.peek(2)[:2] not in (_GZIP, b""):
+                    raise gzip.BadGzipFile(_NO_GZIP)
+                stream = io.BufferedReader(_Unpacked(stream), _BUFFER)
             if not keeps_line_ends(self.encoding) or (whole and self.encoding != "utf-8"):
                 stream = io.BufferedReader(_Converted(stream, self.encoding, whole), _BUFFER)
             yield stream
@@ -237,13 +240,6 @@ class TextFile:
 
     def _next_line(self) -> int:
         return self._line + 1 if self._line else 0
-
-    def _unpacked(self, stored: io.BufferedReader) -> io.BufferedReader:
-        if not self.packed:
-            return stored
-        if stored.peek(2)[:2] not in (_GZIP, b""):
-            raise gzip.BadGzipFile(_NO_GZIP)
-        return io.BufferedReader(_Unpacked(stored), _BUFFER)
 
     def _decoded(self, stream: io.BufferedReader) -> Iterator[tuple[int, str]]:
         head = stream.peek(_HEAD)[:_HEAD]

@@ -302,14 +302,13 @@ def _page_lines(boxes: Iterable[Sequence[Any]], number: int) -> list[_Line]:
 
 def _ordered(lines: list[_Line], depth: int) -> list[_Line]:
     """The reading order by recursive cuts along white bands: between columns first, else between blocks (XY-cut)."""
-    if len(lines) < 2 or depth > 30:
-        return sorted(lines, key=lambda line: (-line.y1, line.x0))
-    height = sorted(line.y1 - line.y0 for line in lines)[len(lines) // 2]
-    cut = _widest_gap([(line.x0, line.x1) for line in lines], 0.8 * height)
-    parts = [[line for line in lines if (line.x1 > cut) == after] for after in (False, True)] if cut else []
-    if not parts:
-        cut = _widest_gap([(line.y0, line.y1) for line in lines], 0.05 * height)
-        parts = [[line for line in lines if (line.y1 > cut) == above] for above in (True, False)] if cut else []
+    parts: list[list[_Line]] = []
+    if len(lines) > 1 and depth <= 30:
+        height = sorted(line.y1 - line.y0 for line in lines)[len(lines) // 2]
+        if cut := _widest_gap([(line.x0, line.x1) for line in lines], 0.8 * height):
+            parts = [[line for line in lines if (line.x1 > cut) == after] for after in (False, True)]
+        elif cut := _widest_gap([(line.y0, line.y1) for line in lines], 0.05 * height):
+            parts = [[line for line in lines if (line.y1 > cut) == above] for above in (True, False)]
     if parts:
         return [line for part in parts for line in _ordered(part, depth + 1)]
     return sorted(lines, key=lambda line: (-line.y1, line.x0))

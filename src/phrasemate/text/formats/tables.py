@@ -114,7 +114,8 @@ class _Lines:
                 self._waiting.append((*line, 0))
                 is_comment = line[1].startswith("#") and not any(map(line[1].count, _DELIMITERS))
                 if not is_comment or len(self._waiting) == _COMMENTS:
-                    return _delimiter(line[1])
+                    bare = "".join(line[1].split('"')[::2])  # without what stands in quotation marks
+                    return max(_DELIMITERS, key=bare.count)
         return _DELIMITERS[0]
 
     def lost(self) -> list[int]:
@@ -133,12 +134,6 @@ def tsv_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
 
 
 _COMMENTS = 100  # lines at the beginning of a table
-
-
-def _delimiter(line: str) -> str:
-    """The separator that stands most often in a row, outside of quotation marks."""
-    bare = "".join(line.split('"')[::2])
-    return max(_DELIMITERS, key=bare.count)
 
 
 COLUMNS = 1000  # of a table; what stands further to the right is not read
