@@ -18,6 +18,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -378,15 +379,9 @@ def translate_terms(
     request = SearchRequest(settings.k, settings.contexts, documents, languages)
     model: Model = searcher.model
     examples = [representative(term, settings.examples) for term in terms]
-    vectors, _ = by_examples(
-        model,
-        [term.text for term in terms],
-        examples,
-        model.pooling,
-        progress=lambda count, total: progress("encoding terms", count, total),
-    )
-    bare = [Phrase(term.text, 0, len(term.text)) for term in terms]
-    wordings = model.encode(bare) if searcher.encodes_alone else None
+    texts = [term.text for term in terms]
+    vectors, _ = by_examples(model, texts, examples, model.pooling, progress=partial(progress, "encoding terms"))
+    wordings = model.encode([Phrase(text, 0, len(text)) for text in texts]) if searcher.encodes_alone else None
     results = []
     for at in range(0, len(terms), QUERIES_AT_ONCE):
         batch = slice(at, at + QUERIES_AT_ONCE)
@@ -394,9 +389,8 @@ def translate_terms(
             Phrase(" ".join([term.text, *(example.context for example in sentences)]), 0, len(term.text))
             for term, sentences in zip(terms[batch], examples[batch], strict=True)
         ]
-        answers = searcher.search_vectors(
-            vectors[batch], request, None if wordings is None else wordings[batch], phrases
-        )
+        alone = None if wordings is None else wordings[batch]
+        answers = searcher.search_vectors(vectors[batch], request, alone, phrases)
         for term, (groups, confidence) in zip(terms[batch], answers, strict=True):
             results.append(replace(term, groups=groups, confidence=confidence))
         progress("searching", len(results), len(terms))

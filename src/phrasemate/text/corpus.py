@@ -261,9 +261,7 @@ def _beginning(stream: BufferedIOBase, encoding: str) -> bytes:
 def _stream(pipe: Path | None) -> AbstractContextManager[IO[bytes]]:
     if pipe is not None:
         return pipe.open("rb")
-    if sys.stdin is None:
-        return BytesIO()
-    return nullcontext(sys.stdin.buffer)
+    return nullcontext(sys.stdin.buffer if sys.stdin is not None else BytesIO())
 
 
 _HOW_READ = "5"  # counts up when the same file and options come to give other sentences

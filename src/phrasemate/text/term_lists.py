@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from itertools import chain, count, groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.error_policy import Damage, without_options
@@ -26,6 +26,7 @@ from phrasemate.text.formats.tables import (
 )
 from phrasemate.text.formats.termbases import MultiTermStream, TbxStream, write_concepts
 from phrasemate.text.formats.units import Term, TermPair, listed, speaks
+from phrasemate.text.formats.xml import Item
 from phrasemate.text.text_file import TextFile, suffix_of
 from phrasemate.utils.storage import NewFile
 
@@ -48,7 +49,6 @@ _FIELDS = {  # names of columns, in lower case -> what they hold
 _COLUMNS = ("source", "target", "score", "source_language", "target_language", "id", "definition", "note", "context")
 _NOTED = 100  # languages that are noted, for an error
 
-Item = TypeVar("Item")
 Row = tuple[str, int, list[str]]  # its sheet, if it has one, its line and cells
 
 

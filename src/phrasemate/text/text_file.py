@@ -230,16 +230,14 @@ class TextFile:
         try:
             yield
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            self.broken(self._next_line(), *_gzip_trouble(error))
+            reason, remedy = _gzip_trouble(error)
         except UnicodeError as error:
-            reason = getattr(error, "reason", error)
-            self.broken(self._next_line(), f"not {self.encoding} ({reason})", "give the right --encoding")
+            reason, remedy = f"not {self.encoding} ({getattr(error, 'reason', error)})", "give the right --encoding"
         except OSError as error:
-            reason = f"cannot be read ({error.strerror or error})"
-            self.broken(self._next_line(), reason, "check the path and its permissions")
-
-    def _next_line(self) -> int:
-        return self._line + 1 if self._line else 0
+            reason, remedy = f"cannot be read ({error.strerror or error})", "check the path and its permissions"
+        else:
+            return
+        self.broken(self._line + 1 if self._line else 0, reason, remedy)
 
     def _decoded(self, stream: io.BufferedReader) -> Iterator[tuple[int, str]]:
         head = stream.peek(_HEAD)[:_HEAD]

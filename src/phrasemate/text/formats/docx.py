@@ -238,7 +238,7 @@ class _Body(XmlStream[Paragraph]):
         elif tag == "p":
             self._end_paragraph(self._open.pop())
         elif tag in ("body", "tc", "txbxContent", "footnote", "endnote"):
-            self._flush(len(self._open))
+            self._flush()
         elif " " in tag:
             uri, _, name = tag.rpartition(" ")
             if uri in MATH and name == "t":
@@ -262,9 +262,9 @@ class _Body(XmlStream[Paragraph]):
         if not self._open and not self._joined:
             self.settle()
 
-    def _flush(self, depth: int) -> None:
+    def _flush(self) -> None:
         """Gives what would continue in a paragraph that does not come."""
-        if (text := "".join(self._joined.pop(depth, []))).strip():
+        if (text := "".join(self._joined.pop(len(self._open), []))).strip():
             self.ready.append((text, {}))
 
     def _is_shown(self) -> bool:
@@ -306,7 +306,7 @@ class _Body(XmlStream[Paragraph]):
 
     def _table(self, tag: str) -> None:
         if tag == "tbl":
-            self._flush(len(self._open))
+            self._flush()
             self._count += 1
             self._tables.append({"table": self._count, "row": 0, "column": 0})
         elif tag == "tr" and self._tables:

@@ -138,20 +138,15 @@ def _encoding(file: TextFile) -> tuple[str, str]:
             return encoding, "with whose mark it begins"
     if encoding_name := _declared(head[:_HEAD]):
         return encoding_name, "in which the page says that it is"
-    decoder, head = codecs.getincrementaldecoder("utf-8")("replace"), head[:_LATE]
-    text = decoder.decode(head)
-    wrong, right = text.count("\ufffd"), _beyond_ascii(text)
-    for block in blocks:
-        head += block[: _LATE - len(head)]
+    decoder, beginning, wrong, right = codecs.getincrementaldecoder("utf-8")("replace"), b"", 0, 0
+    for block in chain([head], blocks):
+        beginning += block[: _LATE - len(beginning)]
         text = decoder.decode(block)
-        wrong, right = wrong + text.count("\ufffd"), right + _beyond_ascii(text)
-    if encoding_name := _declared(head):
+        wrong += text.count("\ufffd")
+        right += 0 if text.isascii() else len(text) - len(text.encode("ascii", "ignore"))
+    if encoding_name := _declared(beginning):
         return encoding_name, "in which the page says that it is"
     return ("cp1252" if wrong > right - wrong else "utf-8"), "which most of the page is; it does not say so"
-
-
-def _beyond_ascii(text: str) -> int:
-    return 0 if text.isascii() else len(text) - len(text.encode("ascii", "ignore"))
 
 
 def _declared(head: bytes) -> str:

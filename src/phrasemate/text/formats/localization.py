@@ -33,8 +33,8 @@ def po_units(file: TextFile) -> Iterator[Unit]:
         catalogue = polib.pofile(file.whole().lstrip("\ufeff") + "\n", check_for_duplicates=False)
     except (OSError, ValueError, IndexError, KeyError, AttributeError) as error:
         line = re.search(r"line (\d+)", str(error))
-        reason = "not a gettext catalogue"
-        raise ReadError(file.name, int(line[1]) if line else 0, reason, "fix it: msgfmt --check") from None
+        number = int(line[1]) if line else 0
+        raise ReadError(file.name, number, "not a gettext catalogue", "fix it: msgfmt --check") from None
     source = catalogue.metadata.get("X-Source-Language", "").strip() or _ENGLISH
     target = catalogue.metadata.get("Language", "").strip() or "und"
     for entry in catalogue:

@@ -118,9 +118,8 @@ class XmlStream(Generic[Item]):
         """Counts against the size of the entry that is being read: once for each thing that is kept."""
         self._cost += cost
         if self._cost > UNIT:
-            reason = (
-                f"one entry of more than {UNIT:,} characters; expected {self.format_name} of entries of ordinary size"
-            )
+            limit = f"one entry of more than {UNIT:,} characters"
+            reason = f"{limit}; expected {self.format_name} of entries of ordinary size"
             raise self.error(reason, "split or remove the entry")
 
     def give(self, item: Item) -> None:
