@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,8 +101,7 @@ class Network:
 
     def read(self, states: Floats, vector: Floats) -> Read:
         """A sentence: (T, width) states of its tokens without the special ones, (width,) its unit vector."""
-        projection = states.astype(np.float32) @ self.arrays["project"] + self.arrays["project_bias"]
-        return Read(projection / np.maximum(np.sqrt((projection * projection).sum(1, keepdims=True)), TINY), vector)
+        return Read(_unit(states.astype(np.float32) @ self.arrays["project"] + self.arrays["project_bias"]), vector)
 
     def scores(self, query: Read, others: Sequence[Read]) -> Floats:
         """(others,) float32 scores of a sentence with each of the others, all at once."""
@@ -131,18 +131,10 @@ class Network:
         lengths = np.array([len(side) for side in sides])
         first = np.cumsum(lengths) - lengths  # (K,) where each begins
         cosines = x @ y.T  # (I, J)
-        m = self._matches(x @ w["match"] @ y.T)  # (I, J); x asks
-        weights_back = np.exp(m - np.repeat(np.maximum.reduceat(m, first, 1), lengths, 1))
-        weights_back /= np.repeat(
-            np.add.reduceat(weights_back, first, 1), lengths, 1
-        )  # (I, J); alpha of x's tokens, eq. 2
-        m = self._matches((y @ w["match"] @ x.T).T)  # (I, J); y asks
-        back = np.exp(m - m.max(0))
-        back /= back.sum(0)  # (I, J); alpha of y's tokens
+        weights_back = _softmax_of_sides(self._matches(x @ w["match"] @ y.T), first, lengths)  # (I, J); eq. 2, x asks
+        back = _softmax(self._matches((y @ w["match"] @ x.T).T))  # (I, J); y asks
         token_weights = _softmax(x @ w["weigh"])  # (I,) w of q^1
-        right_weights = y @ w["weigh"]
-        right_weights = np.exp(right_weights - np.repeat(np.maximum.reduceat(right_weights, first), lengths))
-        right_weights /= np.repeat(np.add.reduceat(right_weights, first), lengths)  # (J,) w of q^2
+        right_weights = _softmax_of_sides(y @ w["weigh"], first, lengths)  # (J,) w of q^2
         match = (
             np.add.reduceat(token_weights @ (weights_back * cosines) + right_weights * (back * cosines).sum(0), first)
             / 2
@@ -179,8 +171,16 @@ def shapes(width: int, dim: int) -> dict[str, tuple[int, ...]]:
 
 
 def _softmax(values: Floats) -> Floats:
-    powers: Floats = np.exp(values - values.max())
-    powers /= powers.sum()
+    """Softmax over the first axis."""
+    powers: Floats = np.exp(values - values.max(0))
+    powers /= powers.sum(0)
+    return powers
+
+
+def _softmax_of_sides(values: Floats, first: NDArray[np.int64], lengths: NDArray[np.int64]) -> Floats:
+    """Softmax over the last axis, within each side, which begins at ``first`` and has so many tokens."""
+    powers: Floats = np.exp(values - np.repeat(np.maximum.reduceat(values, first, -1), lengths, -1))
+    powers /= np.repeat(np.add.reduceat(powers, first, -1), lengths, -1)
     return powers
 
 
@@ -286,8 +286,9 @@ class Attention:
         distinct = dict.fromkeys(text for pair in texts for text in pair)
         sentences = {text: self._cache[text] for text in distinct if text in self._cache}
         missing = [text for text in distinct if text not in sentences]
-        for text, read in zip(missing, reads(self._model, self._network, missing), strict=True):
-            sentences[text] = read
+        blocks = (zip(*block, strict=True) for block in sentence_blocks(self._model, missing))
+        for text, sentence in zip(missing, chain.from_iterable(blocks), strict=True):
+            sentences[text] = read = self._network.read(*sentence)
             if len(read.tokens) <= self._cache.maxsize:
                 self._cache[text] = read
         return sentences
@@ -300,14 +301,13 @@ def load_attention(model: Model, folder: Path | None = None) -> Attention:
     return Attention(model, load_reranker(folder))
 
 
-def reads(model: Model, network: Network, texts: Sequence[str]) -> Iterator[Read]:
-    """Read each sentence as the network takes it, block by block of the encoder."""
+def sentence_blocks(model: Model, texts: Sequence[str]) -> Iterator[tuple[list[Floats], Floats]]:
+    """States of the sentences' tokens without the special ones, and their vectors, block by block of the encoder."""
     prefix = model.sentence_prompt()
     opening, closing = len(model.runtime.opening), len(model.runtime.closing)
     for states in model.token_states([prefix + text for text in texts]):
-        vectors = model.sentence_vectors(states, prefix)
-        for vector, first, last in zip(vectors, states.bounds[:-1].tolist(), states.bounds[1:].tolist(), strict=True):
-            yield network.read(states.values[first + opening : last - closing], vector)
+        tokens = [states.values[a + opening : b - closing] for a, b in pairwise(states.bounds.tolist())]
+        yield tokens, model.sentence_vectors(states, prefix)
 
 
 def both_ways(

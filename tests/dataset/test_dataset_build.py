@@ -6,7 +6,6 @@ import bz2
 import gzip
 import importlib
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -223,7 +222,7 @@ def test_statistics_that_are_invalid_are_written_again(folder: Path, noted: str)
 )
 def test_variants_are_those_of_the_language(tmp_path: Path, language: str, variants: list[str]) -> None:
     (tmp_path / "wiki.xml").write_text(articles({"写": "他用-{zh-hans:计;zh-hant:計}-写。他在-{家}-。"}), "utf-8")
-    (result,) = MODULE.staged(tmp_path / "work", [tmp_path / "wiki.xml"], language, Reading()).sentences
+    (result,) = Side(language, [tmp_path / "wiki.xml"]).staged(tmp_path / "work").sentences
     assert result.read_text("utf-8").splitlines() == variants
 
 
@@ -284,7 +283,7 @@ def test_one_clear_error(folder: Path, changes: dict[str, Any], message: str) ->
 
 
 def test_what_is_wrong_shows_before_anything_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["phrasemate.dataset.build"], "staged", None)  # not the function of that name
+    monkeypatch.setattr(Side, "staged", None)
     with pytest.raises(InputError, match=r"none.sql: no such file"):
         build_dataset(pairs=None, links="none.sql", source=Side("de", ["pairs.tsv", "pairs.tsv.bz2"]))
 

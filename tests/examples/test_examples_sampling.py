@@ -47,12 +47,12 @@ def different(count: int, document: str = "a.txt", word: str = "art") -> list[Ro
 
 
 def texts(source: Listed, limit: int, phrase: str = "art", extra: int = 0, seed: int = 0) -> list[str]:
-    return [sentence.row.text for sentence in sample(source, phrase, limit, extra, seed)]
+    return [sentence.phrase.context for sentence in sample(source, phrase, limit, extra, seed)]
 
 
 def test_documents_take_turns() -> None:
     source = Listed([*different(100, "big"), Row("fine art", "b", 1), Row("no art", "c", 1)])
-    assert {sentence.row.document for sentence in sample(source, "art", 3, 0, 0)} == {"big", "b", "c"}
+    assert {sentence.document for sentence in sample(source, "art", 3, 0, 0)} == {"big", "b", "c"}
 
 
 def test_the_same_each_time_and_less_is_the_beginning_of_more() -> None:
@@ -126,13 +126,13 @@ def test_extra_is_counted_from_the_words_that_were_found() -> None:
 
 def test_the_first_occurrence_is_marked() -> None:
     (result,) = sample(Listed([Row("party, art and Art", "a", 1)]), "art", 5, 0, 0)
-    assert (result.start, result.end) == (7, 10)
+    assert (result.phrase.start, result.phrase.end) == (7, 10)
 
 
 def test_many_candidates_come_from_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "WHOLE", 100)
     source = Listed(different(6400))
-    parts = {(sentence.row.line - 1) // 100 for sentence in sample(source, "art", 64, 0, 0)}
+    parts = {(sentence.line - 1) // 100 for sentence in sample(source, "art", 64, 0, 0)}
     assert len(parts) == sampling.STRATA  # one from each 64th of the collection
     assert source.looked_at == sampling.CHUNK
 

@@ -196,9 +196,7 @@ def _first(phrase: str, line: str) -> tuple[int, int] | None:
     return next(_matcher_of(phrase).spans(line), None)
 
 
-@lru_cache(maxsize=1 << 14)
-def _matcher_of(phrase: str) -> Matcher:
-    return Matcher(phrase)
+_matcher_of = lru_cache(maxsize=1 << 14)(Matcher)
 
 
 def _mapped(path: Path) -> _Text:

@@ -64,24 +64,6 @@ class Staged(NamedTuple):
     skipped: list[Skipped]
 
 
-def staged(
-    work: Path, paths: Sequence[str | Path], language: str, reading: Reading, progress: Progress = lambda *_: None
-) -> Staged:
-    """The sentences of texts and dumps in ``work``, made where they are not there yet.
-
-    Passed over are pages of dumps that `paragraphs` leaves out, and what is damaged in texts if ``reading`` says so.
-    Raises ReadError for what cannot be read, InputError where no path is given.
-    """
-    if not paths:
-        raise InputError(f"no text in {language}; expected files, folders or dumps")
-    work.mkdir(parents=True, exist_ok=True)
-    dumps = [Path(path) for path in paths if is_dump(path)]
-    texts = [str(path) for path in paths if not is_dump(path)]
-    files = [_from_dump(work, path, language, reading.encoding, progress) for path in dumps]
-    sentences = [file for file, _ in files] + ([_from_texts(work, texts, language, reading, progress)] if texts else [])
-    return Staged(sentences, [titles for _, titles in files], [item for path in sentences for item in _skipped(path)])
-
-
 def _from_dump(work: Path, path: Path, language: str, encoding: str | None, progress: Progress) -> tuple[Path, Path]:
     stem = work / f"{language}-{_digest(_HOW, language, str(encoding), *_identity(path))}"
     sentences, titles = stem.with_suffix(".txt"), stem.with_suffix(".titles.tsv")
@@ -258,8 +240,8 @@ def build(
     what their texts lack, is reported. Raises InputError where no pair is left, saying what removed them.
     """
     start, settings, removals = time.perf_counter(), settings or DatasetSettings(), Counter[str]()
-    counted_pairs = _Counted(pairs, progress)
-    candidate_pairs = candidates(counted_pairs, languages, settings, removals)
+    candidate_pairs = candidates(_reported(pairs, progress), languages, settings, removals)
+    pair_count = len(candidate_pairs) + removals.total()
     examples = [
         _examples(
             finder, sorted({pair[side] for pair in candidate_pairs}), settings, f"{languages[side]} examples", progress
@@ -269,15 +251,14 @@ def build(
     full = (ExamplePair(a, b, tuple(examples[0][a]), tuple(examples[1][b])) for a, b in candidate_pairs)
     splits = divided(_supported(full, settings.least, removals), settings, removals)
     name = "-".join(languages)
-    _require(splits, name, counted_pairs.count, removals)
+    _require(splits, name, pair_count, removals)
     (Path(out) / name).mkdir(parents=True, exist_ok=True)
     for split, pair_list in splits.items():
         write(Path(out) / name / f"{split}.jsonl", pair_list)
     sides = _facts(languages[0], splits, 0), _facts(languages[1], splits, 1)
     counts = {split: len(examples) for split, examples in splits.items()}
-    report = DatasetReport(
-        name, counted_pairs.count, dict(removals), counts, sides, time.perf_counter() - start, tuple(skipped)
-    )
+    seconds = time.perf_counter() - start
+    report = DatasetReport(name, pair_count, dict(removals), counts, sides, seconds, tuple(skipped))
     _note(Path(out), report, settings)
     return report
 
@@ -296,18 +277,12 @@ class FindsAll(Protocol):
         """Find at most ``limit`` sentences of each phrase, each at least ``extra`` characters longer than it."""
 
 
-class _Counted:
-    """An iterable that counts what it gave."""
-
-    def __init__(self, pairs: Iterable[tuple[str, str]], progress: Progress) -> None:
-        self._pairs, self._progress, self.count = pairs, progress, 0
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        for pair in self._pairs:
-            self.count += 1
-            if self.count % 1000 == 0:
-                self._progress("phrase pairs", self.count, 0)
-            yield pair
+def _reported(pairs: Iterable[tuple[str, str]], progress: Progress) -> Iterator[tuple[str, str]]:
+    """The pairs, with a report of progress for every thousand of them."""
+    for count, pair in enumerate(pairs, 1):
+        if count % 1000 == 0:
+            progress("phrase pairs", count, 0)
+        yield pair
 
 
 def _examples(
@@ -380,9 +355,23 @@ class Side:
         check_language(language)
         self.language, self.paths, self.reading = language, list(paths), reading or Reading()
 
-    def staged(self, work: Path, progress: Progress) -> Staged:
-        """Sentences and titles of the side, made where they are not there yet."""
-        return staged(work, self.paths, self.language, self.reading, progress)
+    def staged(self, work: Path, progress: Progress = lambda *_: None) -> Staged:
+        """Sentences and titles of the side in ``work``, made where they are not there yet.
+
+        Passed over are pages of dumps that `paragraphs` leaves out, and what is damaged in texts if ``reading`` says
+        so. Raises ReadError for what cannot be read, InputError where no path is given.
+        """
+        if not self.paths:
+            raise InputError(f"no text in {self.language}; expected files, folders or dumps")
+        work.mkdir(parents=True, exist_ok=True)
+        dumps = [Path(path) for path in self.paths if is_dump(path)]
+        texts = [str(path) for path in self.paths if not is_dump(path)]
+        files = [_from_dump(work, path, self.language, self.reading.encoding, progress) for path in dumps]
+        sentences = [file for file, _ in files]
+        if texts:
+            sentences.append(_from_texts(work, texts, self.language, self.reading, progress))
+        omissions = [item for path in sentences for item in _skipped(path)]
+        return Staged(sentences, [titles for _, titles in files], omissions)
 
 
 def build_files(

@@ -272,27 +272,18 @@ def _unescaped(literal: bytes) -> bytes:
 
 
 _GONE = "\ufffc"  # where something was that made text: what is left of the sentence may say something else
-_DROPPED = frozenset(
-    {
-        *("ref", "references", "table", "gallery", "timeline", "imagemap", "graph", "pre", "source", "indicator"),
-        *(
-            "syntaxhighlight",
-            "templatestyles",
-            "mapframe",
-            "maplink",
-            "inputbox",
-            "poem",
-            "style",
-            "script",
-            "rp",
-            "rt",
-        ),
-    }
+
+
+def _set(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+_DROPPED = _set(
+    "ref references table gallery timeline imagemap graph pre source indicator syntaxhighlight templatestyles mapframe"
+    " maplink inputbox poem style script rp rt"
 )
-_SAID = frozenset({"math", "chem", "ce", "score", "hiero", "code"})  # dropped, but the sentence is not whole without
-_BREAKING = frozenset(
-    {"li", "dd", "dt", "br", "hr", "p", "div", "blockquote", "center", "ul", "ol", "dl", "tr", "td", "th"}
-)
+_SAID = _set("math chem ce score hiero code")  # dropped, but the sentence is not whole without
+_BREAKING = _set("li dd dt br hr p div blockquote center ul ol dl tr td th")
 # Wikipedias by the prefix of links to them (https://meta.wikimedia.org/wiki/List_of_Wikipedias), without those that are
 # closed. A link such as [[Re:Zero]] or [[CSI: Miami]] is one to a page of this wiki.
 _CODES = """
@@ -309,7 +300,7 @@ _CODES = """
     tdd te tet tg th ti tig tk tl tly tn to tpi tr trv ts tt tum tw ty tyv udm ug uk ur uz ve vec vep vi vls vo vro
     wa war wo wuu xal xh xmf yi yo yue za zea zgh zh zh-classical zh-cn zh-min-nan zh-tw zh-yue zu
 """
-_WIKIPEDIAS = frozenset(_CODES.split())
+_WIKIPEDIAS = _set(_CODES)
 _CANONICAL = frozenset(["file", "image", "category"])
 _MEDIA = re.compile(r"\.(?:djvu|gif|jpe?g|mp3|oga|og[gv]|pdf|png|svg|tiff?|wav|web[mp]|xcf)$", re.IGNORECASE)
 _CITED = re.compile(f"(?<=[^\\s({_GONE}]){_GONE}+")  # right behind a word or full stop it was a reference
@@ -345,25 +336,21 @@ def paragraphs(
         left_out: Called for a page that is left out.
         variants: The wiki shows its text in several scripts, and what a reader's decides about is a hole, too.
     """
-    foreign = _CANONICAL | {name.casefold() for name in namespaces if name}
-    code = _parsed(wikitext)
-    if code is None:
+    try:
+        import mwparserfromhell
+    except ImportError as error:
+        raise MissingExtra("mwparserfromhell", "dataset") from error
+    if _Readings(wikitext).count() > min(_AGAIN * len(wikitext) + 2000, _READ):
         left_out()
-    text = _CITED.sub("", _plain(code, foreign))
+        return
+    foreign = _CANONICAL | {name.casefold() for name in namespaces if name}
+    text = _CITED.sub("", _plain(mwparserfromhell.parse(wikitext), foreign))
     if variants:
         text = _VARIANTS.sub(lambda match: _GONE if set("|:;") & set(match[1]) else match[1], text)
     for line in _WRAPPED.sub(" ", text).split("\n"):
         line = _folded(_EMPTY.sub("", _folded(line)))
         if line.strip(_GONE + " ") and not _LEFT.search(line):
             yield line
-
-
-def _parsed(wikitext: str) -> Any:
-    try:
-        import mwparserfromhell
-    except ImportError as error:
-        raise MissingExtra("mwparserfromhell", "dataset") from error
-    return None if _costly(wikitext) else mwparserfromhell.parse(wikitext)
 
 
 def _folded(line: str) -> str:
@@ -412,11 +399,6 @@ def _link(node: Any, foreign: frozenset[str]) -> str:
         if is_file or prefix in foreign or prefix in _WIKIPEDIAS:
             return ""
     return _plain(node.text, foreign) if node.text is not None else title.removeprefix(":").partition("#")[0]
-
-
-def _costly(wikitext: str) -> bool:
-    """Whether the parser would read the page too often."""
-    return _Readings(wikitext).count() > min(_AGAIN * len(wikitext) + 2000, _READ)
 
 
 class _Readings:

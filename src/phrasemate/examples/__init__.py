@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from phrasemate.errors import IndexDamaged, IndexMissing, IndexUnsupported, InputError
 from phrasemate.examples.matching import occurrences
-from phrasemate.examples.sampling import Source, sample
+from phrasemate.examples.sampling import Example, Source, sample
 from phrasemate.examples.sources import IndexSource, TextStore
 from phrasemate.index import BaseIndex, ProgressEvent
 from phrasemate.types import Document, Phrase
@@ -25,25 +24,6 @@ class Finder(Protocol):
 
     def find(self, phrase: str, limit: int = 32, extra: int = 10, seed: int = 0) -> list[Phrase]:
         """Up to ``limit`` sentences that contain the phrase, each marked where it stands first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A phrase in a sentence, and where the sentence is from (``line`` 0: unknown).
-
-    >>> Example(Phrase("She sat on the bench.", 15, 20), "story.txt", 7).as_dict()["start"]
-    15
-    """
-
-    phrase: Phrase
-    document: str
-    line: int
-    language: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Mapping for JSON; start and end are characters of the text."""
-        place = {"document": self.document, "line": self.line, "language": self.language}
-        return {"text": self.phrase.context, "start": self.phrase.start, "end": self.phrase.end, **place}
 
 
 class ExampleIndex:
@@ -118,8 +98,7 @@ class ExampleIndex:
                 f"cannot give {limit} examples with {extra} characters more; expected 1 or more and 0 or more"
             )
         with self._source.snapshot():
-            rows = sample(self._source, phrase, limit, extra, seed)
-        return [Example(Phrase(row.text, start, end), row.document, row.line, row.language) for row, start, end in rows]
+            return sample(self._source, phrase, limit, extra, seed)
 
     def find(self, phrase: str, limit: int = 32, extra: int = 10, seed: int = 0) -> list[Phrase]:
         """The sentences of `examples`, each marked where the phrase stands first.

@@ -155,9 +155,7 @@ def occurrences(phrase: str, text: str) -> list[tuple[int, int]]:
     return list(_matcher(phrase).spans(text))
 
 
-@lru_cache(maxsize=64)
-def _matcher(phrase: str) -> Matcher:
-    return Matcher(phrase)
+_matcher = lru_cache(maxsize=64)(Matcher)
 
 
 class _Words:

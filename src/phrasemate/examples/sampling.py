@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import chain, islice
 from math import ceil, gcd
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from phrasemate.examples.matching import Matcher, tokens
 from phrasemate.index.types import IdRange
 from phrasemate.text import folded
+from phrasemate.types import Phrase
 
 WHOLE = 2_048  # candidates up to which all are listed; of more, some from everywhere come first
 STRATA, EACH = 64, 8  # from so many equal parts of the collection so many
@@ -30,12 +32,23 @@ class Row(NamedTuple):
     language: str = ""
 
 
-class Found(NamedTuple):
-    """A sentence with its first occurrence of the phrase."""
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A phrase in a sentence, and where the sentence is from (``line`` 0: unknown).
 
-    row: Row
-    start: int
-    end: int
+    >>> Example(Phrase("She sat on the bench.", 15, 20), "story.txt", 7).as_dict()["start"]
+    15
+    """
+
+    phrase: Phrase
+    document: str
+    line: int
+    language: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Mapping for JSON; start and end are characters of the text."""
+        place = {"document": self.document, "line": self.line, "language": self.language}
+        return {"text": self.phrase.context, "start": self.phrase.start, "end": self.phrase.end, **place}
 
 
 class Source(Protocol):
@@ -62,19 +75,19 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-def sample(source: Source, phrase: str, limit: int, extra: int, seed: int) -> list[Found]:
+def sample(source: Source, phrase: str, limit: int, extra: int, seed: int) -> list[Example]:
     """Up to ``limit`` sentences that are ``extra`` characters longer than the phrase in them.
 
-    No text comes twice. Near repetitions come last, if there is nothing else. The first n of a larger limit are those
-    of limit n.
+    Each is marked where the phrase stands first. No text comes twice. Near repetitions come last, if there is nothing
+    else. The first n of a larger limit are those of limit n.
     """
     matcher, choice = Matcher(phrase), _Choice()
-    spare: list[Found] = []
+    spare: list[Example] = []
     for row in _rows(source, phrase, seed, lambda: bool(choice.found)):
         span = next(matcher.spans(row.text), None)
         if span is None or len(row.text) < span[1] - span[0] + extra or not choice.is_new(row.text):
             continue
-        candidate = Found(row, *span)
+        candidate = Example(Phrase(row.text, *span), row.document, row.line, row.language)
         if not choice.take(candidate) and len(spare) < limit:
             spare.append(candidate)
         if len(choice.found) == limit:
@@ -86,7 +99,7 @@ class _Choice:
     """Sentences taken so far; tells whether another one is different enough."""
 
     def __init__(self) -> None:
-        self.found: list[Found] = []
+        self.found: list[Example] = []
         self._tokens: dict[str, list[frozenset[str]]] = {}  # of the sentences taken, by some of their tokens
         self._texts: set[str] = set()
 
@@ -97,9 +110,9 @@ class _Choice:
         self._texts.add(key)
         return new
 
-    def take(self, candidate: Found) -> bool:
+    def take(self, candidate: Example) -> bool:
         """Keep a sentence unless it nearly repeats one: numbers aside, they share most of their tokens."""
-        candidate_tokens = frozenset(token for token in tokens(candidate.row.text) if not token.isdecimal())
+        candidate_tokens = frozenset(token for token in tokens(candidate.phrase.context) if not token.isdecimal())
         few = _telling(candidate_tokens)
         for neighbour in chain.from_iterable(self._tokens.get(token, ()) for token in few):
             common = len(candidate_tokens & neighbour)

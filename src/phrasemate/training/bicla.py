@@ -31,7 +31,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,7 +49,7 @@ from phrasemate.errors import InputError
 from phrasemate.rank import numbered
 from phrasemate.text.sentences import content_words, stop_words
 from phrasemate.training.config import built, check_least, configured, expect, facts_of
-from phrasemate.training.trainer import LoopSettings
+from phrasemate.training.trainer import LoopSettings, rows_in_turn
 from phrasemate.utils.knn import blocks, topk
 from phrasemate.utils.storage import CONFIG, Seal
 from phrasemate.vectors.word_vectors import WordVectors
@@ -129,7 +128,7 @@ class Encoded(NamedTuple):
         return [row[:length] for row, length in zip(self.states, lengths, strict=True)]
 
 
-def pad(sentences: Sequence[Floats]) -> Padded:
+def pad(sentences: Sequence[NDArray[np.floating]]) -> Padded:
     """Sentences (T_i, dim) of word vectors, side by side; T_i may be 0. Raises InputError for none."""
     if not sentences:
         raise InputError("no sentences to pad; expected one or more")
@@ -205,13 +204,11 @@ class BiCLA(nn.Module):
             )
         normal = functional.normalize(torch.from_numpy(vectors), dim=1)
         start_matrix = torch.eye(self.dim) if metric is None else torch.from_numpy(metric)
-        start_matrix = (
-            start_matrix / (normal @ start_matrix).square().sum(1).mean().sqrt()
-        )  # words stay as long as they are, on the mean
+        # Words stay as long as they are, on the mean.
+        start_matrix = start_matrix / (normal @ start_matrix).square().sum(1).mean().sqrt()
         projection = normal @ start_matrix
-        axes = (
-            torch.linalg.eigh(projection.T @ projection).eigenvectors.flip(1).T @ start_matrix
-        )  # (dim, dim), the longest axis first
+        components = torch.linalg.eigh(projection.T @ projection).eigenvectors.flip(1)
+        axes = components.T @ start_matrix  # (dim, dim), the longest axis first
         gates = torch.tensor([OPEN, SHUT, 0.0, OPEN]).repeat_interleave(hidden_size)  # input, forget, cell, output
         for first, direction in enumerate(("", "_reverse")):
             for encoder in [self.encoder, *([self.second_encoder] if self.settings.separate else [])]:
@@ -601,9 +598,8 @@ class BiCLATask:
 
     def batch(self, number: int) -> Batch:
         """See `Task.batch`: pass after pass over the pairs, each in an order of its own."""
-        data, size, seed = self.config.data, len(self.train.first), self.config.loop.seed
-        places = np.arange(number * data.batch, (number + 1) * data.batch)
-        rows = [int(_order(seed, int(place) // size, size)[place % size]) for place in places]
+        data, seed = self.config.data, self.config.loop.seed
+        rows = rows_in_turn(number, data.batch, len(self.train.first), seed)
         draw = np.random.default_rng((seed, number))
         return self._batch(self.train, rows, [_negatives(self.train, row, data.negatives, draw) for row in rows])
 
@@ -750,12 +746,6 @@ def _negatives(pairs: Pairs, row: int, count: int, draw: np.random.Generator) ->
         if pairs.group[negative] != group and negative not in hard_rows:
             hard_rows.append(negative)
     raise InputError(f"{len(pairs.group)} pairs: too few to draw {count} different negatives from; give more text")
-
-
-@lru_cache(maxsize=4)
-def _order(seed: int, turn: int, size: int) -> Rows:
-    """The order of a pass over the pairs."""
-    return np.random.default_rng((seed, turn, size)).permutation(size)
 
 
 def _right(scores: Tensor) -> Tensor:

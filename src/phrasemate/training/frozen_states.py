@@ -17,7 +17,6 @@ the encoder. Each file has a checksum at its end.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -37,6 +36,7 @@ from phrasemate.encode import Model
 from phrasemate.encode.export.hf_folder import FAMILIES
 from phrasemate.encode.export.traced_graph import keep_layers, layers_of
 from phrasemate.errors import InputError, ModelUnsupported
+from phrasemate.reranker import sentence_blocks
 from phrasemate.training.example_data import Contexts, Integers, Sampled
 from phrasemate.training.hf_encoder import Backbone, grouped, padded
 from phrasemate.utils.storage import atomic_file
@@ -134,7 +134,7 @@ class Lower(nn.Module):
 
     def digest(self) -> str:
         """SHA-256 of all its weights: equal digests, equal states."""
-        hasher = hashlib.sha256()
+        hasher = sha256()
         for name, value in sorted(self.state_dict().items()):
             hasher.update(f"{name} {tuple(value.shape)}\n".encode())
             hasher.update(value.detach().cpu().float().contiguous().numpy().data)
@@ -242,7 +242,7 @@ class Feed:
         folder.mkdir(parents=True, exist_ok=True)
         weights = f"{self.lower.digest()} {precision}\n".encode()
         for contexts in self.files:
-            hasher = hashlib.sha256(weights)
+            hasher = sha256(weights)
             for array in (contexts.ids, contexts.bounds):
                 hasher.update(np.ascontiguousarray(array).data)
             path = folder / f"{contexts.name.replace(' ', '-')}-{hasher.hexdigest()[:16]}.npy"
@@ -414,22 +414,13 @@ def _write_sentence_states(paths: dict[str, Path], states: SentenceStates) -> No
 
 
 def _compute_sentence_states(model: Model, texts: Sequence[str], progress: SentenceProgress) -> SentenceStates:
-    values, counts, vectors, text_count = [], [], [], 0
-    prefix = model.sentence_prompt()
-    opening, closing = len(model.runtime.opening), len(model.runtime.closing)
+    values, vectors = [], []
     progress(0, len(texts))
-    for states in model.token_states([prefix + text for text in texts]):
-        vectors.append(model.sentence_vectors(states, prefix))
-        edges = [states.bounds[:-1] + at for at in range(opening)] + [
-            states.bounds[1:] - 1 - at for at in range(closing)
-        ]
-        inside = np.ones(len(states.values), np.bool_)
-        inside[np.concatenate(edges)] = False
-        values.append(states.values[inside].astype(np.float16))
-        counts += (np.diff(states.bounds) - opening - closing).tolist()
-        text_count += len(states.bounds) - 1
-        progress(text_count, len(texts))
-    bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    for block, block_vectors in sentence_blocks(model, texts):
+        values += [states.astype(np.float16) for states in block]
+        vectors.append(block_vectors)
+        progress(len(values), len(texts))
+    bounds = np.concatenate([[0], np.cumsum([len(states) for states in values])]).astype(np.int64)
     return SentenceStates(np.concatenate(values), bounds, np.concatenate(vectors))
 
 

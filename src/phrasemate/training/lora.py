@@ -11,19 +11,17 @@ import json
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from phrasemate.errors import InputError, MissingExtra, ModelError
 from phrasemate.text.text_file import numbered_lines
-from phrasemate.training.trainer import short_of_memory
+from phrasemate.training.trainer import faults_explained, short_of_memory
 from phrasemate.utils.storage import unlock
 
 IGNORED = -100  # label of a token without a loss, as torch's cross-entropy has it
@@ -101,7 +99,10 @@ def train_lora(
         lora_dropout=settings.dropout,
         target_modules="all-linear",
     )
-    with _in_one_line(base, out):
+    with faults_explained(
+        (f"{out}: cannot be written", "check free space and permissions"),
+        (f"{base}: the training stopped", "give smaller batches, a lower max_tokens or a smaller model"),
+    ):
         tokenizer, model = _loaded(base, DTYPES[settings.precision])
         items, left_out = encoded(lessons, tokenizer, settings.max_tokens)
         adapter = get_peft_model(model, config).to(device).train()
@@ -112,25 +113,6 @@ def train_lora(
         facts = asdict(settings) | {"base": str(base), "examples": len(items), "left out": left_out}
         (out / "lora.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     return losses
-
-
-@contextmanager
-def _in_one_line(base: str | Path, out: Path) -> Iterator[None]:
-    """Raise InputError where memory is short, or where ``out`` cannot be written."""
-    try:
-        yield
-    except BrokenPipeError:  # of who listens to the progress
-        raise
-    except (OSError, SafetensorError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{out}: cannot be written ({reason}); check free space and permissions") from error
-    except (RuntimeError, MemoryError) as error:
-        explanation = short_of_memory(error)
-        if not explanation:
-            raise
-        raise InputError(
-            f"{base}: the training stopped ({explanation}); give smaller batches, a lower max_tokens or a smaller model"
-        ) from error
 
 
 def _trained(

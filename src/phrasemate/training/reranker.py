@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,9 +29,10 @@ from phrasemate.encode.pooling import Head
 from phrasemate.errors import InputError
 from phrasemate.rank import numbered
 from phrasemate.reranker import FIRST, NEIGHBOURS, Arrays, Network, save_reranker
+from phrasemate.training.bicla import pad
 from phrasemate.training.config import check_least, configured, facts_of
 from phrasemate.training.frozen_states import SentenceStates, sentence_states
-from phrasemate.training.trainer import LoopSettings
+from phrasemate.training.trainer import LoopSettings, rows_in_turn
 from phrasemate.utils.knn import argsort_desc, blocks, csls_penalties, nearest, topk
 
 
@@ -225,12 +226,13 @@ class RerankerTask:
         self._train: list[Asked] = []
         self._held: list[Held] = []
         for pair in config.data.pairs:
-            texts, sides = self._read(data / pair / "train.tsv", states, progress)
-            self._train += _both(texts, sides, config.data.candidates)
+            for queries, others, texts in self._directions(data / pair / "train.tsv", states, progress):
+                candidates = lists(queries.vectors, others.vectors, texts, config.data.candidates)
+                self._train.append(Asked(queries, others, *candidates))
             path = data / pair / "dev.tsv"
             if path.is_file():
-                texts, sides = self._read(path, states, progress)
-                self._held += _held_out(pair, texts, sides, config.data.dev)
+                directions = self._directions(path, states, progress)
+                self._held += [_held_out(pair, *direction, config.data.dev) for direction in directions]
         if not self._held:
             raise InputError(f"{data}: no dev.tsv in {', '.join(config.data.pairs)}; expected one or more to choose by")
         sizes = [len(item.lists) for item in self._train]
@@ -254,10 +256,8 @@ class RerankerTask:
 
     def batch(self, number: int) -> Batch:
         """See `Task.batch`: pass after pass over all lists of all pairs, each in an order of its own."""
-        size, count, seed = len(self._places), self.config.data.batch, self.config.loop.seed
-        places = range(number * count, (number + 1) * count)
-        rows = self._places[[_order(seed, place // size, size)[place % size] for place in places]]
-        parts = [(self._train[part], row) for part, row in rows.tolist()]
+        rows = rows_in_turn(number, self.config.data.batch, len(self._places), self.config.loop.seed)
+        parts = [(self._train[part], row) for part, row in self._places[rows].tolist()]
         return self._padded(
             [(item.queries, row, item.others, item.lists[row]) for item, row in parts],
             np.stack([item.ignored[row] for item, row in parts]),
@@ -317,9 +317,10 @@ class RerankerTask:
             torch.from_numpy(no_mates if ignored is None else ignored).to(self._device),
         )
 
-    def _read(
+    def _directions(
         self, path: Path, states: Path, progress: Progress
-    ) -> tuple[tuple[list[str], list[str]], tuple[SentenceStates, SentenceStates]]:
+    ) -> list[tuple[SentenceStates, SentenceStates, Rows]]:
+        """The queries and the others of each direction, and one number for all others that read alike."""
         if not path.is_file():
             raise InputError(f"{path}: no such file; expected sentence pairs, the two languages separated by a tab")
         rows = [row for row in ParallelText(path) if all(row)]
@@ -327,13 +328,10 @@ class RerankerTask:
             raise InputError(
                 f"{path}: {len(rows)} pairs; expected {self.config.data.candidates} or more, to make lists of"
             )
-        first_texts, second_texts = [row[0] for row in rows], [row[1] for row in rows]
-        title = f"{path.parent.name} {path.stem}"
-
-        def cached_states(texts: list[str]) -> SentenceStates:
-            return sentence_states(self._model, texts, states, lambda step, total: progress(title, step, total))
-
-        return (first_texts, second_texts), (cached_states(first_texts), cached_states(second_texts))
+        sides = list(zip(*rows, strict=True))
+        show = partial(progress, f"{path.parent.name} {path.stem}")
+        first, second = (sentence_states(self._model, side, states, show) for side in sides)
+        return [(first, second, numbered(sides[1])), (second, first, numbered(sides[0]))]
 
 
 def first_network(model: Model, dim: int = 0) -> Network:
@@ -366,23 +364,11 @@ def lists(first: Floats, second: Floats, number: Rows, count: int) -> tuple[Rows
     return ids, same_text
 
 
-def _both(texts: tuple[list[str], list[str]], sides: tuple[SentenceStates, SentenceStates], count: int) -> list[Asked]:
-    return [
-        Asked(queries, documents, *lists(queries.vectors, documents.vectors, numbered(read), count))
-        for queries, documents, read in ((*sides, texts[1]), (*sides[::-1], texts[0]))
-    ]
-
-
-def _held_out(
-    pair: str, texts: tuple[list[str], list[str]], sides: tuple[SentenceStates, SentenceStates], most: int
-) -> list[Held]:
-    sets = []
-    for queries, documents, read in ((*sides, texts[1]), (*sides[::-1], texts[0])):
-        rows = np.unique(np.linspace(0, len(read) - 1, most or len(read)).astype(np.int64))
-        penalties = csls_penalties(queries.vectors, documents.vectors, NEIGHBOURS)
-        ids = nearest(queries.vectors[rows], documents.vectors, FIRST, penalties)[0]
-        sets.append(Held(pair, queries, documents, rows, ids, numbered(read)))
-    return sets
+def _held_out(pair: str, queries: SentenceStates, others: SentenceStates, texts: Rows, most: int) -> Held:
+    rows = np.unique(np.linspace(0, len(texts) - 1, most or len(texts)).astype(np.int64))
+    penalties = csls_penalties(queries.vectors, others.vectors, NEIGHBOURS)
+    ids = nearest(queries.vectors[rows], others.vectors, FIRST, penalties)[0]
+    return Held(pair, queries, others, rows, ids, texts)
 
 
 def _precision(held_out: Held, scores: Floats) -> float:
@@ -394,15 +380,5 @@ def _precision(held_out: Held, scores: Floats) -> float:
 
 def _side_by_side(sentences: Sequence[NDArray[np.float16]]) -> Tokens:
     """(n, T, width) float32 and (n, T); a sentence without tokens is one of zeros."""
-    lengths = np.array([len(item) for item in sentences])
-    values = np.zeros((len(sentences), max(1, lengths.max()), sentences[0].shape[1]), np.float32)
-    for row, sentence in zip(values, sentences, strict=True):
-        row[: len(sentence)] = sentence
-    mask = np.arange(values.shape[1]) < np.maximum(lengths, 1)[:, None]
-    return Tokens(torch.from_numpy(values), torch.from_numpy(mask.astype(np.float32)))
-
-
-@lru_cache(maxsize=4)
-def _order(seed: int, turn: int, size: int) -> Rows:
-    """The order of a pass over the lists."""
-    return np.random.default_rng((seed, turn, size)).permutation(size)
+    values, lengths = pad(sentences)
+    return Tokens(values, (torch.arange(values.shape[1]) < lengths.clamp(min=1)[:, None]).float())

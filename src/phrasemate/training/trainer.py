@@ -22,11 +22,14 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -110,6 +113,22 @@ def short_of_memory(error: BaseException) -> str:
     return reason.splitlines()[0].split(". ")[0].removesuffix(".")
 
 
+@contextmanager
+def faults_explained(writing: tuple[str, str], memory: tuple[str, str]) -> Iterator[None]:
+    """Raise InputError for what cannot be written and for a lack of memory: what happened, why, and what to do."""
+    try:
+        yield
+    except BrokenPipeError:  # of who listens to the progress
+        raise
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{writing[0]} ({' '.join(str(error).split())}); {writing[1]}") from error
+    except (RuntimeError, MemoryError) as error:
+        explanation = short_of_memory(error)
+        if not explanation:
+            raise
+        raise InputError(f"{memory[0]} ({explanation}); {memory[1]}") from error
+
+
 @dataclass(frozen=True)
 class LoopSettings:
     """The loop; see `phrasemate/configs/ccpr.toml` for each. Raises InputError for what makes no sense.
@@ -161,6 +180,18 @@ def learning_rate(step: int, settings: LoopSettings) -> float:
         return (step + 1) / settings.warmup
     share = (step - settings.warmup) / max(settings.steps - settings.warmup, 1)
     return {"cosine": (1 + math.cos(math.pi * share)) / 2, "linear": 1 - share, "constant": 1.0}[settings.schedule]
+
+
+def rows_in_turn(number: int, count: int, size: int, seed: int) -> list[int]:
+    """``count`` rows of ``size`` for a batch, by its number: pass after pass, each in an order of its own."""
+    places = range(number * count, (number + 1) * count)
+    return [int(_order(seed, place // size, size)[place % size]) for place in places]
+
+
+@lru_cache(maxsize=4)
+def _order(seed: int, turn: int, size: int) -> NDArray[np.int64]:
+    """The order of a pass over the rows."""
+    return np.random.default_rng((seed, turn, size)).permutation(size)
 
 
 B = TypeVar("B")
@@ -277,7 +308,12 @@ class Trainer(Generic[B]):
         """
         if not self._writes:
             return self._run(minutes, progress)
-        try:
+        event = f"{self.folder}: the run stopped"
+        check = "check free space, memory and permissions, then give the command again"
+        shrink = "give a smaller data.batch (for ccpr and xpr also a lower optimizer.chunk or optimizer.cached = true)"
+        with faults_explained(
+            (event, f"{check}: it continues from the last checkpoint"), (event, f"{shrink} and another folder")
+        ):
             durable_folder(self.folder)
             lock = acquire_lock(
                 self.folder / "train.lock", f"{self.folder}: another run is at work there; wait for its end"
@@ -286,22 +322,6 @@ class Trainer(Generic[B]):
                 return self._run(minutes, progress)
             finally:
                 release_lock(lock)
-        except BrokenPipeError:  # of who listens to the progress
-            raise
-        except (OSError, SafetensorError) as error:
-            reason = " ".join(str(error).split())
-            raise InputError(
-                f"{self.folder}: the run stopped ({reason}); check free space, memory and permissions, then give the "
-                "command again: it continues from the last checkpoint"
-            ) from error
-        except (RuntimeError, MemoryError) as error:
-            explanation = short_of_memory(error)
-            if not explanation:
-                raise
-            raise InputError(
-                f"{self.folder}: the run stopped ({explanation}); give a smaller data.batch (for ccpr and xpr "
-                "also a lower optimizer.chunk or optimizer.cached = true) and another folder"
-            ) from error
 
     def _run(self, minutes: float, progress: Callable[[Event], None]) -> Metrics:
         if self._writes:
@@ -399,7 +419,7 @@ class Trainer(Generic[B]):
                 sampler=steps,
                 batch_size=None,
                 num_workers=self.workers,
-                collate_fn=_unchanged,
+                collate_fn=lambda batches: batches,
                 worker_init_fn=_start_worker,
                 multiprocessing_context="fork",  # the files' places in memory are shared
                 generator=torch.Generator(),  # so the run's own random numbers stay as they are
@@ -439,11 +459,10 @@ class Trainer(Generic[B]):
         processes.add_gradients(list(self.named.values()), self.device)
         norm = nn.utils.clip_grad_norm_(list(self.named.values()), self.settings.clip or math.inf)
         if not math.isfinite(norm):
+            figures = ", ".join(f"{name} {value:g}" for name, value in metrics.items() if name != "tokens")
             raise InputError(
-                f"step {self.step + 1}: the gradient is {float(norm)} ("
-                + _format_metrics(metrics)
-                + "); give lower learning rates "
-                f"or more warm-up, and another folder; {self.folder} is as it was at its last checkpoint"
+                f"step {self.step + 1}: the gradient is {float(norm)} ({figures}); give lower learning rates or more "
+                f"warm-up, and another folder; {self.folder} is as it was at its last checkpoint"
             )
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -451,11 +470,9 @@ class Trainer(Generic[B]):
             self.task.stepped()
         return metrics | {"norm": float(norm)}
 
-    @contextmanager
-    def autocast(self) -> Iterator[None]:
+    def autocast(self) -> AbstractContextManager[Any]:
         """The precision of the encoder."""
-        with autocast(self.device.type, self.settings.precision):
-            yield
+        return autocast(self.device.type, self.settings.precision)
 
     def _log(self) -> None:
         sums, self._sums = self._sums, {}
@@ -501,11 +518,9 @@ class Trainer(Generic[B]):
             file.write(json.dumps(rounded_line) + "\n")
 
     def _save(self) -> None:
-        if self._writes:
-            self._write_checkpoint()
-        self.saved = self.step
-
-    def _write_checkpoint(self) -> None:
+        if not self._writes:
+            self.saved = self.step
+            return
         tensors: dict[str, Tensor] = {f"model/{name}": p.detach() for name, p in self.named.items()}
         for name, parameter in self.named.items():
             for key, value in self.optimizer.state.get(parameter, {}).items():
@@ -522,6 +537,7 @@ class Trainer(Generic[B]):
         facts: dict[str, Any] = {"step": self.step, "evaluated": self.evaluated, "best": self.best, "stale": self.stale}
         facts |= {"seconds": self.seconds, "metrics": lines, "sums": self._sums}
         self._checkpoint.save(tensors, facts)
+        self.saved = self.step
 
     @torch.no_grad()
     def _load(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
@@ -566,10 +582,6 @@ class _Steps(Dataset[Any]):
             return error
 
 
-def _unchanged(item: Any) -> Any:
-    return item
-
-
 def _start_worker(_: int) -> None:
     """Leave Ctrl-C to the process that trains, which ends the step first; and work on one thread."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -600,10 +612,6 @@ def _interrupts() -> Iterator[list[int]]:
 
 def _first_line(error: BaseException) -> str:
     return next(iter(str(error).splitlines()), "").split(". ")[0]
-
-
-def _format_metrics(metrics: Metrics) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in metrics.items() if name != "tokens")
 
 
 def _differences(left: Mapping[str, Any], right: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
