@@ -93,16 +93,10 @@ class Settings:
         expect("[loss] balance", self.balance, ("batch", "sentence"))
         expect("[loss] negatives", self.negatives, ("phrases", "linked", "spans"))
         expect("[loss] same_wording", self.same_wording, ("negative", "ignored"))
-        for name, least in (
-            ("dim", 1),
-            ("lengths", 1),
-            ("segment", 0),
-            ("sentence", 0),
-            ("mean", 0),
-            ("anchor", 0),
-            ("context", 0),
-        ):
-            at_least(f"[loss] {name}", getattr(self, name), least)
+        for name in ("dim", "lengths"):
+            at_least(f"[loss] {name}", getattr(self, name), 1)
+        for name in ("segment", "sentence", "mean", "anchor", "context"):
+            at_least(f"[loss] {name}", getattr(self, name), 0)
         if not (self.temperature > 0 and self.plain_temperature > 0):
             raise InputError("[loss] temperature and plain_temperature must be above 0")
         if self.context and not self.normalise:
@@ -290,9 +284,9 @@ class CCPR:
         return distinct, places[: len(positives)]
 
     def vectors(
-        self, projections: Projections, side: dict[str, Tensor], spans: Tensor, contexts: Tensor | None
+        self, projections: Projections, side: dict[str, Tensor], spans: Tensor | slice, contexts: Tensor | None
     ) -> Tensor:
-        """(spans, dim) vectors of some spans of a side, by number; ``contexts`` (texts, dim) with a weight."""
+        """(spans, dim) vectors of some spans of a side, by number or slice; ``contexts`` (texts, dim) with a weight."""
         vectors = span_vectors(projections, side["first"][spans], side["last"][spans])
         if not self.settings.normalise:
             return vectors
@@ -506,9 +500,8 @@ class CCPRTask:
             raise InputError(f"{folder}: no phrase pair in {held_out}; make the files again with phrasemate pairs")
         torch.manual_seed(config.loop.seed)
         backbone = Backbone(base, config.model.frozen, config.model.dropout, config.model.embeddings)
-        attention = config.model.attention or (
-            "" if device == "cuda" else "eager"
-        )  # "": transformers picks, sdpa first
+        # "": transformers picks, sdpa first.
+        attention = config.model.attention or ("" if device == "cuda" else "eager")
         try:
             if attention:
                 backbone.encoder.set_attn_implementation(attention)
@@ -614,19 +607,14 @@ class CCPRTask:
         if not self.config.loss.normalise:
             to_units = Tensor.contiguous
         queries, golds, spans, owners, sentences, hits = [], [], [], [], [], np.zeros(3)
-        offset = 0
+        offset, model, objective = 0, self.module, self.objective
         for rows, batch in self._held_out():
             with autocast():
                 states = self.backbone.states(batch.tokens, self.config.optimizer.chunk)
             on = [on_device(states.device, side) for side in (batch.source, batch.target)]
-            model, objective = self.module, self.objective
             projections = model.projections(states)
             contexts = objective.contexts(projections, batch.tokens) if self.config.loss.context else None
-            every = [torch.arange(len(side["first"]), device=states.device) for side in on]
-            vectors = [
-                to_units(objective.vectors(projections, side, numbers, contexts))
-                for side, numbers in zip(on, every, strict=True)
-            ]
+            vectors = [to_units(objective.vectors(projections, side, slice(None), contexts)) for side in on]
             queries.append(vectors[0][batch.pairs[:, 0]])
             golds.append(torch.from_numpy(batch.pairs[:, 1]) + offset)
             owners.append(rows[batch.source.text[batch.pairs[:, 0]], 0])
@@ -635,22 +623,20 @@ class CCPRTask:
             sentences.append(objective.sentence_vectors(states, batch.tokens).chunk(2))
             for side in on:
                 predictions = model.segments(states, side["first"], side["last"], side["length"]) > 0
-                hits += [
-                    float(x) for x in ((predictions & side["phrase"]).sum(), predictions.sum(), side["phrase"].sum())
-                ]
+                counts = (predictions & side["phrase"]).sum(), predictions.sum(), side["phrase"].sum()
+                hits += [float(count) for count in counts]
         right = _right(torch.cat(queries), torch.cat(spans), torch.cat(golds).to(states.device)).cpu().numpy()
         owner = np.concatenate(owners)
         left, other_side = (torch.cat(side) for side in zip(*sentences, strict=True))
         labels = torch.arange(len(left), device=left.device)
+        mate_shares = [_right(*sides, labels).float().mean() for sides in ((left, other_side), (other_side, left))]
         by_file = {name: float(right[owner == i].mean()) for i, name in enumerate(self.names) if (owner == i).any()}
         longest = {} if self.config.loss.normalise else {"longest": float(torch.cat(spans).norm(dim=1).max())}
         return {
             **longest,
             "score": float(np.mean(list(by_file.values()))),
             "acc@1": float(right.mean()),
-            "sentences": float(
-                (_right(left, other_side, labels).float().mean() + _right(other_side, left, labels).float().mean()) / 2
-            ),
+            "sentences": float((mate_shares[0] + mate_shares[1]) / 2),
             "f1": float(2 * hits[0] / max(hits[1] + hits[2], 1)),
             **by_file,
         }
@@ -706,10 +692,8 @@ def _matching(folder: Path, names: Sequence[str]) -> list[Path]:
 
 def _right(queries: Tensor, candidates: Tensor, positive: Tensor) -> Tensor:
     """(queries,) bool: no candidate but the query's own is as near as it; in blocks."""
-    blocks = zip(torch.split(queries, 512), torch.split(positive, 512), strict=True)
-    return torch.cat([_beats(query_block @ candidates.T, places) for query_block, places in blocks])
-
-
-def _beats(scores: Tensor, positive: Tensor) -> Tensor:
-    best: Tensor = (scores >= scores.gather(1, positive[:, None]) - 1e-6).sum(1) == 1
-    return best
+    rights = []
+    for query_block, places in zip(torch.split(queries, 512), torch.split(positive, 512), strict=True):
+        scores = query_block @ candidates.T
+        rights.append((scores >= scores.gather(1, places[:, None]) - 1e-6).sum(1) == 1)
+    return torch.cat(rights)

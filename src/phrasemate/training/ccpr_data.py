@@ -24,7 +24,7 @@ import mmap
 import random
 import unicodedata
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from operator import index
@@ -238,10 +238,10 @@ class CrossContextSampling:
         self, files: Sequence[PairFile], left_out: Places, cache: Path | None = None, contrasts: Sequence[Path] = ()
     ) -> None:
         self.files = files
-        self._table = _cached(files, left_out, cache)
-        changes = self._table.pairs[1:] != self._table.pairs[:-1]
-        self._all = np.flatnonzero(np.concatenate([[True], changes]))  # where each pair of wordings begins
-        counts = np.diff(np.concatenate([self._all, [len(self._table.pairs)]]))
+        facts = ["pairs, places", *_facts([file.path for file in files]), str(_digest(str(left_out.tolist())))]
+        self._table = Occurrences(*_cached(cache, facts, lambda: _occurrences(files, left_out)))
+        # Where each pair of wordings begins, and how often it occurs.
+        _, self._all, counts = np.unique(self._table.pairs, return_index=True, return_counts=True)
         self._starts, self._counts = self._all[counts > 1], counts[counts > 1]  # those that occur again
         if not len(self._starts):
             raise InputError("no phrase pair occurs in two sentence pairs; give more text")
@@ -324,20 +324,8 @@ class KnownPairs:
     """
 
     def __init__(self, files: Sequence[Path], cache: Path | None = None) -> None:
-        facts = _facts(files)
-        arrays = _load(cache, facts, 2)
-        if arrays is None:
-            hashes: list[int] = []
-            right: list[int] = []
-            for path in files:
-                with path.open(encoding="utf-8", newline="\n") as file:
-                    for line in file:
-                        source, _, target = line.rstrip("\n").partition("\t")
-                        hashes.append(_word_hash(source))
-                        right.append(_word_hash(target))
-            arrays = [np.array(hashes, np.uint64), np.array(right, np.uint64)]
-            _save(cache, facts, arrays)
-        self._directions = [_grouped(*arrays), _grouped(*reversed(arrays))]
+        sources, targets = _cached(cache, _facts(files), lambda: _known_hashes(files))
+        self._directions = [_grouped(sources, targets), _grouped(targets, sources)]
 
     def of(self, wordings: Hashes, side: int) -> tuple[Places, Hashes]:
         """What is right for some wordings (their hashes) of the sources (side 0) or of the translations (side 1).
@@ -350,6 +338,19 @@ class KnownPairs:
         return owners, values[rows]
 
 
+def _known_hashes(files: Sequence[Path]) -> list[Hashes]:
+    """Hashes of the wordings in the tables, and of their translations."""
+    sources: list[int] = []
+    targets: list[int] = []
+    for path in files:
+        with path.open(encoding="utf-8", newline="\n") as file:
+            for line in file:
+                source, _, target = line.rstrip("\n").partition("\t")
+                sources.append(word_hash(source))
+                targets.append(word_hash(target))
+    return [np.array(sources, np.uint64), np.array(targets, np.uint64)]
+
+
 def _expanded(owners: Places, first: Places, last: Places) -> tuple[Places, Places]:
     """(rows,) each owner as often as it has rows, and its rows: from ``first`` to before ``last``."""
     counts = last - first
@@ -360,13 +361,8 @@ def _expanded(owners: Places, first: Places, last: Places) -> tuple[Places, Plac
 def _grouped(keys: Hashes, values: Hashes) -> tuple[Hashes, Places, Hashes]:
     """Distinct keys in order, where the values of each begin and end, and the values."""
     order = np.argsort(keys, kind="stable")
-    sorted_keys = keys[order]
-    starts = (
-        np.flatnonzero(np.concatenate([[True], sorted_keys[1:] != sorted_keys[:-1]]))
-        if len(sorted_keys)
-        else np.zeros(0, int)
-    )
-    return sorted_keys[starts], np.append(starts, len(sorted_keys)), values[order]
+    distinct, starts = np.unique(keys[order], return_index=True)
+    return distinct, np.append(starts, len(keys)), values[order]
 
 
 def crossed(left: Example, right: Example) -> Example:
@@ -390,29 +386,16 @@ def _hash(wording: Wording) -> int:
 
 
 @lru_cache(1 << 16)
-def _word_hash(wording: str) -> int:
-    return _digest(wording)
-
-
 def word_hash(wording: str) -> int:
     """64 bits that tell a folded wording from others, as `KnownPairs` takes them."""
-    return _word_hash(wording)
+    return _digest(wording)
 
 
 def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
-def _cached(files: Sequence[PairFile], left_out: Places, cache: Path | None) -> Occurrences:
-    facts = ["pairs, places", *_facts([file.path for file in files]), str(_digest(str(left_out.tolist())))]
-    arrays = _load(cache, facts, len(Occurrences._fields))
-    if arrays is None:
-        arrays = list(_occurrences(files, left_out))
-        _save(cache, facts, arrays)
-    return Occurrences(*arrays)
-
-
-def _occurrences(files: Sequence[PairFile], left_out: Places) -> Occurrences:
+def _occurrences(files: Sequence[PairFile], left_out: Places) -> list[NDArray[Any]]:
     excluded_rows = {(f, r) for f, r in left_out.tolist()}
     columns: list[list[NDArray[Any]]] = [[], []]
     for number, file in enumerate(files):
@@ -428,7 +411,7 @@ def _occurrences(files: Sequence[PairFile], left_out: Places) -> Occurrences:
         columns[1].append(np.array(places, np.int64))
     whole = [np.concatenate(column) for column in columns]
     order = np.lexsort((whole[1], whole[0]))
-    return Occurrences(*(column[order] for column in whole))
+    return [column[order] for column in whole]
 
 
 def _facts(paths: Iterable[Path]) -> list[str]:
@@ -436,20 +419,18 @@ def _facts(paths: Iterable[Path]) -> list[str]:
     return [f"{path.name} {path.stat().st_size}" for path in paths]
 
 
-def _load(cache: Path | None, facts: list[str], count: int) -> list[NDArray[Any]] | None:
-    if cache is None or not cache.exists():
-        return None
-    with np.load(cache, allow_pickle=False) as arrays:
-        if arrays["facts"].tolist() != facts:
-            return None
-        return [arrays[str(number)] for number in range(count)]
-
-
-def _save(cache: Path | None, facts: list[str], arrays: Sequence[NDArray[Any]]) -> None:
+def _cached(cache: Path | None, facts: list[str], compute: Callable[[], list[NDArray[Any]]]) -> list[NDArray[Any]]:
+    """The columns in a file that was made from the same; else they are computed, and kept in it."""
+    if cache is not None and cache.exists():
+        with np.load(cache, allow_pickle=False) as arrays:
+            if arrays["facts"].tolist() == facts:
+                return [arrays[str(number)] for number in range(len(arrays.files) - 1)]
+    columns = compute()
     if cache is not None:
-        columns: dict[str, Any] = {str(number): array for number, array in enumerate(arrays)}
+        named_columns: dict[str, Any] = {str(number): column for number, column in enumerate(columns)}
         with atomic_file(cache, "wb") as file:
-            np.savez(file, facts=np.array(facts), **columns)
+            np.savez(file, facts=np.array(facts), **named_columns)
+    return columns
 
 
 Integers = NDArray[np.int64]
@@ -551,14 +532,10 @@ def collate(
     if linked:
         for side, span in enumerate(spans):
             span.extra[span.phrase] = _unlike(span.wording[span.phrase], span.wording[pairs[:, side]], list(numbers))
-    right = (
-        None
-        if known_pairs is None
-        else (
-            _known_rows(spans, pairs, numbers, known_pairs, opposed, 0),
-            _known_rows(spans, pairs, numbers, known_pairs, opposed, 1),
-        )
-    )
+    right = None
+    if known_pairs is not None:
+        first, second = (_known_rows(spans, pairs, numbers, known_pairs, opposed, side) for side in (0, 1))
+        right = first, second
     return SpanBatch(tokens, spans[0], spans[1], pairs, sentences, mates, right)
 
 

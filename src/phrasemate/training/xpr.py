@@ -442,7 +442,11 @@ class XPRTask:
         """Remarks on the data for the user."""
         data = self.config.data
         phrases = [*self.train, *(self.dev if data.dev_examples else ())] if data.examples else []
-        return [_lacking(item) for item in phrases if item.bare]
+        return [
+            f"{item.name}: {item.bare:,} of {2 * item.pairs:,} phrases have no example sentence; each stands for itself"
+            for item in phrases
+            if item.bare
+        ]
 
     def _read(self, folder: Path) -> tuple[list[Contexts], list[Contexts]]:
         data = self.config.data
@@ -560,13 +564,6 @@ class XPRTask:
         if self.module.head is not None and self.config.model.keep_head:
             arrays = {name: x.detach().float().cpu().numpy() for name, x in self.module.head.arrays().items()}
             save_arrays(folder / HEADS, arrays)
-
-
-def _lacking(contexts: Contexts) -> str:
-    return (
-        f"{contexts.name}: {contexts.bare:,} of {2 * contexts.pairs:,} phrases have no example sentence; "
-        "each stands for itself"
-    )
 
 
 def _right(queries: Tensor, candidates: Tensor, wordings: Tensor) -> float:
