@@ -17,7 +17,7 @@ import torch
 from pair_files import write_pairs
 
 from phrasemate.errors import InputError
-from phrasemate.training.ccpr import CCPR, CCPRTask, Config, PhraseModel, Settings, on_device
+from phrasemate.training.ccpr import CCPR, CCPRTask, Config, PhraseModel, Settings, on_device, span_vectors
 from phrasemate.training.ccpr_data import Alteration, Example, PairFile, SpanBatch, Spans, collate
 from phrasemate.training.hf_encoder import Backbone, Tokenizer
 from phrasemate.training.losses import balanced_bce
@@ -95,7 +95,7 @@ def test_the_alignment_loss_is_the_equation(
     model: PhraseModel, states: torch.Tensor, batch: SpanBatch, settings: Settings
 ) -> None:
     result = CCPR(model, settings)(states, batch)
-    assert result.total.item() == pytest.approx(plain_alignment(model, states, batch, settings), rel=1e-4)
+    assert result["loss"].item() == pytest.approx(plain_alignment(model, states, batch, settings), rel=1e-4)
 
 
 def test_extra_negatives_are_phrases_unlike_those_that_are_drawn(
@@ -122,11 +122,11 @@ def test_extra_negatives_are_phrases_unlike_those_that_are_drawn(
     with torch.no_grad():
         states = model.backbone.states(batch.tokens, 64)
     settings = Settings(dim=8, segment=0, negatives="linked")
-    loss = CCPR(model, settings)(states, batch).total.item()
+    loss = CCPR(model, settings)(states, batch)["loss"].item()
     assert loss == pytest.approx(plain_alignment(model, states, batch, settings), rel=1e-4)
     assert loss > plain_alignment(model, states, batch, Settings(dim=8, segment=0)) + 1e-3
     ignoring = Settings(dim=8, segment=0, negatives="linked", same_wording="ignored")
-    assert CCPR(model, ignoring)(states, batch).total.item() <= loss
+    assert CCPR(model, ignoring)(states, batch)["loss"].item() <= loss
 
 
 def test_the_segmentation_loss_is_the_equation(model: PhraseModel, states: torch.Tensor, batch: SpanBatch) -> None:
@@ -142,8 +142,8 @@ def test_the_segmentation_loss_is_the_equation(model: PhraseModel, states: torch
             losses[bool(phrase)].append(math.log(1 + math.exp(-logit if phrase else logit)))
     expected = sum(float(np.mean(loss)) for loss in losses.values()) / 2
     whole = CCPR(model, Settings(dim=8, segment=2.0))(states, batch)
-    assert whole.parts["segment"].item() == pytest.approx(expected, rel=1e-5)
-    assert whole.total.item() == pytest.approx(whole.parts["align"].item() + 2 * expected, rel=1e-5)
+    assert whole["segment"].item() == pytest.approx(expected, rel=1e-5)
+    assert whole["loss"].item() == pytest.approx(whole["align"].item() + 2 * expected, rel=1e-5)
 
 
 def test_sentences_and_means_are_contrasted_both_ways(
@@ -157,7 +157,7 @@ def test_sentences_and_means_are_contrasted_both_ways(
     scores = unit[:4] @ unit[4:].T / 0.2
     expected = (torch.nn.functional.cross_entropy(scores, torch.arange(4)) * 0.5).item()
     expected += (torch.nn.functional.cross_entropy(scores.T, torch.arange(4)) * 0.5).item()
-    assert result.parts["sentence"].item() == pytest.approx(expected, rel=1e-4)
+    assert result["sentence"].item() == pytest.approx(expected, rel=1e-4)
     phrases = [
         torch.stack([states[a : b + 1].mean(0) for a, b in zip(side.first[at], side.last[at], strict=True)])
         for side, at in zip((batch.source, batch.target), batch.pairs.T, strict=True)
@@ -166,14 +166,14 @@ def test_sentences_and_means_are_contrasted_both_ways(
     mate = torch.arange(len(left))
     both = [torch.nn.functional.cross_entropy(item, mate) for item in (left @ right.T / 0.2, right @ left.T / 0.2)]
     assert len(left) > 4
-    assert result.parts["mean"].item() == pytest.approx((sum(both) / 2).item(), rel=1e-4)
+    assert result["mean"].item() == pytest.approx((sum(both) / 2).item(), rel=1e-4)
 
 
 def test_the_saved_heads_give_the_same_vectors(model: PhraseModel, states: torch.Tensor, batch: SpanBatch) -> None:
     heads, side = model.heads(), batch.source
     first, last = torch.from_numpy(side.first), torch.from_numpy(side.last)
     vectors = states[first] @ heads["start"] + states[last] @ heads["end"] + heads["bias"]
-    assert torch.allclose(vectors, model.phrases(states, first, last), atol=1e-5)
+    assert torch.allclose(vectors, span_vectors(model.projections(states), first, last), atol=1e-5)
     logits = states[first] @ heads["segment_start"] + states[last] @ heads["segment_end"] + heads["segment_bias"]
     assert torch.allclose(logits, model.segments(states, first, last, torch.from_numpy(side.length)), atol=1e-5)
 
@@ -318,7 +318,7 @@ def test_terms_are_phrases_but_no_examples_of_segmentation(base: Path, pairs: Pa
     assert len(both.source.first) == len(alone.source.first) + 3 + 1  # haus, haus fluss, fluss; rot
     settings = Settings(dim=8)
     with torch.no_grad():
-        losses = [CCPR(model, settings)(model.backbone.states(b.tokens, 64), b).parts["segment"] for b in (alone, both)]
+        losses = [CCPR(model, settings)(model.backbone.states(b.tokens, 64), b)["segment"] for b in (alone, both)]
     assert losses[1].item() == pytest.approx(losses[0].item(), rel=1e-4)
 
 
@@ -367,15 +367,15 @@ def test_the_anchor_is_the_mean_distance_from_before(
     model: PhraseModel, states: torch.Tensor, batch: SpanBatch
 ) -> None:
     before = states + torch.linspace(-1, 1, states.numel()).reshape(states.shape)
-    plain = CCPR(model, Settings(dim=8, segment=0))(states, batch).total.item()
+    plain = CCPR(model, Settings(dim=8, segment=0))(states, batch)["loss"].item()
     anchors = CCPR(model, Settings(dim=8)).sentence_vectors(before, batch.tokens)[batch.anchored()]
     losses = CCPR(model, Settings(dim=8, segment=0, anchor=3.0))(states, batch, anchors)
     distances = []
     for low, high in itertools.pairwise(batch.tokens.bounds.tolist()):
         one, other = states[low:high].double().mean(0), before[low:high].double().mean(0)
         distances.append(1 - float(one @ other / one.norm() / other.norm()))
-    assert losses.parts["anchor"].item() == pytest.approx(float(np.mean(distances)), rel=1e-5)
-    assert losses.total.item() == pytest.approx(plain + 3 * float(np.mean(distances)), rel=1e-5)
+    assert losses["anchor"].item() == pytest.approx(float(np.mean(distances)), rel=1e-5)
+    assert losses["loss"].item() == pytest.approx(plain + 3 * float(np.mean(distances)), rel=1e-5)
     assert min(distances) > 0.001
     with pytest.raises(InputError, match=r"anchor 3\.0, and no vectors"):
         CCPR(model, Settings(dim=8, segment=0, anchor=3.0))(states, batch)
@@ -393,12 +393,12 @@ def test_a_context_weight_adds_the_mean_of_the_texts_tokens(
     for number in spans.tolist():
         text = int(batch.source.text[number])
         tokens = torch.arange(int(bounds[text]) + 1, int(bounds[text + 1]) - 1)
-        mean = torch.nn.functional.normalize(model.phrases(states, tokens, tokens), dim=1).mean(0)
+        mean = torch.nn.functional.normalize(span_vectors(projections, tokens, tokens), dim=1).mean(0)
         ends = torch.tensor([[batch.source.first[number]], [batch.source.last[number]]])
-        expected = torch.nn.functional.normalize(model.phrases(states, *ends), dim=1)[0] + weight * mean
+        expected = torch.nn.functional.normalize(span_vectors(projections, *ends), dim=1)[0] + weight * mean
         torch.testing.assert_close(vectors[number], expected / expected.norm(), atol=1e-5, rtol=1e-4)
-    plain = CCPR(model, Settings(dim=8, normalise=True, temperature=0.05))(states, batch).parts["align"].item()
-    assert CCPR(model, objective.settings)(states, batch).parts["align"].item() != pytest.approx(plain, rel=1e-4)
+    plain = CCPR(model, Settings(dim=8, normalise=True, temperature=0.05))(states, batch)["align"].item()
+    assert CCPR(model, objective.settings)(states, batch)["align"].item() != pytest.approx(plain, rel=1e-4)
     with pytest.raises(InputError, match="without normalise"):
         Settings(dim=8, context=weight)
 
@@ -454,9 +454,7 @@ def test_files_of_one_name_have_figures_of_their_own(tables: dict[str, Any], tmp
 
 
 def test_directions_are_averaged_or_added(model: PhraseModel, states: torch.Tensor, batch: SpanBatch) -> None:
-    mean, added = (
-        CCPR(model, Settings(dim=8, segment=0, directions=how))(states, batch).parts for how in ("mean", "sum")
-    )
+    mean, added = (CCPR(model, Settings(dim=8, segment=0, directions=how))(states, batch) for how in ("mean", "sum"))
     assert added["align"].item() == pytest.approx(2 * mean["align"].item(), rel=1e-6)
     assert added["acc@1"].item() == mean["acc@1"].item()
     with pytest.raises(InputError, match=r"\[loss\] balance: 'batches'; expected batch or sentence"):

@@ -15,7 +15,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -33,7 +33,7 @@ from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.tables import meant
 from phrasemate.text.text_file import TextFile, numbered_lines
 from phrasemate.types import Phrase, check_language
-from phrasemate.utils.storage import NewFile, acquire_lock, atomic_file, release_lock, sha256_of, write_text
+from phrasemate.utils.storage import NewFile, atomic_file, locked, sha256_of, write_text
 
 _HOW = "2"  # counts up when the same file comes to give other sentences
 _GONE = "\ufffc"  # where markup.paragraphs left something out
@@ -409,8 +409,10 @@ def build_files(
     folder = Path(out) / "-".join(languages)
     if not force and any((folder / f"{split}.jsonl").exists() for split in SPLITS):
         raise InputError(f"{folder}: already exists; choose another folder, or add --force to overwrite it")
-    with _locked(Path(out)):
-        source_files, target_files = (side.staged(Path(out) / WORK, progress) for side in (source, target))
+    work = Path(out) / WORK
+    work.mkdir(parents=True, exist_ok=True)
+    with locked(work / "lock", f"{Path(out)}: another process is writing it; wait for it to end"):
+        source_files, target_files = (side.staged(work, progress) for side in (source, target))
         phrase_rows = (
             _linked(source_files, links, target.language, progress) if links else phrase_pairs(pairs or "", columns)
         )
@@ -466,14 +468,3 @@ def _linked(source: Staged, links: str | Path, language: str, progress: Progress
     show = partial(progress, f"reading {Path(links).name}")
     with Titles(*source.titles) as titles:
         yield from linked_titles(titles, links, language, show)
-
-
-@contextmanager
-def _locked(out: Path) -> Iterator[None]:
-    """Lock a folder: one process at a time writes to it."""
-    (out / WORK).mkdir(parents=True, exist_ok=True)
-    lock = acquire_lock(out / WORK / "lock", f"{out}: another process is writing it; wait for it to end")
-    try:
-        yield
-    finally:
-        release_lock(lock)

@@ -142,6 +142,7 @@ _ESCAPES = {b"0": b"\0", b"b": b"\b", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"Z
 _KEPT = 1 << 16  # bytes between two statements that may hold the beginning of the next
 _LONGEST = 1 << 20  # bytes of a row
 _PLACE = 48  # bits of a place in a file of titles
+_GIVE_LANGLINKS = "give a dump of langlinks (…-langlinks.sql.gz)"
 _EXPLAINED = re.compile(r"\s*[(（][^()（）]*[)）]$")  # Mercury (planet)
 
 
@@ -239,7 +240,9 @@ def _rows(path: Path, progress: Callable[[int, int], None]) -> Iterator[tuple[in
                 inside = match[4] == b","
                 yield int(match[1]), match[2], match[3]
             else:
-                _require_table(path, line, match[1])
+                if match[1].lower() != b"langlinks":
+                    reason = f"rows of the table {match[1].decode('ascii', 'backslashreplace')}"
+                    raise ReadError(str(path), line, reason, _GIVE_LANGLINKS)
                 inside, statements = True, statements + 1
         if inside and len(buffer) - at > _LONGEST:
             raise _no_row(path, line, buffer[at : at + 40])
@@ -249,13 +252,7 @@ def _rows(path: Path, progress: Callable[[int, int], None]) -> Iterator[tuple[in
     if inside or b"INSERT INTO" in buffer:
         raise _no_row(path, line, buffer[:40])
     if not statements:
-        raise ReadError(str(path), 0, "no INSERT INTO langlinks in it", "give a dump of langlinks (…-langlinks.sql.gz)")
-
-
-def _require_table(path: Path, line: int, table: bytes) -> None:
-    if table.lower() != b"langlinks":
-        name = table.decode("ascii", "backslashreplace")
-        raise ReadError(str(path), line, f"rows of the table {name}", "give a dump of langlinks (…-langlinks.sql.gz)")
+        raise ReadError(str(path), 0, "no INSERT INTO langlinks in it", _GIVE_LANGLINKS)
 
 
 def _no_row(path: Path, line: int, row_bytes: bytes) -> ReadError:

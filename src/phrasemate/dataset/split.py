@@ -130,7 +130,7 @@ class TimeWords:
     def kind(self, text: str) -> str:
         """Return "date" for a time with a number in it or a bare number, "name" for a name alone, else ""."""
         text = folded(text)
-        tokens = list(self._tokens(text))
+        tokens = self._tokens(text)
         if not tokens:
             return ""
         numbers = any(kind == "number" for kind, _ in tokens)
@@ -139,17 +139,17 @@ class TimeWords:
             return "date"
         return "name" if words & self._names and not numbers else ""
 
-    def _tokens(self, text: str) -> Iterator[tuple[str, str]]:
+    def _tokens(self, text: str) -> list[tuple[str, str]]:
         """The words and numbers of a text that holds nothing else; none at all otherwise."""
         at, tokens = 0, []
         while at < len(text):
             match = self._token.match(text, at)
             if match is None or match.end() == at or _cuts(text, match):
-                return iter(())
+                return []
             at = match.end()
             if match.lastgroup:
                 tokens.append((match.lastgroup, match[0]))
-        return iter(tokens)
+        return tokens
 
 
 def _bare(text: str) -> bool:
@@ -203,6 +203,7 @@ Pair = tuple[str, str]
 Split = dict[str, list[ExamplePair]]
 
 SHARES = dict(zip(SPLITS, (3, 1, 1), strict=True))  # paper, section 4
+_LOTS = [split for split, share in SHARES.items() for _ in range(share)]
 REASONS = {
     "no word": "a side holds no letter",
     "long": "a side has more words than wanted",
@@ -253,17 +254,15 @@ class DatasetSettings:
 
 def candidates(pairs: Iterable[Pair], languages: Pair, settings: DatasetSettings, removed: Counter[str]) -> list[Pair]:
     """The pairs that pass the filters on their wording, in order; ``removed`` counts the others by `REASONS`."""
-    pairs_seen: set[Pair] = set()
-    selection = []
+    selection: dict[Pair, Pair] = {}
     for source, target in pairs:
         pair = " ".join(source.split()), " ".join(target.split())
-        reason = "repeated" if _keys(pair) in pairs_seen else _reason(pair, languages, settings)
-        if reason:
+        keys = _keys(pair)
+        if reason := "repeated" if keys in selection else _reason(pair, languages, settings):
             removed[reason] += 1
-            continue
-        pairs_seen.add(_keys(pair))
-        selection.append(pair)
-    return selection
+        else:
+            selection[keys] = pair
+    return list(selection.values())
 
 
 def divided(pairs: Iterable[ExamplePair], settings: DatasetSettings, removed: Counter[str]) -> Split:
@@ -304,12 +303,7 @@ def _cut(splits: Split, most: int, removed: Counter[str]) -> Split:
 def _drawn(target: str, seed: int) -> tuple[str, int]:
     """The split of a target phrase, and its place in a random order."""
     number = int.from_bytes(blake2b(f"{seed}\t{target}".encode(), digest_size=8).digest(), "big")
-    point, order = number % sum(SHARES.values()), number // sum(SHARES.values())
-    for split, share in SHARES.items():
-        if point < share:
-            return split, order
-        point -= share
-    raise AssertionError(point)
+    return _LOTS[number % len(_LOTS)], number // len(_LOTS)
 
 
 def _reason(pair: Pair, languages: Pair, settings: DatasetSettings) -> str:

@@ -29,7 +29,7 @@ from phrasemate.examples.sampling import Row
 from phrasemate.index import BaseIndex, DocumentInfo, ProgressEvent, row_codec, schema
 from phrasemate.index.types import IdRange
 from phrasemate.types import Document, Sentence
-from phrasemate.utils.storage import acquire_lock, install, release_lock
+from phrasemate.utils.storage import install, locked
 
 _MAGIC = 0x70_6D_65_78  # "pmex", the application id in the head of the file
 _FORMAT = 2  # counts up when files are written, or sentences looked up, differently
@@ -140,8 +140,7 @@ class TextStore:
     def size(self) -> int:
         return self._size
 
-    def count(self) -> int:
-        return self._size
+    count = size
 
     def candidates(self, phrase: str, ids: IdRange) -> list[int]:
         """Those ids of sentences with the tokens of the phrase in sequence, ascending.
@@ -156,9 +155,7 @@ class TextStore:
             values = (row_codec.encode_text(query), *ids)
             return [row[0] for row in self._connection.execute(statement + "ORDER BY rowid LIMIT ?", values)]
 
-    def likely(self, phrase: str, ids: IdRange) -> list[int]:
-        """The candidates: they hold the phrase's very words."""
-        return self.candidates(phrase, ids)
+    likely = candidates  # they hold the phrase's very words
 
     def rows(self, ids: Sequence[int]) -> list[Row]:
         """The sentences of these ids, in their order. Raises IndexDamaged."""
@@ -272,16 +269,10 @@ def _write(path: Path, documents: Iterable[Document], language: str, progress: P
         raise
 
 
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _alone(path: Path) -> AbstractContextManager[None]:
     """Hold the lock under which runs remove files of dead runs, until this run's file has its SQLite lock."""
-    lock = acquire_lock(
-        path.with_name(f"{path.name}.lock"), f"{path}: another process is making it; try again", _PATIENCE
-    )
-    try:
-        yield
-    finally:
-        release_lock(lock)
+    refusal = f"{path}: another process is making it; try again"
+    return locked(path.with_name(f"{path.name}.lock"), refusal, _PATIENCE)
 
 
 def _clear(path: Path) -> None:

@@ -624,10 +624,9 @@ class BiCLATask:
         with self.averaged(self.config.optimizer.share):
             for at in range(0, len(self.dev.first), DEV):
                 rows = list(range(at, min(at + DEV, len(self.dev.first))))
+                batch = self._batch(self.dev, rows, [self._held[row] for row in rows])
                 with autocast():
-                    precisions.append(
-                        self._scores(self._batch(self.dev, rows, [self._held[row] for row in rows])).float()
-                    )
+                    precisions.append(self._scores(batch))
         scores = torch.cat(precisions)
         loss = float(contrastive_loss(scores, self.config.loss.margin))
         return {"score": -loss, "loss": loss, "acc@1": float(_right(scores).mean())}

@@ -25,7 +25,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,7 +52,6 @@ from phrasemate.training.gradcache import chunked_backward
 from phrasemate.training.hf_encoder import EMBEDDINGS, Backbone, Batch, Tokenizer, longest_text, save_encoder
 from phrasemate.training.losses import balanced_bce, contrast, span_means
 from phrasemate.training.trainer import LoopSettings
-from phrasemate.utils.storage import save_arrays
 
 
 @dataclass(frozen=True)
@@ -122,10 +121,6 @@ class PhraseModel(nn.Module):
         """(tokens, dim) each: what a token adds to the vector of a span that it begins, and of one that it ends."""
         return self.start(states), self.end(states)
 
-    def phrases(self, states: Tensor, first: Tensor, last: Tensor) -> Tensor:
-        """(spans, dim) vectors of the spans of token rows ``first`` to ``last``, not normalised."""
-        return span_vectors(self.projections(states), first, last)
-
     def segments(self, states: Tensor, first: Tensor, last: Tensor, length: Tensor) -> Tensor:
         """(spans,) logits: is the span, of ``length`` words, a phrase?"""
         logits: Tensor = (self.segment_start(states)[first] + self.segment_end(states)[last])[:, 0]
@@ -182,23 +177,16 @@ def span_vectors(projections: Projections, first: Tensor, last: Tensor) -> Tenso
     return starts[first] + ends[last]
 
 
-class Losses(NamedTuple):
-    """``total`` (eq. 7) and its parts, and how often a phrase's mate beats every other candidate."""
-
-    total: Tensor
-    parts: dict[str, Tensor]
-
-
 class CCPR:
     """The objective: token states of a batch -> losses."""
 
     def __init__(self, model: PhraseModel, settings: Settings) -> None:
         self.model, self.settings = model, settings
 
-    def __call__(self, states: Tensor, batch: SpanBatch, before: Tensor | None = None) -> Losses:
+    def __call__(self, states: Tensor, batch: SpanBatch, before: Tensor | None = None) -> dict[str, Tensor]:
         """``states`` (tokens, width) of ``batch.tokens``, with a gradient or not. ``before``: sentence vectors of the
-        texts `SpanBatch.anchored` by the encoder before training. Raises InputError where there is an anchor and they
-        are not given.
+        texts `SpanBatch.anchored` by the encoder before training. Gives the "loss" (eq. 7), its parts, and how often a
+        phrase's mate beats every other candidate. Raises InputError where there is an anchor and no ``before``.
         """
         settings, device = self.settings, states.device
         sides = [on_device(device, side) for side in (batch.source, batch.target)]
@@ -223,7 +211,7 @@ class CCPR:
             anchor_vectors = self.sentence_vectors(states, batch.tokens)[batch.anchored()]
             parts["anchor"] = (1 - (anchor_vectors * before).sum(1)).mean()
             total = total + settings.anchor * parts["anchor"]
-        return Losses(total, {"loss": total, **parts})
+        return {"loss": total, **parts}
 
     def segmentation(self, states: Tensor, batch: SpanBatch, sides: list[dict[str, Tensor]]) -> Tensor:
         """Eq. 5 and 6, over the spans of both sides; a bare term is not an example of where phrases begin and end."""
@@ -460,7 +448,7 @@ class Entries:
         batches, evenness, seed = config.loop.steps * config.loop.accumulate, config.data.evenness, config.loop.seed
         self._schedule = None
         if patterns:
-            self._schedule = Schedule(lengths, batches, size, evenness, neighbours=1, dev=0, seed=seed, names=names)
+            self._schedule = Schedule(lengths, batches, size, evenness, seed=seed, names=names)
 
     def batch(self, number: int) -> list[Example]:
         """The entries of a batch."""
@@ -583,9 +571,8 @@ class CCPRTask:
                 before = self.objective.sentence_vectors(self.before.states(anchors, chunk), anchors)
 
         def objective(states: Tensor) -> Tensor:
-            losses = self.objective(states, batch, before)
-            parts.update(losses.parts)
-            return losses.total * scale
+            parts.update(self.objective(states, batch, before))
+            return parts["loss"] * scale
 
         if self.config.optimizer.cached or processes.group().size > 1:
             chunked_backward(self.backbone, batch.tokens, chunk, objective, autocast)
@@ -651,9 +638,7 @@ class CCPRTask:
 
     def save(self, folder: Path) -> None:
         """A Hugging Face folder with ``heads.safetensors``."""
-        save_encoder(self.backbone.encoder, self.tokenizer, self.config.model.base, folder)
-        heads = {name: value.detach().float().cpu().numpy() for name, value in self.module.heads().items()}
-        save_arrays(folder / "heads.safetensors", heads)
+        save_encoder(self.backbone.encoder, self.tokenizer, self.config.model.base, folder, self.module.heads())
 
     @torch.no_grad()
     def _ends(self) -> Tensor:

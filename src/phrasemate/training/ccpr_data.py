@@ -23,6 +23,7 @@ import json
 import mmap
 import random
 import unicodedata
+from array import array
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -117,9 +118,9 @@ class Schedule:
         batches: int,
         size: int,
         evenness: float,
-        neighbours: int,
-        dev: int,
-        seed: int,
+        neighbours: int = 1,
+        dev: int = 0,
+        seed: int = 0,
         names: Sequence[str] = (),
     ) -> None:
         least = 2 * (dev + neighbours)
@@ -210,16 +211,6 @@ Hashes = NDArray[np.uint64]
 Places = NDArray[np.int64]
 
 
-class Occurrences(NamedTuple):
-    """Occurrences of pairs of wordings, (n,) each, sorted by pair.
-
-    ``pairs``: hashes of the pair; ``places``: file << 40 | row.
-    """
-
-    pairs: Hashes
-    places: Places
-
-
 class CrossContextSampling:
     """Draws examples whose two sides come from different sentence pairs.
 
@@ -239,9 +230,9 @@ class CrossContextSampling:
     ) -> None:
         self.files = files
         facts = ["pairs, places", *_facts([file.path for file in files]), str(_digest(str(left_out.tolist())))]
-        self._table = Occurrences(*_cached(cache, facts, lambda: _occurrences(files, left_out)))
+        self._pairs, self._places = _cached(cache, facts, lambda: _occurrences(files, left_out))
         # Where each pair of wordings begins, and how often it occurs.
-        _, self._all, counts = np.unique(self._table.pairs, return_index=True, return_counts=True)
+        _, self._all, counts = np.unique(self._pairs, return_index=True, return_counts=True)
         self._starts, self._counts = self._all[counts > 1], counts[counts > 1]  # those that occur again
         if not len(self._starts):
             raise InputError("no phrase pair occurs in two sentence pairs; give more text")
@@ -251,7 +242,7 @@ class CrossContextSampling:
 
     def _recurring(self, paths: Sequence[Path]) -> list[tuple[int, int]]:
         """Numbers of the two recurring pairs of each line of the tables of contrasts."""
-        numbers = {pair: number for number, pair in enumerate(self._table.pairs[self._starts].tolist())}
+        numbers = {pair: number for number, pair in enumerate(self._pairs[self._starts].tolist())}
         rows: list[tuple[int, int]] = []
         for path in paths:
             for line in path.read_text(encoding="utf-8").splitlines():
@@ -290,8 +281,8 @@ class CrossContextSampling:
         examples: list[Example] = []
         while len(examples) < count:
             number = draw.randrange(len(self._all))
-            example = self._fetch(int(self._table.places[self._all[number]]))
-            target = int(self._table.pairs[self._all[number]])
+            example = self._fetch(int(self._places[self._all[number]]))
+            target = int(self._pairs[self._all[number]])
             wordings = [_hash(wording) for wording in _wordings(example)]
             start, end, first, last = example.pairs[wordings.index(target)]
             if len(examples) % 2:
@@ -304,11 +295,11 @@ class CrossContextSampling:
 
     def _crossed(self, kind: int, draw: random.Random) -> Example:
         start, count = int(self._starts[kind]), int(self._counts[kind])
-        a, b = (int(self._table.places[start + i]) for i in draw.sample(range(count), 2))
+        a, b = (int(self._places[start + i]) for i in draw.sample(range(count), 2))
         return crossed(self._fetch(a), self._fetch(b))
 
     def _only(self, kind: int, draw: random.Random) -> Example:
-        example, target = self._crossed(kind, draw), int(self._table.pairs[self._starts[kind]])
+        example, target = self._crossed(kind, draw), int(self._pairs[self._starts[kind]])
         pairs = [p for p, wording in zip(example.pairs, _wordings(example), strict=True) if _hash(wording) == target]
         return example._replace(pairs=pairs[:1])
 
@@ -340,8 +331,7 @@ class KnownPairs:
 
 def _known_hashes(files: Sequence[Path]) -> list[Hashes]:
     """Hashes of the wordings in the tables, and of their translations."""
-    sources: list[int] = []
-    targets: list[int] = []
+    sources, targets = array("Q"), array("Q")
     for path in files:
         with path.open(encoding="utf-8", newline="\n") as file:
             for line in file:
@@ -396,22 +386,18 @@ def _digest(text: str) -> int:
 
 
 def _occurrences(files: Sequence[PairFile], left_out: Places) -> list[NDArray[Any]]:
+    """(n,) hashes of pairs of wordings, and where each is: file << 40 | row; sorted by pair."""
     excluded_rows = {(f, r) for f, r in left_out.tolist()}
-    columns: list[list[NDArray[Any]]] = [[], []]
+    pairs, places = array("Q"), array("q")
     for number, file in enumerate(files):
-        pairs: list[int] = []
-        places: list[int] = []
         for row in range(len(file)):
-            if (number, row) in excluded_rows:
-                continue
-            for wording in set(_wordings(file[row])):
-                pairs.append(_hash(wording))
-                places.append(number << 40 | row)
-        columns[0].append(np.array(pairs, np.uint64))
-        columns[1].append(np.array(places, np.int64))
-    whole = [np.concatenate(column) for column in columns]
-    order = np.lexsort((whole[1], whole[0]))
-    return [column[order] for column in whole]
+            if (number, row) not in excluded_rows:
+                for wording in set(_wordings(file[row])):
+                    pairs.append(_hash(wording))
+                    places.append(number << 40 | row)
+    columns = np.array(pairs, np.uint64), np.array(places, np.int64)
+    order = np.lexsort(columns[::-1])
+    return [column[order] for column in columns]
 
 
 def _facts(paths: Iterable[Path]) -> list[str]:

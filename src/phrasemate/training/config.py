@@ -76,8 +76,7 @@ def check_least(config: Any, **tables: Mapping[str, float]) -> None:
 
 def configured(kind: type[T], tables: Mapping[str, Any]) -> T:
     """A dataclass of dataclasses, one for each table; raises InputError for an unknown table and what `built` does."""
-    hints = get_type_hints(kind)
-    kinds = {field.name: hints[field.name] for field in fields(kind)}  # type: ignore[arg-type]
+    kinds = get_type_hints(kind)
     unknown = sorted(set(tables) - set(kinds))
     if unknown:
         raise InputError(f"[{unknown[0]}]: unknown; expected {', '.join(kinds)}")
@@ -86,8 +85,7 @@ def configured(kind: type[T], tables: Mapping[str, Any]) -> T:
 
 def built(kind: type[T], table: Mapping[str, Any], name: str) -> T:
     """A dataclass from a table; raises InputError for an unknown key, a missing one or a wrong type."""
-    hints, table = get_type_hints(kind), _table(table, name)
-    types = {field.name: hints[field.name] for field in fields(kind)}  # type: ignore[arg-type]
+    types, table = get_type_hints(kind), _table(table, name)
     unknown = sorted(set(table) - set(types))
     if unknown:
         raise InputError(f"[{name}] {unknown[0]}: unknown; expected some of {', '.join(types)}")

@@ -316,21 +316,16 @@ def checked_file(path: Path) -> Iterator[IO[bytes]]:
     try:
         with atomic_file(path, "wb+") as file:
             yield file
-            _add_checksum(file)
+            size = file.tell()
+            file.seek(0)
+            checksum = _checksum(file, size)
+            file.seek(size)
+            file.write(checksum)
     except BrokenPipeError:  # of who listens to the progress
         raise
     except OSError as error:
         reason = error.strerror or error
         raise InputError(f"{path}: cannot be written ({reason}); check free space and permissions") from error
-
-
-def _add_checksum(file: IO[bytes]) -> None:
-    """Write the CRC-32 of a file, which is open for both, to its end."""
-    size = file.tell()
-    file.seek(0)
-    checksum = _checksum(file, size)
-    file.seek(size)
-    file.write(checksum)
 
 
 def checksum_holds(path: Path) -> bool:
@@ -402,15 +397,11 @@ def sentence_states(
             cached_states = _read_sentence_states(paths)
             if cached_states is None:
                 new_states = _compute_sentence_states(model, texts, progress)
-                _write_sentence_states(paths, new_states)
+                for name, path in paths.items():
+                    with checked_file(path) as file:
+                        np.save(file, getattr(new_states, name))
                 cached_states = _read_sentence_states(paths) or new_states  # mapped, not in memory
     return cached_states
-
-
-def _write_sentence_states(paths: dict[str, Path], states: SentenceStates) -> None:
-    for name, path in paths.items():
-        with checked_file(path) as file:
-            np.save(file, getattr(states, name))
 
 
 def _compute_sentence_states(model: Model, texts: Sequence[str], progress: SentenceProgress) -> SentenceStates:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,10 +22,11 @@ from torch import Tensor, nn
 from phrasemate.encode.export import traced_graph
 from phrasemate.encode.export.hf_folder import tokenizer_settings
 from phrasemate.encode.export.traced_graph import encoder_config, is_causal, layers_of, line_of, load_encoder
+from phrasemate.encode.model_folder import HEADS
 from phrasemate.encode.tokenizer import special_tokens
 from phrasemate.errors import InputError, ModelError, ModelUnsupported
 from phrasemate.training.gradcache import gathered
-from phrasemate.utils.storage import unlock
+from phrasemate.utils.storage import save_arrays, unlock
 
 MAX_TOKENS = 160
 EMBEDDINGS = ("frozen", "trained")
@@ -78,7 +80,6 @@ class Tokenizer:
             raise ModelUnsupported(f"{folder}: its tokenizer adds no special token to a text, expected one at least")
         self.edges = len(opening), len(closing)
         self._tokenizer.enable_truncation(max_tokens)
-        self._unlimited: Any = None
 
     def __call__(self, texts: Sequence[str]) -> Batch:
         """Tokenize; each text gets its special tokens."""
@@ -86,7 +87,7 @@ class Tokenizer:
 
     def uncut(self, texts: Sequence[str]) -> Batch:
         """Tokenize texts whole, whatever their lengths."""
-        return self._batch(texts, self._without_limit())
+        return self._batch(texts, self._unlimited)
 
     def _batch(self, texts: Sequence[str], tokenizer: Any) -> Batch:
         encodings = tokenizer.encode_batch([_SURROGATE.sub("\ufffd", text) for text in texts])
@@ -100,15 +101,14 @@ class Tokenizer:
 
     def save(self, path: Path) -> None:
         """Write it as tokenizer.json."""
-        self._without_limit().save(str(path))
+        self._unlimited.save(str(path))
 
-    def _without_limit(self) -> Any:
-        """A copy, for another thread may be cutting texts with this one."""
-        if self._unlimited is None:
-            tokenizer = type(self._tokenizer).from_str(self._tokenizer.to_str())
-            tokenizer.no_truncation()
-            self._unlimited = tokenizer
-        return self._unlimited
+    @cached_property
+    def _unlimited(self) -> Any:
+        """A copy that cuts no text, for another thread may be cutting texts with this one."""
+        tokenizer = type(self._tokenizer).from_str(self._tokenizer.to_str())
+        tokenizer.no_truncation()
+        return tokenizer
 
 
 def _fast_tokenizer(folder: str | Path) -> Any:
@@ -240,8 +240,12 @@ def padded(ids: NDArray[Any], bounds: Rows, texts: Rows, mask: NDArray[np.bool_]
     return padded_ids, rows
 
 
-def save_encoder(encoder: Any, tokenizer: Tokenizer, base: str | Path, folder: Path) -> None:
-    """Write the encoder into a Hugging Face folder, with the tokenizer of its base, unchanged where it can be."""
+def save_encoder(
+    encoder: Any, tokenizer: Tokenizer, base: str | Path, folder: Path, heads: Mapping[str, Tensor] | None = None
+) -> None:
+    """Write the encoder and its ``heads`` into a Hugging Face folder, with the tokenizer of its base, unchanged where
+    it can be.
+    """
     encoder.save_pretrained(folder)
     for weights in folder.glob("*.safetensors"):
         unlock(weights)
@@ -252,3 +256,6 @@ def save_encoder(encoder: Any, tokenizer: Tokenizer, base: str | Path, folder: P
         tokenizer.save(copy)
     settings = tokenizer_settings(copy.read_bytes()) | {"model_max_length": traced_graph.longest_text(encoder.config)}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+    if heads:
+        arrays = {name: value.detach().float().cpu().numpy() for name, value in heads.items()}
+        save_arrays(folder / HEADS, arrays)

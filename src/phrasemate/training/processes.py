@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, distributed, nn
@@ -126,8 +126,3 @@ def add_gradients(parameters: Sequence[nn.Parameter], device: torch.device) -> N
 def first_value(value: float, device: torch.device) -> float:
     """Give all processes what the first one has."""
     return total([value if group().rank == 0 else 0.0], device)[0]
-
-
-def total_metrics(metrics: dict[str, Any], device: torch.device) -> dict[str, float]:
-    """Sum each figure over the processes, which have the same ones."""
-    return dict(zip(metrics, total(list(metrics.values()), device), strict=True))

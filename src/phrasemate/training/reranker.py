@@ -158,13 +158,8 @@ class Config:
         """Make the settings from the tables of a TOML file; raises InputError naming what is wrong."""
         config = configured(cls, tables)
         data = config.data
-        if (
-            not data.pairs
-            or data.batch < 1
-            or data.candidates < 2
-            or data.tokens < 1
-            or not 0 <= config.model.dropout < 1
-        ):
+        counts = len(data.pairs), data.batch, data.candidates - 1, data.tokens
+        if min(counts) < 1 or not 0 <= config.model.dropout < 1:
             raise InputError(
                 f"[data] {len(data.pairs)} pairs, batch {data.batch}, candidates {data.candidates}, tokens "
                 f"{data.tokens}, [model] dropout {config.model.dropout}; expected 1 or more of each, 2 candidates, "
@@ -175,10 +170,10 @@ class Config:
 
 
 class Asked(NamedTuple):
-    """Sentences that ask: ``lists`` (n, K) of ``others``, the mate first; ``ignored`` (n, K): read as it does."""
+    """Sentences that ask: ``lists`` (n, K) of ``documents``, the mate first; ``ignored`` (n, K): read as it does."""
 
     queries: SentenceStates
-    others: SentenceStates
+    documents: SentenceStates
     lists: Rows
     ignored: NDArray[np.bool_]
 
@@ -187,15 +182,15 @@ class Held(NamedTuple):
     """Side of a held-out set.
 
     Args:
-        queries, others: States of both sides.
+        queries, documents: States of both sides.
         rows: (n,) the sentences of ``queries`` that ask.
-        ids: (n, K) what the encoder ranks highest among ``others``.
-        texts: One number for all ``others`` that read alike.
+        ids: (n, K) what the encoder ranks highest among ``documents``.
+        texts: One number for all ``documents`` that read alike.
     """
 
     pair: str
     queries: SentenceStates
-    others: SentenceStates
+    documents: SentenceStates
     rows: Rows
     ids: Rows
     texts: Rows
@@ -226,9 +221,9 @@ class RerankerTask:
         self._train: list[Asked] = []
         self._held: list[Held] = []
         for pair in config.data.pairs:
-            for queries, others, texts in self._directions(data / pair / "train.tsv", states, progress):
-                candidates = lists(queries.vectors, others.vectors, texts, config.data.candidates)
-                self._train.append(Asked(queries, others, *candidates))
+            for queries, documents, texts in self._directions(data / pair / "train.tsv", states, progress):
+                candidates = lists(queries.vectors, documents.vectors, texts, config.data.candidates)
+                self._train.append(Asked(queries, documents, *candidates))
             path = data / pair / "dev.tsv"
             if path.is_file():
                 directions = self._directions(path, states, progress)
@@ -259,7 +254,7 @@ class RerankerTask:
         rows = rows_in_turn(number, self.config.data.batch, len(self._places), self.config.loop.seed)
         parts = [(self._train[part], row) for part, row in self._places[rows].tolist()]
         return self._padded(
-            [(item.queries, row, item.others, item.lists[row]) for item, row in parts],
+            [(item.queries, row, item.documents, item.lists[row]) for item, row in parts],
             np.stack([item.ignored[row] for item, row in parts]),
         )
 
@@ -294,7 +289,7 @@ class RerankerTask:
         for at in range(0, len(scores), SCORED):
             part = slice(at, at + SCORED)
             queries = zip(part_set.rows[part].tolist(), part_set.ids[part], strict=True)
-            batch = self._padded([(part_set.queries, row, part_set.others, ids) for row, ids in queries])
+            batch = self._padded([(part_set.queries, row, part_set.documents, ids) for row, ids in queries])
             scores[part] = self.module(batch.first, batch.second, batch.cosines).float().cpu().numpy()
         return scores
 
@@ -320,7 +315,7 @@ class RerankerTask:
     def _directions(
         self, path: Path, states: Path, progress: Progress
     ) -> list[tuple[SentenceStates, SentenceStates, Rows]]:
-        """The queries and the others of each direction, and one number for all others that read alike."""
+        """The queries and the documents of each direction, and one number for all documents that read alike."""
         if not path.is_file():
             raise InputError(f"{path}: no such file; expected sentence pairs, the two languages separated by a tab")
         rows = [row for row in ParallelText(path) if all(row)]
@@ -364,11 +359,11 @@ def lists(first: Floats, second: Floats, number: Rows, count: int) -> tuple[Rows
     return ids, same_text
 
 
-def _held_out(pair: str, queries: SentenceStates, others: SentenceStates, texts: Rows, most: int) -> Held:
+def _held_out(pair: str, queries: SentenceStates, documents: SentenceStates, texts: Rows, most: int) -> Held:
     rows = np.unique(np.linspace(0, len(texts) - 1, most or len(texts)).astype(np.int64))
-    penalties = csls_penalties(queries.vectors, others.vectors, NEIGHBOURS)
-    ids = nearest(queries.vectors[rows], others.vectors, FIRST, penalties)[0]
-    return Held(pair, queries, others, rows, ids, texts)
+    penalties = csls_penalties(queries.vectors, documents.vectors, NEIGHBOURS)
+    ids = nearest(queries.vectors[rows], documents.vectors, FIRST, penalties)[0]
+    return Held(pair, queries, documents, rows, ids, texts)
 
 
 def _precision(held_out: Held, scores: Floats) -> float:

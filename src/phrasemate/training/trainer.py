@@ -39,9 +39,8 @@ from phrasemate.errors import CheckpointDamaged, InputError, PhrasemateError
 from phrasemate.training import processes
 from phrasemate.training.config import at_least, expect
 from phrasemate.utils.storage import (
-    acquire_lock,
     durable_folder,
-    release_lock,
+    locked,
     sha256_of,
     swap_folder,
     sync,
@@ -315,13 +314,9 @@ class Trainer(Generic[B]):
             (event, f"{check}: it continues from the last checkpoint"), (event, f"{shrink} and another folder")
         ):
             durable_folder(self.folder)
-            lock = acquire_lock(
-                self.folder / "train.lock", f"{self.folder}: another run is at work there; wait for its end"
-            )
-            try:
+            refusal = f"{self.folder}: another run is at work there; wait for its end"
+            with locked(self.folder / "train.lock", refusal):
                 return self._run(minutes, progress)
-            finally:
-                release_lock(lock)
 
     def _run(self, minutes: float, progress: Callable[[Event], None]) -> Metrics:
         if self._writes:
@@ -379,8 +374,9 @@ class Trainer(Generic[B]):
             except (KeyError, ValueError, TypeError, AttributeError, OverflowError, RuntimeError) as error:
                 if short_of_memory(error):
                     raise
+                reason = next(iter(str(error).splitlines()), "").split(". ")[0]
                 raise CheckpointDamaged(
-                    f"{self._checkpoint.folder}: not one of this run ({type(error).__name__}: {_first_line(error)}); "
+                    f"{self._checkpoint.folder}: not one of this run ({type(error).__name__}: {reason}); "
                     "remove it to start again"
                 ) from error
         else:
@@ -455,7 +451,7 @@ class Trainer(Generic[B]):
                 for name, value in self.task.backward(batch, self.autocast, 1 / count).items():
                     metrics[name] = metrics.get(name, 0.0) + (value if name == "tokens" else value / count)
         if self._apart:
-            metrics = processes.total_metrics(metrics, self.device)
+            metrics = dict(zip(metrics, processes.total(list(metrics.values()), self.device), strict=True))
         processes.add_gradients(list(self.named.values()), self.device)
         norm = nn.utils.clip_grad_norm_(list(self.named.values()), self.settings.clip or math.inf)
         if not math.isfinite(norm):
@@ -608,10 +604,6 @@ def _interrupts() -> Iterator[list[int]]:
         yield signals
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), "").split(". ")[0]
 
 
 def _differences(left: Mapping[str, Any], right: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

@@ -37,7 +37,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from phrasemate.dataset.wikixpr import language_pairs
-from phrasemate.encode.model_folder import HEADS
 from phrasemate.errors import InputError
 from phrasemate.training import processes
 from phrasemate.training.ccpr_data import Schedule
@@ -58,7 +57,6 @@ from phrasemate.training.gradcache import cached_backward, gathered
 from phrasemate.training.hf_encoder import EMBEDDINGS, Backbone, Tokenizer, longest_text, save_encoder
 from phrasemate.training.losses import Contrast, contrast, span_means
 from phrasemate.training.trainer import LoopSettings, autocast
-from phrasemate.utils.storage import save_arrays
 
 
 @dataclass(frozen=True)
@@ -420,15 +418,9 @@ class XPRTask:
             raise InputError(f"{sum(counts)} phrase pairs to train on; expected {config.data.batch} or more, a batch")
         self.loop = config.loop_over(sum(counts))
         batches = self.loop.steps * self.loop.accumulate
+        names = [contexts.name for contexts in self.train]
         self.schedule = Schedule(
-            counts,
-            batches,
-            config.data.batch,
-            config.data.evenness,
-            neighbours=1,
-            dev=0,
-            seed=self.loop.seed,
-            names=[contexts.name for contexts in self.train],
+            counts, batches, config.data.batch, config.data.evenness, seed=self.loop.seed, names=names
         )
         lower = self._build(device)
         padding = int(self.backbone.encoder.config.pad_token_id or 0)
@@ -560,10 +552,9 @@ class XPRTask:
 
     def save(self, folder: Path) -> None:
         """A Hugging Face folder; with ``heads.safetensors`` where a projection is kept for retrieval."""
-        save_encoder(self.backbone.encoder, self.tokenizer, self.config.model.base, folder)
-        if self.module.head is not None and self.config.model.keep_head:
-            arrays = {name: x.detach().float().cpu().numpy() for name, x in self.module.head.arrays().items()}
-            save_arrays(folder / HEADS, arrays)
+        head = self.module.head if self.config.model.keep_head else None
+        arrays = None if head is None else head.arrays()
+        save_encoder(self.backbone.encoder, self.tokenizer, self.config.model.base, folder, arrays)
 
 
 def _right(queries: Tensor, candidates: Tensor, wordings: Tensor) -> float:

@@ -61,6 +61,16 @@ def release_lock(lock: BaseFileLock) -> None:
     lock.release()
 
 
+@contextmanager
+def locked(path: Path, refusal: str, seconds: float = 0) -> Iterator[None]:
+    """Hold the lock of `acquire_lock` for as long as this lasts."""
+    lock = acquire_lock(path, refusal, seconds)
+    try:
+        yield
+    finally:
+        release_lock(lock)
+
+
 CONFIG, WEIGHTS = "config.json", "weights.safetensors"
 
 
