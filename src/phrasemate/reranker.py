@@ -135,10 +135,8 @@ class Network:
         back = _softmax(self._matches((y @ w["match"] @ x.T).T))  # (I, J); y asks
         token_weights = _softmax(x @ w["weigh"])  # (I,) w of q^1
         right_weights = _softmax_of_sides(y @ w["weigh"], first, lengths)  # (J,) w of q^2
-        match = (
-            np.add.reduceat(token_weights @ (weights_back * cosines) + right_weights * (back * cosines).sum(0), first)
-            / 2
-        )  # (K,)
+        matches = token_weights @ (weights_back * cosines) + right_weights * (back * cosines).sum(0)  # (J,)
+        match = np.add.reduceat(matches, first) / 2  # (K,)
         gamma = np.tanh(np.add.reduceat(weights_back * (y @ w["attend"]), first, 1) + w["attend_bias"])  # (I, K); eq. 4
         k = (weights_back * np.repeat(gamma, lengths, 1)).sum(0)  # (J,)
         e1 = _unit(np.add.reduceat(k[:, None] * y, first, 0))  # (K, d)

@@ -17,7 +17,6 @@ from functools import lru_cache
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 from unicodedata import category
 
 from phrasemate.dataset.split import SPACELESS
@@ -25,9 +24,6 @@ from phrasemate.errors import InputError, MissingExtra
 from phrasemate.examples.matching import Matcher
 from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Phrase
-
-if TYPE_CHECKING:
-    from ahocorasick_rs import AhoCorasick
 
 Progress = Callable[[int, int], None]
 _Text = mmap.mmap | BytesIO
@@ -103,7 +99,11 @@ class _Samples:
         for phrase in dict.fromkeys(phrases):
             spellings[_folded(phrase)].append(phrase)
         self._spellings = list(spellings.values())
-        self._matcher = _matcher(list(spellings))
+        try:
+            from ahocorasick_rs import AhoCorasick
+        except ImportError as error:
+            raise MissingExtra("ahocorasick-rs", "dataset") from error
+        self._matcher = AhoCorasick(list(spellings))
         self._kept: dict[str, list[int]] = {phrase: [] for phrase in phrases}  # heaps of negated numbers
 
     def offer(self, place: int, line: str) -> None:
@@ -164,14 +164,6 @@ def _letters(text: str) -> str:
         if belongs:
             letters.append(char)
     return "".join(letters)
-
-
-def _matcher(patterns: list[str]) -> AhoCorasick:
-    try:
-        from ahocorasick_rs import AhoCorasick
-    except ImportError as error:
-        raise MissingExtra("ahocorasick-rs", "dataset") from error
-    return AhoCorasick(patterns)
 
 
 def _folded(text: str) -> str:

@@ -242,16 +242,19 @@ def build(
     start, settings, removals = time.perf_counter(), settings or DatasetSettings(), Counter[str]()
     candidate_pairs = candidates(_reported(pairs, progress), languages, settings, removals)
     pair_count = len(candidate_pairs) + removals.total()
-    examples = [
-        _examples(
-            finder, sorted({pair[side] for pair in candidate_pairs}), settings, f"{languages[side]} examples", progress
-        )
-        for side, finder in enumerate((source, target))
-    ]
+    examples: list[dict[str, list[Phrase]]] = []
+    for side, finder in enumerate((source, target)):
+        phrases = sorted({pair[side] for pair in candidate_pairs})
+        show = partial(progress, f"{languages[side]} examples")
+        samples = finder.find_all(phrases, settings.examples, settings.extra, settings.seed, show)
+        examples.append(dict(zip(phrases, samples, strict=True)))
     full = (ExamplePair(a, b, tuple(examples[0][a]), tuple(examples[1][b])) for a, b in candidate_pairs)
     splits = divided(_supported(full, settings.least, removals), settings, removals)
     name = "-".join(languages)
-    _require(splits, name, pair_count, removals)
+    if not any(splits.values()):
+        why = ", ".join(f"{count:,} {reason}" for reason, count in removals.items()) or "nothing was given"
+        remedy = "give more pairs, more text or milder filters"
+        raise InputError(f"{name}: no pair is left of {pair_count:,} ({why}); {remedy}")
     (Path(out) / name).mkdir(parents=True, exist_ok=True)
     for split, pair_list in splits.items():
         write(Path(out) / name / f"{split}.jsonl", pair_list)
@@ -285,15 +288,6 @@ def _reported(pairs: Iterable[tuple[str, str]], progress: Progress) -> Iterator[
         yield pair
 
 
-def _examples(
-    finder: FindsAll, phrases: list[str], settings: DatasetSettings, what: str, progress: Progress
-) -> dict[str, list[Phrase]]:
-    samples = finder.find_all(
-        phrases, settings.examples, settings.extra, settings.seed, lambda step, total: progress(what, step, total)
-    )
-    return dict(zip(phrases, samples, strict=True))
-
-
 def _supported(pairs: Iterable[ExamplePair], least: int, removed: Counter[str]) -> Iterable[ExamplePair]:
     """The pairs with enough examples on both sides."""
     for pair in pairs:
@@ -301,13 +295,6 @@ def _supported(pairs: Iterable[ExamplePair], least: int, removed: Counter[str]) 
             yield pair
         else:
             removed["few examples"] += 1
-
-
-def _require(splits: Split, name: str, available: int, removed: Mapping[str, int]) -> None:
-    if any(splits.values()):
-        return
-    why = ", ".join(f"{count:,} {reason}" for reason, count in removed.items()) or "nothing was given"
-    raise InputError(f"{name}: no pair is left of {available:,} ({why}); give more pairs, more text or milder filters")
 
 
 def _facts(language: str, splits: Split, side: int) -> SideFacts:

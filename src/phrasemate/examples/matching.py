@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 from unicodedata import category
 
@@ -163,7 +163,10 @@ class _Words:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._words: list[tuple[int, int]] | None = None
+
+    @cached_property
+    def _words(self) -> list[tuple[int, int]]:
+        return words(self._text)
 
     def may_start(self, at: int) -> bool:
         """Whether a word may begin here: not within a word, or after an apostrophe or colon of one."""
@@ -182,8 +185,6 @@ class _Words:
 
     def _around(self, at: int) -> tuple[int, int] | None:
         """The word that would be cut here."""
-        if self._words is None:
-            self._words = words(self._text)
         last = bisect_left(self._words, (at, 0)) - 1  # the last word that begins before
         return self._words[last] if last >= 0 and at < self._words[last][1] else None
 

@@ -130,9 +130,8 @@ def _telling(sentence_tokens: frozenset[str]) -> list[str]:
     They are the first ones in one order of all tokens; the longest are the rarest. If the first that is shared were
     beyond them in one of the two, too few tokens would be left there to be shared.
     """
-    return sorted(sentence_tokens, key=lambda token: (-len(token), token))[
-        : len(sentence_tokens) - ceil(NEAR * len(sentence_tokens)) + 1
-    ]
+    count = len(sentence_tokens) - ceil(NEAR * len(sentence_tokens)) + 1
+    return sorted(sentence_tokens, key=lambda token: (-len(token), token))[:count]
 
 
 def _rows(source: Source, phrase: str, seed: int, has_some: Callable[[], bool]) -> Iterator[Row]:

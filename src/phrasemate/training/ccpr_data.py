@@ -133,7 +133,8 @@ class Schedule:
             raise InputError(f"{size} sentence pairs per batch in blocks of {neighbours}; expected a multiple")
         blocks = [np.arange(length // neighbours) for length in lengths]
         dev_rows = [np.random.default_rng(0).permutation(len(block))[: -(-dev // neighbours)] for block in blocks]
-        self.dev = _pairs([np.sort(_rows(item, neighbours))[:dev] for item in dev_rows])
+        held_out = [np.sort(_rows(item, neighbours))[:dev] for item in dev_rows]
+        self.dev = np.concatenate([np.stack([np.full(len(row), i), row], 1) for i, row in enumerate(held_out)])
         weights = (np.array(lengths, float) / max(lengths)) ** evenness  # of any power finite
         random_ = np.random.default_rng(seed)
         files = random_.choice(len(lengths), batches * size // neighbours, p=weights / weights.sum())
@@ -150,11 +151,6 @@ class Schedule:
 def _rows(blocks: Rows, neighbours: int) -> Rows:
     rows: Rows = (blocks[:, None] * neighbours + np.arange(neighbours)).reshape(-1)
     return rows
-
-
-def _pairs(rows: Sequence[Rows]) -> Rows:
-    numbers: Rows = np.concatenate([np.stack([np.full(len(row), i), row], 1) for i, row in enumerate(rows)])
-    return numbers
 
 
 class Alteration:

@@ -100,8 +100,8 @@ def facts_of(method: str, config: Any) -> dict[str, Any]:
 
     Of a base only its name, wherever it lies, and ``weights``, a hash of its files: two bases may have one name.
     """
-    facts: dict[str, Any] = {"method": method}
-    facts |= {name: value for name, value in asdict(config).items() if name != "loop"}
+    facts: dict[str, Any] = {"method": method, **asdict(config)}
+    facts.pop("loop", None)
     base = facts["model"].get("base")
     if base is not None:
         facts["model"]["base"] = Path(base).name

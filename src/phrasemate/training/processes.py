@@ -121,8 +121,3 @@ def add_gradients(parameters: Sequence[nn.Parameter], device: torch.device) -> N
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             distributed.all_reduce(parameter.grad)
-
-
-def first_value(value: float, device: torch.device) -> float:
-    """Give all processes what the first one has."""
-    return total([value if group().rank == 0 else 0.0], device)[0]

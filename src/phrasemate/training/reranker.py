@@ -89,10 +89,9 @@ class Reranker(nn.Module):
         logits = (m * w["sharpness"].exp()).masked_fill(theirs[..., None, :] == 0, -torch.inf)
         alpha = logits.softmax(-1)  # eq. 2
         hbar = alpha @ other  # (B, K, I, d); eq. 3
-        weight = (
-            ((queries @ w["weigh"]) + torch.zeros_like(hbar[..., 0])).masked_fill(mine == 0, -torch.inf).softmax(-1)
-        )
-        match = (weight * (queries * hbar).sum(-1)).sum(-1)
+        weights = queries @ w["weigh"] + torch.zeros_like(hbar[..., 0])
+        weights = weights.masked_fill(mine == 0, -torch.inf).softmax(-1)
+        match = (weights * (queries * hbar).sum(-1)).sum(-1)
         gamma = torch.tanh(hbar @ w["attend"] + w["attend_bias"]) * mine  # (B, K, I); eq. 4
         return match, functional.normalize((gamma[..., None] * hbar).sum(-2), dim=-1)
 

@@ -486,7 +486,8 @@ class Trainer(Generic[B]):
         self.task.module.eval()
         metrics = self.task.evaluate(self.autocast)
         self.task.module.train()
-        metrics["score"] = processes.first_value(metrics["score"], self.device)
+        # All processes choose by what the first one has.
+        metrics["score"] = processes.total([metrics["score"] if self._writes else 0.0], self.device)[0]
         self._write({"step": self.step, **{f"dev {name}": value for name, value in metrics.items()}})
         better = metrics["score"] > self.best
         self.stale = 0 if better else self.stale + 1
