@@ -21,7 +21,7 @@ from __future__ import annotations
 import copy
 import random
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -474,15 +474,22 @@ class CCPRTask:
         self.citations = Entries(folder, data.citations, data.citation_batch, config)
         self.elsewhere = None
         if data.positives == "elsewhere" or data.crossed or data.senses or data.half_alone:
-            self.elsewhere = CrossContextSampling(
-                self.files,
-                self.schedule.dev,
-                folder / "occurrences.npz",
-                _matching(folder, data.contrasts) if data.senses else (),
-            )
-        self.known = KnownPairs(_matching(folder, data.known), folder / "known.npz") if data.known else None
+            contrasts = _matching(folder, data.contrasts) if data.senses else ()
+            cache = folder / "occurrences.npz"
+            self.elsewhere = CrossContextSampling(self.files, self.schedule.dev, cache, contrasts)
+        known_pairs = KnownPairs(_matching(folder, data.known), folder / "known.npz") if data.known else None
         base = config.model.base
         self.tokenizer = Tokenizer(base, min(data.max_tokens, longest_text(base)))
+        self._collate = partial(
+            collate,
+            tokenizer=self.tokenizer,
+            alteration=Alteration(data.lower, data.plain, data.apart),
+            max_words=data.max_words,
+            most=data.phrases,
+            others=data.others,
+            known_pairs=known_pairs,
+            linked=config.loss.negatives == "linked",
+        )
         if not any(len(batch.pairs) for _, batch in self._held_out()):
             held_out = f"the {len(self.schedule.dev)} held-out sentence pairs"
             raise InputError(f"{folder}: no phrase pair in {held_out}; make the files again with phrasemate pairs")
@@ -527,39 +534,14 @@ class CCPRTask:
         draw = random.Random(self.config.loop.seed * 1_000_003 + number)
         data = self.config.data
         if self.elsewhere is not None and data.positives == "elsewhere":
-            return self._collated(self.elsewhere.crossed(data.batch, draw), draw)
+            return self._collate(self.elsewhere.crossed(data.batch, draw), draw=draw)
         examples = [self.files[f][r] for f, r in self.schedule.train[number].tolist()]
-        terms, apart = self.terms.batch(number), self.citations.batch(number)
-        if self.elsewhere is None:
-            return self._collated(examples, draw, terms, apart)
-        senses, contrasts = self.elsewhere.senses(data.senses, draw)
-        apart += [*self.elsewhere.crossed(data.crossed, draw), *senses]
-        apart += self.elsewhere.half_alone(data.half_alone, draw)
-        return self._collated(examples, draw, terms, apart, contrasts)
-
-    def _collated(
-        self,
-        examples: Sequence[Example],
-        draw: random.Random,
-        terms: Sequence[Example] = (),
-        elsewhere: Sequence[Example] = (),
-        opposed: Container[tuple[str, str]] = (),
-    ) -> SpanBatch:
-        data = self.config.data
-        return collate(
-            examples,
-            self.tokenizer,
-            Alteration(data.lower, data.plain, data.apart),
-            data.max_words,
-            data.phrases,
-            draw,
-            terms,
-            data.others,
-            elsewhere,
-            self.known,
-            opposed,
-            self.config.loss.negatives == "linked",
-        )
+        terms, apart, contrasts = self.terms.batch(number), self.citations.batch(number), set[tuple[str, str]]()
+        if self.elsewhere is not None:
+            senses, contrasts = self.elsewhere.senses(data.senses, draw)
+            apart += [*self.elsewhere.crossed(data.crossed, draw), *senses]
+            apart += self.elsewhere.half_alone(data.half_alone, draw)
+        return self._collate(examples, draw=draw, terms=terms, elsewhere=apart, opposed=contrasts)
 
     def backward(self, batch: SpanBatch, autocast: Callable[[], Any], scale: float) -> dict[str, float]:
         """See `Task.backward`."""
@@ -647,7 +629,8 @@ class CCPRTask:
         self.module.eval()
         ends = []
         for at in range(0, len(rows), DEV_SENTENCES):
-            batch = self._collated([self.files[f][r] for f, r in rows[at : at + DEV_SENTENCES]], random.Random(0))
+            examples = [self.files[f][r] for f, r in rows[at : at + DEV_SENTENCES]]
+            batch = self._collate(examples, draw=random.Random(0))
             states = self.backbone.states(batch.tokens, self.config.optimizer.chunk)
             for side in (batch.source, batch.target):
                 ends.append(torch.cat([states[side.first[side.phrase]], states[side.last[side.phrase]]], 1))
