@@ -89,8 +89,7 @@ def _from_dump(work: Path, path: Path, language: str, encoding: str | None, prog
                 file.writelines(f"{sentence}\n" for sentence in _sentences(line, language))
         if more:
             omissions.append(Skipped(str(path), 0, f"{more:,} more pages, whose markup would take too long to parse"))
-        _keep(sentences, omissions)
-    _seal(sentences, titles)
+    _seal(sentences, omissions, titles)
     return sentences, titles
 
 
@@ -110,8 +109,7 @@ def _from_texts(work: Path, paths: Sequence[str], language: str, reading: Readin
                 if count % _OFTEN == 0:
                     progress(f"reading {language} text", before + document.consumed(), total)
             before += document.size
-        _keep(out, corpus.skipped)
-    _seal(out)
+    _seal(out, corpus.skipped)
     return out
 
 
@@ -121,18 +119,14 @@ def _skipped(sentences: Path) -> list[Skipped]:
     return [Skipped(**json.loads(line)) for _, line in numbered_lines(path)] if path.exists() else []
 
 
-def _keep(sentences: Path, skipped: Sequence[Skipped]) -> None:
-    """Writes that down, where there is any."""
+def _seal(sentences: Path, skipped: Sequence[Skipped], *others: Path) -> None:
+    """Notes what was passed over, where there is any, and the checksums of all that a stage has made."""
     path = sentences.with_suffix(".skipped.jsonl")
     path.unlink(missing_ok=True)
     if skipped:
         with NewFile(path) as file:
             for item in skipped:
                 file.write(json.dumps(item._asdict(), ensure_ascii=False) + "\n")
-
-
-def _seal(sentences: Path, *others: Path) -> None:
-    """Notes the checksums of all that a stage has made."""
     with NewFile(sentences.with_suffix(".json")) as file:
         file.write(json.dumps(_sums(sentences, *others)) + "\n")
 

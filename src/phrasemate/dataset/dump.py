@@ -151,8 +151,7 @@ def linked_titles(
 ) -> Iterator[tuple[str, str]]:
     """Pairs of titles, (of the wiki, of the other one), without the explanation in brackets behind either."""
     for page, title in language_links(path, language, progress):
-        own_title = titles.get(page)
-        if own_title:
+        if own_title := titles.get(page):
             yield _EXPLAINED.sub("", own_title), _EXPLAINED.sub("", title)
 
 

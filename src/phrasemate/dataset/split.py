@@ -174,8 +174,8 @@ def _year_units(locale: Locale) -> Iterator[str]:
     for unit in _UNITS:
         for width in locale._data["unit_patterns"].get(unit, {}).values():
             for pattern in width.values():
-                if isinstance(pattern, str):
-                    yield from {word for word in (pattern.replace("{0}", "").strip(),) if word}
+                if isinstance(pattern, str) and (name := pattern.replace("{0}", "").strip()):
+                    yield name
 
 
 def _literals(locale: Locale) -> Iterator[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from math import ceil, gcd
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from phrasemate.examples.matching import Matcher, tokens
 from phrasemate.index.types import IdRange
@@ -21,6 +21,7 @@ CHUNK = 128  # candidates that are fetched together; within them documents take 
 BUDGET = 20_000  # candidates looked at for one phrase, once an example is found
 GOLDEN = 0.618034
 NEAR = 0.75  # share of common tokens from which two sentences say the same twice
+T = TypeVar("T")
 
 
 class Row(NamedTuple):
@@ -184,7 +185,7 @@ def _spread(source: Source, phrase: str, size: int, draw: Random) -> list[int]:
                 ids += source.likely(phrase, IdRange(low, start, EACH - len(ids)))
             parts.append(ids)
     draw.shuffle(parts)
-    return [part[rank] for rank in range(EACH) for part in parts if rank < len(part)]
+    return list(_turns(parts))
 
 
 def _in_turn(rows: Iterable[Row]) -> Iterator[Row]:
@@ -192,9 +193,13 @@ def _in_turn(rows: Iterable[Row]) -> Iterator[Row]:
     documents: dict[str, list[Row]] = {}
     for row in rows:
         documents.setdefault(row.document, []).append(row)
-    longest = max(map(len, documents.values()), default=0)
-    for rank in range(longest):
-        yield from (group[rank] for group in documents.values() if rank < len(group))
+    return _turns(documents.values())
+
+
+def _turns(groups: Iterable[Sequence[T]]) -> Iterator[T]:
+    """The first of each group, then the next of each."""
+    for turn in zip_longest(*groups):
+        yield from (item for item in turn if item is not None)
 
 
 def _batched(ids: Iterable[int]) -> Iterator[list[int]]:

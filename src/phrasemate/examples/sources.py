@@ -370,8 +370,8 @@ class IndexSource:
         if not any(map(str.isalnum, phrase)):
             return []
         wordings = dict.fromkeys((" ".join(phrase.split()), phrase.strip()))
-        candidates = [self._search.candidates(form, ids) for form in wordings]
-        return candidates[0] if len(candidates) == 1 else sorted({*candidates[0], *candidates[1]})[: ids.limit]
+        candidates = {identity for form in wordings for identity in self._search.candidates(form, ids)}
+        return sorted(candidates)[: ids.limit]
 
     def likely(self, phrase: str, ids: IdRange) -> list[int]:
         """Candidates with the phrase between spaces, if its script has them: not all that contain "art" are of art."""
