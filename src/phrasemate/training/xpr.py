@@ -394,7 +394,7 @@ class Batch(NamedTuple):
 
 
 class XPRTask:
-    """See `trainer.Task` and `trainer.Remembering`. ``folder``: the data set; ``kept``: where the
+    """See `trainer.Task` and `trainer.Remembering`. ``folder``: the data set; ``cache``: where the
     frozen layers' states are kept, if the configuration wants them kept.
 
     ``loop``: the loop's settings, counted out. Raises InputError, ReadError and ModelError for a configuration, data
