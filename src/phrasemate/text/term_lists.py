@@ -81,9 +81,9 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
         with without_options():  # its first lines are read here
             table, rows = _glossary(file)
     elif suffix == ".tsv":
-        rows = _meant(_without_comments(tsv_rows(file)))
+        rows = _text_rows(tsv_rows(file))
     elif suffix == ".csv":
-        rows = _meant(_without_comments(csv_rows(file)))
+        rows = _text_rows(csv_rows(file))
     elif suffix == ".xlsx" and not is_gzip:
         rows = sheet_rows(file)
     else:
@@ -105,11 +105,12 @@ def _glossary(file: TextFile) -> tuple[bool, Iterator[Row]]:
     return True, (("", line, text.split("\t")) for line, text in chain(first, lines) if not text.startswith("#"))
 
 
-def _without_comments(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
-    """The rows without the first ones that are a cell with # alone, where rows of more cells follow."""
+def _text_rows(rows: Iterator[tuple[int, list[str]]]) -> Iterator[Row]:
+    """The rows as `meant`, without the first ones that are a cell with # alone, where rows of more cells follow."""
     comments, first = _beginning(rows, lambda row: row[1][0].startswith("#") and not any(row[1][1:]))
     has_columns = bool(first) and len(first[0][1]) > 1
-    yield from chain([] if has_columns else comments, first, rows)
+    for line, cells in chain([] if has_columns else comments, first, rows):
+        yield "", line, list(map(meant, cells))
 
 
 def _beginning(rows: Iterator[Item], is_comment: Callable[[Item], bool]) -> tuple[list[Item], list[Item]]:
@@ -120,10 +121,6 @@ def _beginning(rows: Iterator[Item], is_comment: Callable[[Item], bool]) -> tupl
             return comments, [row]
         comments.append(row)
     return comments, []
-
-
-def _meant(rows: Iterable[tuple[int, list[str]]]) -> Iterator[Row]:
-    return (("", line, list(map(meant, cells))) for line, cells in rows)
 
 
 def _without_options(terms: Iterator[Term]) -> Iterator[Term]:
