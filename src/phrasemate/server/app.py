@@ -14,7 +14,6 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
@@ -29,7 +28,7 @@ from starlette.middleware import Middleware
 from phrasemate import __version__
 from phrasemate.errors import InputError, PhrasemateError, ReadError
 from phrasemate.glossary import Glossary
-from phrasemate.server import api
+from phrasemate.server import api, page
 from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
 from phrasemate.server.middleware import LOOPBACK, Access, Guard, Metrics
@@ -50,8 +49,7 @@ def create_app(
 
     ``glossary`` is where chosen equivalents are kept; without it, they are kept while the application runs.
 
-    ``phrasemate.server.page`` gives ``routes(library, settings)`` and ``failed(refusal, path)``, the page for an error;
-    all that is not for programs (`FOR_PROGRAMS`) is the page's.
+    All that is not for programs (`FOR_PROGRAMS`) is the page's.
     """
     settings = settings or library.settings
     metrics = Metrics(library)
@@ -71,19 +69,17 @@ def create_app(
         redirect_slashes=False,
         lifespan=lifespan,
         middleware=[guard],
-        exception_handlers={PhrasemateError: _library, HTTPException: _routing, Exception: _unforeseen},
+        exception_handlers={PhrasemateError: _refuse, HTTPException: _routing, Exception: _refuse},
     )
     glossary = glossary or Glossary()
     app.include_router(api.router(library, settings, metrics, glossary, access.tokens if access else None))
-    if (page := _page()) is not None:
-        app.include_router(page.routes(library, settings, glossary), include_in_schema=False)
+    app.include_router(page.routes(library, settings, glossary), include_in_schema=False)
     return app
 
 
 def respond(refusal: Refusal, path: str, headers: Mapping[str, str] | None = None) -> Response:
     """The answer to a request that is refused: JSON for programs, else a page."""
-    page = _page()
-    if path.startswith(FOR_PROGRAMS) or not path.startswith("/") or not hasattr(page, "failed"):
+    if path.startswith(FOR_PROGRAMS) or not path.startswith("/"):
         response = Response(refusal.json(), refusal.status, media_type="application/json")
     else:
         response = page.failed(refusal, path)
@@ -91,16 +87,8 @@ def respond(refusal: Refusal, path: str, headers: Mapping[str, str] | None = Non
     return response
 
 
-def _page() -> Any:
-    if find_spec("phrasemate.server.page") is None:
-        return None
-    from phrasemate.server import page
-
-    return page
-
-
-async def _library(request: Request, error: Exception) -> Response:
-    return respond(refusal_of(error), request.url.path)
+async def _refuse(request: Request, error: Exception) -> Response:
+    return respond(refusal_of(error), request.url.path)  # what nobody foresaw is raised again, for the guard to log
 
 
 async def _routing(request: Request, error: Exception) -> Response:
@@ -108,10 +96,6 @@ async def _routing(request: Request, error: Exception) -> Response:
     reasons = {404: "nothing is at this address", 405: f"{request.method[:20]} cannot be used here"}
     code = CODES.get(error.status_code, "bad_request" if error.status_code < 500 else "internal")
     return respond(Refusal(code, reasons.get(error.status_code, str(error.detail))), request.url.path, error.headers)
-
-
-async def _unforeseen(request: Request, error: Exception) -> Response:
-    return respond(refusal_of(error), request.url.path)  # and it is raised again, for the guard to log
 
 
 TOKEN = "PHRASEMATE_TOKEN"  # the environment's

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import io
 import re
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -32,16 +30,18 @@ from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
 from phrasemate.server.page.queries import (
     STATIC,
-    Answer,
     Catalogue,
     Readings,
     State,
     answer,
+    attachment,
     environment,
     excerpt,
+    file_content,
     html,
     parse,
     reading_of,
+    refusal_page,
 )
 from phrasemate.server.page.terms import add_document, add_glossary
 from phrasemate.server.settings import Settings
@@ -52,12 +52,6 @@ TABLES = ("tsv", "xlsx")  # of an answer: what was chosen of it is downloaded fr
 LOOKED_UP = 200  # lines of a text that are shown
 FIELDS = ("q", "in", "how", "sort", "doc", "side", "near")  # of the address of a text that is looked up
 _FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}  # the version is in the address
-_TYPES = {
-    "tsv": "text/tab-separated-values; charset=utf-8",
-    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    "tbx": "application/x-tbx+xml",
-    "tmx": "application/x-tmx+xml",
-}
 DEFAULT = "http://127.0.0.1:8000"  # what the files name until it is replaced
 _HOME = files("phrasemate.server.page") / "programs"
 _EXTENSION = ("manifest.json", "background.js", "options.html", "options.js")
@@ -71,9 +65,7 @@ _STAMP = (2026, 1, 1, 0, 0, 0)  # of files in the archive, so that equal content
 
 def failed(refusal: Refusal, path: str = "") -> Response:
     """A page that says why there is none at ``path``."""
-    page = html("problem.html", refusal.status, refusal=refusal)
-    page.headers.update(refusal.headers)
-    return page
+    return refusal_page("problem.html", refusal)
 
 
 def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRouter:
@@ -98,13 +90,9 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
                 state = replace(state, at=reading.shown[0][:2])  # a phrase without a sentence
             column_answer = await answer(library, state, facts, reading) if state.at else None
         except PhrasemateError as error:
-            refusal = refusal_of(error)
             query = request.query_params.get("q", "")
-            problem = html(
-                "page.html", refusal.status, **shared, state=State("", library.names[:1]), text=query, refusal=refusal
-            )
-            problem.headers.update(refusal.headers)
-            return problem
+            state = State("", library.names[:1])
+            return refusal_page("page.html", refusal_of(error), **shared, state=state, text=query)
         values = {**shared, "state": state, "text": state.text, "reading": reading, "answer": column_answer}
         values["entries"] = glossary.of(column_answer.phrase.text) if column_answer else []
         return await work(library, partial(html, "page.html", **values))  # it takes long for many lines
@@ -144,40 +132,36 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
         """A hit's sentence between its neighbours."""
         parameters = request.query_params
         number = parameters.get("phrase", "")
-        try:
-            if not (number.isascii() and number.isdigit() and len(number) < 19):
-                raise Refusal("invalid", "phrase: expected the number of a phrase")
-            sentence_excerpt = await excerpt(library, parameters.get("in", ""), int(number), parameters.get("is", ""))
-        except PhrasemateError as error:
-            return failed(refusal_of(error))
+        if not (number.isascii() and number.isdigit() and len(number) < 19):
+            raise Refusal("invalid", "phrase: expected the number of a phrase")
+        sentence_excerpt = await excerpt(library, parameters.get("in", ""), int(number), parameters.get("is", ""))
         return html("sentence.html", excerpt=sentence_excerpt, public=settings.public)
 
     @router.get("/download/{format_}")
     async def download(format_: str, request: Request) -> Response:
         """The answer as a file."""
-        try:
-            if format_ not in TABLES:
-                raise Refusal("not_found", f"no format {format_[:20]!r}; expected one of {', '.join(TABLES)}")
-            state = parse(request.query_params, library.names, settings)
-            if state.at is None:
-                raise Refusal("invalid", "choose a phrase first: there is nothing to download")
-            facts = await catalogue.facts()
-            column_answer = await answer(library, state, facts, await reading_of(library, state, facts, readings))
-            body = await work(library, _file, format_, column_answer, column_answer.language)
-        except PhrasemateError as error:
-            return failed(refusal_of(error))
-        name = re.sub(r"[^A-Za-z0-9]+", "-", column_answer.phrase.text).strip("-")[:40] or "phrases"
-        headers = {"Content-Disposition": f'attachment; filename="{name}.{format_}"'}
-        return Response(body, headers=headers, media_type=_TYPES[format_])
+        if format_ not in TABLES:
+            raise Refusal("not_found", f"no format {format_[:20]!r}; expected one of {', '.join(TABLES)}")
+        state = parse(request.query_params, library.names, settings)
+        if state.at is None:
+            raise Refusal("invalid", "choose a phrase first: there is nothing to download")
+        facts = await catalogue.facts()
+        column_answer = await answer(library, state, facts, await reading_of(library, state, facts, readings))
+        text, language = column_answer.phrase.text, column_answer.language
+        columns = [panel.column for panel in column_answer.panels if panel.column is not None]
+        save = partial(write, phrase=text, columns=columns, language=language)
+        body = await work(library, file_content, f"answer.{format_}", save)
+        name = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:40] or "phrases"
+        return attachment(f"{name}.{format_}", body)
 
     @router.get("/static/{name}")
     async def static(name: str) -> Response:
         if name not in STATIC:
-            return failed(Refusal("not_found", "there is no such file"))
+            raise Refusal("not_found", "there is no such file")
         body, type_ = STATIC[name]
         return Response(body, headers=_FOREVER, media_type=type_)
 
-    add_document(router, library, settings, catalogue, _TYPES)
+    add_document(router, library, settings, catalogue)
     add_glossary(router, settings, glossary)
     add_tools(router, settings)
     return router
@@ -185,15 +169,6 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
 
 def _places(searcher: Searcher, query: str, options: Mapping[str, Any], side: str) -> Lookup:
     return lookup(searcher.index, query, progress=go_on, side=side, **options)
-
-
-def _file(format_: str, column_answer: Answer, language: str) -> bytes:
-    """The bytes of a download; the file lives for a moment, under a name of ours."""
-    columns = [panel.column for panel in column_answer.panels if panel.column is not None]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"answer.{format_}"
-        write(path, column_answer.phrase.text, columns, language)
-        return path.read_bytes()
 
 
 def add_tools(router: APIRouter, settings: Settings) -> None:
@@ -206,11 +181,11 @@ def add_tools(router: APIRouter, settings: Settings) -> None:
 
     @router.get("/tools/phrasemate.groovy")
     async def script(request: Request) -> Response:
-        return _download("phrasemate.groovy", _text("phrasemate.groovy", address_of(request)).encode())
+        return attachment("phrasemate.groovy", _text("phrasemate.groovy", address_of(request)).encode())
 
     @router.get("/tools/extension.zip")
     async def extension(request: Request) -> Response:
-        return _download("phrasemate-extension.zip", packed(address_of(request)))
+        return attachment("phrasemate-extension.zip", packed(address_of(request)))
 
 
 def address_of(request: Request) -> str:
@@ -235,8 +210,3 @@ def packed(server: str) -> bytes:
 
 def _text(name: str, server: str) -> str:
     return (_HOME / name).read_text("utf-8").replace(DEFAULT, server)
-
-
-def _download(name: str, body: bytes) -> Response:
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(body, headers=headers, media_type="application/octet-stream")

@@ -8,21 +8,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import tempfile
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
+from operator import attrgetter
+from pathlib import Path
 from threading import Lock
 from typing import Any
 from urllib.parse import urlencode
 from zlib import crc32
 
-from cachetools import LRUCache
+from cachetools import LRUCache, cachedmethod
 from starlette.datastructures import QueryParams
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 
 from phrasemate.concordance import ORDERS, Column, Reading, arranged, clip, column, in_sentence, merged, of_verb, read
 from phrasemate.errors import MissingExtra, PhrasemateError, QueryError
@@ -45,6 +48,15 @@ STATIC = {
     name: ((_HOME / "static" / name).read_bytes(), _TYPES[name.rpartition(".")[2]])
     for name in ("glossary.js", "icon.svg", "page.css", "page.js", "terms.js", "tools.js")
 }
+_DOWNLOADS = {
+    "groovy": "application/octet-stream",
+    "tbx": "application/x-tbx+xml",
+    "tmx": "application/x-tmx+xml",
+    "tsv": "text/tab-separated-values; charset=utf-8",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "xml": "application/xml",
+    "zip": "application/octet-stream",
+}  # others are plain text
 _VERSIONS = {name: sha256(body).hexdigest()[:12] for name, (body, _) in STATIC.items()}
 _UNSHOWABLE = re.compile("[\0-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff]")
 _SEPARATOR = re.compile(r"[/\\]")
@@ -56,6 +68,28 @@ def html(template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """The page of a template; what cannot be shown or encoded becomes U+FFFD."""
     text = environment().get_template(template).render(values)
     return HTMLResponse(_UNSHOWABLE.sub("\ufffd", text), status)
+
+
+def refusal_page(template: str, refusal: Refusal, **values: Any) -> HTMLResponse:
+    """The page of a template that says why a request is refused."""
+    page = html(template, refusal.status, refusal=refusal, **values)
+    page.headers.update(refusal.headers)
+    return page
+
+
+def file_content(name: str, save: Callable[[Path], object]) -> bytes:
+    """The bytes that ``save`` writes to a file of this name, which lives for a moment."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        save(path)
+        return path.read_bytes()
+
+
+def attachment(name: str, body: bytes) -> Response:
+    """A file to be saved, of the type that the end of its name says."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    suffix = name.rpartition(".")[2]
+    return Response(body, headers=headers, media_type=_DOWNLOADS.get(suffix, f"text/{suffix}; charset=utf-8"))
 
 
 def direction(texts: Iterable[str] | str) -> str:
@@ -151,26 +185,23 @@ class State:
 
     def fields(self, *without: str) -> Iterator[tuple[str, str]]:
         """Names and values as an address has them, those in ``without`` and all defaults left out."""
-        if self.text:
-            yield from self._fields_of("q", [self.text], without)
-        if self.at is not None:
-            yield from self._fields_of("at", [self.place], without)
-        yield from self._fields_of("in", self.indexes, without)
-        yield from self._fields_of("view", ["one"] * self.together, without)
-        yield from self._fields_of("sort", [self.order] * (self.order != "score"), without)
-        yield from self._fields_of("doc", self.documents, without)
-        yield from self._fields_of("lang", self.languages, without)
-        yield from self._fields_of("from", [self.speaks] * bool(self.speaks), without)
-        yield from self._fields_of("k", [str(self.groups)] * (self.groups != GROUPS), without)
-        yield from self._fields_of("lines", [str(self.lines)] * (self.lines != LINES), without)
+        fields: dict[str, Sequence[str]] = {
+            "q": [self.text] * bool(self.text),
+            "at": [self.place] * bool(self.place),
+            "in": self.indexes,
+            "view": ["one"] * self.together,
+            "sort": [self.order] * (self.order != "score"),
+            "doc": self.documents,
+            "lang": self.languages,
+            "from": [self.speaks] * bool(self.speaks),
+            "k": [str(self.groups)] * (self.groups != GROUPS),
+            "lines": [str(self.lines)] * (self.lines != LINES),
+        }
+        return ((name, value) for name, values in fields.items() if name not in without for value in values)
 
     def query(self, **changes: Any) -> str:
         """The part of an address after "?", with some fields of the state changed."""
         return urlencode(list(replace(self, **changes).fields()))
-
-    @staticmethod
-    def _fields_of(name: str, values: Sequence[str], without: Sequence[str]) -> Iterator[tuple[str, str]]:
-        return ((name, value) for value in values if name not in without)
 
 
 def parse(parameters: QueryParams, names: Sequence[str], settings: Settings) -> State:
@@ -350,17 +381,14 @@ class Readings:
         self._cache: LRUCache[tuple[str, str], Reading] = LRUCache(most)
         self._lock = Lock()
 
+    @cachedmethod(
+        attrgetter("_cache"),
+        key=lambda _, text, searcher: (searcher.index.manifest.model_hash, text),
+        lock=attrgetter("_lock"),
+    )
     def of(self, text: str, searcher: Searcher) -> Reading:
         """The text, read by the model of the searcher's index."""
-        key = (searcher.index.manifest.model_hash, text)
-        with self._lock:
-            cached: Reading | None = self._cache.get(key)
-        if cached is not None:
-            return cached
-        reading = read(text, searcher.model)
-        with self._lock:
-            self._cache[key] = reading
-        return reading
+        return read(text, searcher.model)
 
 
 async def reading_of(library: Library, state: State, facts: Sequence[Facts], readings: Readings) -> Reading:

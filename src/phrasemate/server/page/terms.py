@@ -7,11 +7,9 @@ the formats of translation tools.
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -28,7 +26,7 @@ from phrasemate.server.api import SUFFIXES, uploaded
 from phrasemate.server.cancellation import go_on, work
 from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
-from phrasemate.server.page.queries import Catalogue, html
+from phrasemate.server.page.queries import Catalogue, attachment, file_content, html, refusal_page
 from phrasemate.server.schemas import form_of
 from phrasemate.server.settings import Settings
 from phrasemate.terms import DocumentTerm, TermSettings, document_terms
@@ -82,15 +80,13 @@ def file_of(format_: str, rows: Sequence[Row], language: str = "", undecided: bo
     another format, MissingExtra.
     """
     selection = [row for row in rows if row.verdict == "accepted" or (undecided and row.verdict == "undecided")]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"terms.{format_}"
-        if format_ == "tmx":
-            write_units(path, _units(selection, language), (language, ""))
-        elif format_ in FILES:
-            write_pairs(path, _pairs(selection, language))
-        else:
-            raise InputError(f"{format_[:20]!r} is not a format here; expected one of {', '.join(FILES)}")
-        return path.read_bytes()
+    if format_ not in FILES:
+        raise InputError(f"{format_[:20]!r} is not a format here; expected one of {', '.join(FILES)}")
+    if format_ == "tmx":
+        save = partial(write_units, units=_units(selection, language), languages=(language, ""))
+    else:
+        save = partial(write_pairs, rows=_pairs(selection, language))
+    return file_content(f"terms.{format_}", save)
 
 
 def _pairs(rows: Sequence[Row], language: str) -> Iterator[TermPair]:
@@ -123,10 +119,8 @@ DEFAULT = 100
 CANDIDATES = 5
 
 
-def add_document(
-    router: APIRouter, library: Library, settings: Settings, catalogue: Catalogue, types: dict[str, str]
-) -> None:
-    """The addresses ``/document`` and ``/document/terms``; ``types``: content types of the files."""
+def add_document(router: APIRouter, library: Library, settings: Settings, catalogue: Catalogue) -> None:
+    """The addresses ``/document`` and ``/document/terms``."""
     common: dict[str, Any] = {"settings": settings, "suffixes": SUFFIXES, "files": FILES, "choices": MOST}
 
     @router.get("/document")
@@ -143,11 +137,8 @@ def add_document(
                 content = await form_data.content()
             rows = await work(library, library.ask, form_data.index, lambda s: form_data.terms(s, content, settings))
         except PhrasemateError as error:
-            refusal = refusal_of(error)
             facts = await catalogue.facts()
-            page = html("document.html", refusal.status, **common, known=facts, asked=form_data, refusal=refusal)
-            page.headers.update(refusal.headers)
-            return page
+            return refusal_page("document.html", refusal_of(error), **common, known=facts, asked=form_data)
         values = {**common, "known": await catalogue.facts(), "asked": form_data, "terms": rows}
         return await work(library, partial(html, "document.html", **values))
 
@@ -159,8 +150,7 @@ def add_document(
             format_, rows = str(form.get("format", "")), rows_of(form, settings.terms)
             language, keep_undecided = str(form.get("from", "")).strip()[:35], form.get("keep") == "undecided"
         body = await work(library, file_of, format_, rows, language, keep_undecided)
-        headers = {"Content-Disposition": f'attachment; filename="terms.{format_}"'}
-        return Response(body, headers=headers, media_type=types[format_])
+        return attachment(f"terms.{format_}", body)
 
 
 class Asked:
@@ -203,9 +193,6 @@ class Asked:
         return value if isinstance(value, str) else ""
 
 
-_TYPES = {"tbx": "application/x-tbx+xml", "tmx": "application/x-tmx+xml", "xml": "application/xml"}
-
-
 def add_glossary(router: APIRouter, settings: Settings, glossary: Glossary) -> None:
     """The addresses ``/glossary`` and ``/glossary/FORMAT``."""
 
@@ -233,12 +220,10 @@ def add_glossary(router: APIRouter, settings: Settings, glossary: Glossary) -> N
     @router.get("/glossary/{format_}")
     async def download(format_: str) -> Response:
         if format_ not in FORMATS:
-            error = Refusal("not_found", f"no format {format_[:20]!r}; expected one of {', '.join(FORMATS)}")
-            return html("problem.html", error.status, refusal=error)
-        suffix = FORMATS[format_][0]
-        body = await run_in_threadpool(_glossary_file, glossary, format_)
-        headers = {"Content-Disposition": f'attachment; filename="glossary.{suffix}"'}
-        return Response(body, headers=headers, media_type=_TYPES.get(suffix, f"text/{suffix}; charset=utf-8"))
+            raise Refusal("not_found", f"no format {format_[:20]!r}; expected one of {', '.join(FORMATS)}")
+        name = f"glossary.{FORMATS[format_][0]}"
+        body = await run_in_threadpool(file_content, name, lambda path: write_glossary(path, glossary.entries, format_))
+        return attachment(name, body)
 
 
 def _wants_json(request: Request) -> bool:
@@ -246,21 +231,17 @@ def _wants_json(request: Request) -> bool:
 
 
 def _glossary_page(glossary: Glossary, refusal: Refusal | None = None) -> Response:
-    values = {
-        "entries": list(reversed(glossary.entries)),
-        "conflicts": glossary.conflicts(),
-        "undoable": glossary.undoable,
-    }
-    page = html(
+    return html(
         "glossary.html",
         refusal.status if refusal else 200,
-        **values,
+        entries=list(reversed(glossary.entries)),
+        conflicts=glossary.conflicts(),
+        undoable=glossary.undoable,
         refused=refusal,
         lasting=glossary.path is not None,
         statuses=STATUSES,
         formats=FORMATS,
     )
-    return page
 
 
 def _changed(glossary: Glossary, form: FormData) -> Entry | None:
@@ -281,10 +262,3 @@ def _changed(glossary: Glossary, form: FormData) -> Entry | None:
     else:
         raise InputError(f"action {action[:20]!r}; expected add, change, remove or undo")
     return None
-
-
-def _glossary_file(glossary: Glossary, format_: str) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"glossary.{FORMATS[format_][0]}"
-        write_glossary(path, glossary.entries, format_)
-        return path.read_bytes()
