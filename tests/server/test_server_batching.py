@@ -75,12 +75,12 @@ def test_what_comes_together_is_encoded_together(shared: SharedModel, model: Fak
         first = pool.submit(shared.encode, [phrase(texts[0], "Satz")])
         assert model.entered.wait(10)  # one is in the encoder; the others wait
         others = [pool.submit(shared.encode, [phrase(text, "Satz")]) for text in texts[1:]]
-        while shared.calls < 6:
+        while shared.batches.calls < 6:
             pass
         model.gate.set()
         results = [future.result(10) for future in (first, *others)]
     assert model.passes == [1, 5]
-    assert (shared.calls, shared.passes) == (6, 2)
+    assert (shared.batches.calls, shared.batches.passes) == (6, 2)
     assert all(np.array_equal(vectors, [vector_of("Satz", 16)]) for vectors in results)
 
 
@@ -91,7 +91,7 @@ def test_one_that_fails_does_not_take_others_with_it(shared: SharedModel, model:
         assert model.entered.wait(10)
         bad = pool.submit(shared.encode, [phrase("boom", "boom")])
         good = pool.submit(shared.encode, [phrase("good", "good")])
-        while shared.calls < 3:
+        while shared.batches.calls < 3:
             pass
         model.gate.set()
         first.result(10)
@@ -118,7 +118,7 @@ def test_a_query_goes_before_the_rest_of_a_document(shared: SharedModel, model: 
         assert model.entered.wait(10)
         for number, (name, later) in enumerate([("chapter 1", True), ("chapter 2", True), ("query", False)], 2):
             pool.submit(expect, name, later)
-            while shared.calls < number:
+            while shared.batches.calls < number:
                 pass
         model.gate.set()
     assert events == ["chapter 1", "query", "chapter 2"]  # once the oldest, once the query

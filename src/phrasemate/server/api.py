@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -160,10 +161,16 @@ def reload(library: Library, tokens: Tokens | None = None) -> dict[str, str]:
     return problems
 
 
+def _post(
+    api: APIRouter, settings: Settings, path: str, body: type[Asked], answer: Any, description: Any = described
+) -> Callable[[Endpoint], Endpoint]:
+    """Decorate the function that answers what is posted to ``path``."""
+    extra = description(body, settings)
+    return api.post(PREFIX + path, response_model=answer, openapi_extra=extra, summary=body.__doc__)
+
+
 def _add_questions(api: APIRouter, library: Library, settings: Settings) -> None:
-    def post(path: str, body: type[Asked], answer: type[Any]) -> Callable[[Endpoint], Endpoint]:
-        extra = described(body, settings)
-        return api.post(PREFIX + path, response_model=answer, openapi_extra=extra, summary=body.__doc__)
+    post = partial(_post, api, settings)
 
     @post("/search", schemas.Search, schemas.SearchAnswer)
     async def search(request: Request) -> Response:
@@ -209,12 +216,7 @@ def _add_questions(api: APIRouter, library: Library, settings: Settings) -> None
         marked_list = marked_phrases(body.queries, settings)
         return await work(library, library.ask, body.index, lambda s: _answer(_encoded(s.model, marked_list, body)))
 
-    @api.post(
-        PREFIX + "/terms",
-        response_model=schemas.TermsAnswer,
-        openapi_extra=described_form(schemas.Terms, settings),
-        summary=schemas.Terms.__doc__,
-    )
+    @post("/terms", schemas.Terms, schemas.TermsAnswer, described_form)
     async def terms(request: Request) -> Response:
         body, name, content = await read_form(request, schemas.Terms, settings)
         limit_hits(body.most, body.k, body.contexts, settings)
@@ -248,14 +250,7 @@ def _add_tools(api: APIRouter, library: Library, settings: Settings, glossary: G
 
         return library.ask(name, answer)
 
-    extra = described(schemas.Suggest, settings)
-
-    @api.post(
-        PREFIX + "/suggest",
-        response_model=schemas.SuggestAnswer,
-        openapi_extra=extra,
-        summary=schemas.Suggest.__doc__,
-    )
+    @_post(api, settings, "/suggest", schemas.Suggest, schemas.SuggestAnswer)
     async def suggest(request: Request) -> Response:
         body = await read(request, schemas.Suggest, settings)
         name = body.index or library.names[0]
@@ -355,26 +350,14 @@ def _encoded(model: Any, marked: list[tuple[int, Phrase]], body: schemas.Encode)
 
 def _facts_of(library: Library, name: str) -> dict[str, Any]:
     """What an index holds, or why it does not answer: the others still do."""
+    facts = {"documents": 0, "sentences": 0, "phrases": 0, "languages": {}, "model": "", "model_hash": ""}
+    facts |= {"generation": 0}
     try:
-        return library.ask(name, lambda searcher: _facts(name, searcher))
+        stats, problem = library.ask(name, lambda searcher: searcher.index.stats()), ""
+        facts = {field: getattr(stats, field) for field in facts}
     except (PhraseIndexError, ModelError) as error:
-        empty_facts = {"documents": 0, "sentences": 0, "phrases": 0, "languages": {}, "model": "", "model_hash": ""}
-        return {"name": name, **empty_facts, "generation": 0, "problem": refusal_of(error).message}
-
-
-def _facts(name: str, searcher: Searcher) -> dict[str, Any]:
-    stats = searcher.index.stats()
-    return {
-        "name": name,
-        "documents": stats.documents,
-        "sentences": stats.sentences,
-        "phrases": stats.phrases,
-        "languages": dict(stats.languages),
-        "model": stats.model,
-        "model_hash": stats.model_hash,
-        "generation": stats.generation,
-        "problem": "",
-    }
+        problem = refusal_of(error).message
+    return {"name": name, **facts, "problem": problem}
 
 
 @contextmanager

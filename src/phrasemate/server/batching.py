@@ -88,24 +88,23 @@ class Batches:
 
     def _run(self) -> None:
         while jobs := self._next():
-            try:
-                results = jobs[0].work([item for job in jobs for item in job.items])
-                at = 0
-                for job in jobs:
-                    job.result.set_result(results[at : at + len(job.items)])
-                    at += len(job.items)
-            except BaseException as error:
-                self._alone(jobs, error)
+            self._do(jobs)
 
-    def _alone(self, jobs: Sequence[_Job], error: BaseException) -> None:
-        """Work on each by itself after one of several failed, or the others would fail with it."""
-        for job in jobs:
-            if job.result.done():
-                continue
-            try:
-                job.result.set_result(job.work(list(job.items)) if len(jobs) > 1 else _fail(error))
-            except BaseException as failure:
-                job.result.set_exception(failure)
+    def _do(self, jobs: Sequence[_Job]) -> None:
+        """Work on jobs together; after an error on each by itself, or the others would fail with it."""
+        try:
+            results = jobs[0].work([item for job in jobs for item in job.items])
+            at = 0
+            for job in jobs:
+                job.result.set_result(results[at : at + len(job.items)])
+                at += len(job.items)
+        except BaseException as error:
+            if len(jobs) == 1:
+                jobs[0].result.set_exception(error)
+                return
+            for job in jobs:
+                if not job.result.done():
+                    self._do([job])
 
     def _next(self) -> list[_Job]:
         """The job that has waited longest, and those of its kind; none at the end.
@@ -131,15 +130,11 @@ class Batches:
         return batch
 
 
-def _fail(error: BaseException) -> Any:
-    raise error
-
-
 class SharedModel:
     """A `phrasemate.Model` for many threads; what is not named here is the model's own.
 
     ``vectors``: how many phrase vectors are kept. What `segment` finds is encoded in the same pass, so a click on one
-    of its phrases needs no encoder. ``calls`` and ``passes`` count calls and passes of the encoder.
+    of its phrases needs no encoder. ``batches`` count calls and passes of the encoder.
     """
 
     def __init__(self, model: Any, vectors: int = 20_000) -> None:
@@ -156,14 +151,6 @@ class SharedModel:
         """The model itself, which is not for several threads."""
         return self._model
 
-    @property
-    def calls(self) -> int:
-        return self.batches.calls
-
-    @property
-    def passes(self) -> int:
-        return self.batches.passes
-
     def close(self) -> None:
         """End the thread; what waits is still done."""
         self.batches.close()
@@ -171,7 +158,7 @@ class SharedModel:
     def encode(self, phrases: Sequence[Phrase], pooling: str | None = None, layer: int | None = None) -> Floats:
         """(phrases, dim) float32, as `Model.encode`; the model's own vectors are kept."""
         if not phrases:
-            return self._whole("encode", phrases, pooling, layer)
+            return np.asarray(self._model.encode(phrases, pooling, layer))  # no encoder is needed
         if (pooling or self._pooling, layer) != (self._pooling, None):
             work = lambda batch: self._model.encode(batch, pooling, layer)  # noqa: E731
             return np.array(self._sliced(("encode", pooling, layer), work, phrases, _context), np.float32)
@@ -216,7 +203,7 @@ class SharedModel:
     def encode_sentences(self, texts: Sequence[str], layer: int | None = None) -> Floats:
         """(texts, width) float32, as `Model.encode_sentences`."""
         if not texts:
-            return self._whole("encode_sentences", texts, layer)
+            return np.asarray(self._model.encode_sentences(texts, layer))
         kind = ("sentences", layer)
         vectors = self._sliced(kind, lambda batch: self._model.encode_sentences(batch, layer), texts)
         return np.array(vectors, np.float32)
@@ -225,11 +212,6 @@ class SharedModel:
     def runtime(self) -> _SharedRuntime:
         """The runtime, for those who take token states."""
         return _SharedRuntime(self)
-
-    def _whole(self, name: str, *arguments: Any) -> Floats:
-        """Vectors of no texts, (0, dim): no encoder is needed."""
-        vectors: Floats = getattr(self._model, name)(*arguments)
-        return vectors
 
     def _sliced(
         self, kind: Any, work: Callable[[list[Any]], Sequence[Any]], items: Sequence[Any], text: Any = str

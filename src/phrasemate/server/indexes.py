@@ -168,15 +168,16 @@ class _Models:
         with self._lock:
             self._users[model_hash] -= 1
             if not self._users[model_hash] and (idle_model := self._loaded.pop(model_hash, None)) is not None:
-                self._past = (self._past[0] + idle_model.calls, self._past[1] + idle_model.passes)
+                batches = idle_model.batches
+                self._past = (self._past[0] + batches.calls, self._past[1] + batches.passes)
                 idle_model.close()
 
     @property
     def passes(self) -> tuple[int, int]:
         with self._lock:
-            models = list(self._loaded.values())
+            batches = [model.batches for model in self._loaded.values()]
             requests, passes = self._past
-        return requests + sum(model.calls for model in models), passes + sum(model.passes for model in models)
+        return requests + sum(item.calls for item in batches), passes + sum(item.passes for item in batches)
 
     def close(self) -> None:
         for model in self._loaded.values():

@@ -266,20 +266,11 @@ class Guard:
         with acting(user):
             if (right := RIGHTS.get((scope["method"], scope["path"]))) is not None:
                 demand(right)
-            async with self._admitted(scope, upload or self._is_large(scope)):
-                body = await self._body(receive, headers, self._most(scope, upload))
+            async with self._admitted(scope, upload or (scope["path"] in LARGE and scope["method"] == "POST")):
+                most = self._settings.upload_bytes if upload else self._settings.request_bytes
+                body = await self._body(receive, headers, SMALL if scope["path"] in ALWAYS else most)
                 sender.received = len(body)
                 await self._answered(scope, _replay(body, receive), sender, receive, upload)
-
-    @staticmethod
-    def _is_large(scope: Scope) -> bool:
-        return scope["path"] in LARGE and scope["method"] == "POST"
-
-    def _most(self, scope: Scope, upload: bool) -> int:
-        """Bytes of a body. What is let in however many others wait has next to none."""
-        if scope["path"] in ALWAYS:
-            return SMALL
-        return self._settings.upload_bytes if upload else self._settings.request_bytes
 
     async def _answered(self, scope: Scope, first_receive: Receive, send: Send, receive: Receive, upload: bool) -> None:
         """Answer in time, and while the client is there: else Refusal, or _Gone."""
@@ -404,14 +395,10 @@ def _changes(scope: Scope) -> bool:
 
 def _replay(body: bytes, receive: Receive) -> Receive:
     """A ``receive`` that gives the body that was read."""
-    is_sent = False
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
-        nonlocal is_sent
-        if is_sent:
-            return await receive()  # that the client has left
-        is_sent = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return messages.pop() if messages else await receive()  # then: that the client has left
 
     return again
 
@@ -460,7 +447,7 @@ def traced(scope: Any, sender: Any) -> Iterator[None]:
         try:
             yield
         finally:
-            route = getattr(scope.get("route"), "path", "other")
+            route = route_of(scope)
             span.update_name(f"{scope['method']} {route}")
             span.set_attribute("http.request.method", scope["method"])
             span.set_attribute("http.route", route)
