@@ -142,11 +142,9 @@ def test_only_the_command_that_is_given_is_made() -> None:
     group = get_command(app)
     context = group.make_context("phrasemate", ["search", "--help"], resilient_parsing=True)
     assert group.get_command(context, "search").name == "search"
-    assert set(group.commands._made) == {"search"}
+    assert [name for name, command in group.commands.data.items() if command not in group.offers.values()] == ["search"]
     assert set(group.commands) == EVERY_COMMAND
     assert group.get_command(context, "spam") is None
-    with pytest.raises(TypeError):
-        del group.commands["search"]
 
 
 EVERY_COMMAND = {

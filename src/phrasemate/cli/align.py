@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -196,15 +195,10 @@ def _resume_advice(out: Path) -> str:
 
 def _say(report: Report, skipped: Sequence[Skipped], what: str, as_json: bool, on_stderr: bool) -> None:
     name = "standard output" if on_stderr else str(report.out)
-    if as_json:
-        facts = {**asdict(report), "out": name, "skipped": [item._asdict() for item in skipped]}
-        typer.echo(json.dumps(facts, ensure_ascii=False), err=on_stderr)
-        return
-    options.say_skipped(skipped, " (all are in --json)")
     before = f", {report.lines - report.new:,} were there" if report.new != report.lines else ""
     blank = f"; {count(report.blank, 'line')} without text" if report.blank else ""
-    typer.echo(
+    text = (
         f"{name}: {count(report.found, what)} in {count(report.new, 'sentence pair')} in "
-        f"{report.seconds:.1f} s ({report.new / max(report.seconds, 1e-9):,.0f}/s){before}{blank}",
-        err=on_stderr,
+        f"{report.seconds:.1f} s ({report.new / max(report.seconds, 1e-9):,.0f}/s){before}{blank}"
     )
+    options.print_report(asdict(report) | {"out": name}, skipped, text, as_json, on_stderr)

@@ -35,11 +35,6 @@ app = typer.Typer(
 Unit = Literal["words", "characters"]
 
 
-@app.callback()
-def _dataset() -> None:
-    """Data sets of phrase pairs with example sentences."""
-
-
 @app.command("xpr", epilog=XPR_EXAMPLES)
 def xpr(
     pairs: Annotated[Path | None, argument("PAIRS", "Phrase pairs, separated by tabs (.gz too); or --links.")] = None,
@@ -144,7 +139,7 @@ def wikixpr(
         raise InputError(f"{folder}: no train/train-en-LANG-32-phrase.txt; expected the folder of the released WikiXPR")
     imports = [import_wikixpr(folder, out, language, force) for language in languages]
     if as_json:
-        typer.echo(json.dumps([asdict(item) for item in imports], ensure_ascii=False))
+        options.print_json([asdict(item) for item in imports])
         return
     for item in imports:
         splits = " ".join(f"{split} {count:,}" for split, count in item.pairs.items())

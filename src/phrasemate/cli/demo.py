@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phrasemate.cli.options import Json, option
+from phrasemate.cli.options import Json, option, print_json
 from phrasemate.cli.shell import err, out
 
 if TYPE_CHECKING:
@@ -57,14 +56,15 @@ def demo(
 def _print_json(answers: Sequence[Answer], seconds: dict[str, float]) -> None:
     from phrasemate.demo import first
 
-    document = {
-        "answers": [answer.as_dict() for answer in answers],
-        "first": {language: first(answers, language) for language in _languages(answers)},
-        "first_in_all": first(answers),
-        "asked": len(answers),
-        "seconds": seconds,
-    }
-    typer.echo(json.dumps(document, ensure_ascii=False))
+    print_json(
+        {
+            "answers": [answer.as_dict() for answer in answers],
+            "first": {language: first(answers, language) for language in _languages(answers)},
+            "first_in_all": first(answers),
+            "asked": len(answers),
+            "seconds": seconds,
+        }
+    )
 
 
 def _print(console: Console, answers: Sequence[Answer], seconds: dict[str, float], folder: Path | None) -> None:

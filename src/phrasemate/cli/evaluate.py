@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from phrasemate.cli.options import JsonTables, Threads, argument, flag, option, several
+from phrasemate.cli.options import CpuThreads, JsonTables, Threads, argument, flag, needs_extra, option, several
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import clean, out
-from phrasemate.errors import InputError, MissingExtra
+from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -23,15 +24,15 @@ if TYPE_CHECKING:
 WIDTH = 200  # cells
 
 
-app = typer.Typer(help="Measure models on the protocols of the papers.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Measure models on the protocols of the papers.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    epilog="Examples:\n\n\b\n  phrasemate evaluate ccpr --data corpora",
+)
 
 
 CCPR_PARTS = ("phrases", "alignment", "segmenter", "polysemy")
-
-
-@app.callback(epilog="Examples:\n\n\b\n  phrasemate evaluate ccpr --data corpora")
-def _group() -> None:
-    """Measure models on the protocols of the papers."""
 
 
 @app.command("ccpr")
@@ -98,9 +99,7 @@ def ccpr(
         seed=seed,
         out=folder,
     )
-    with stages() as show:
-        result = run(settings, show)
-    print_result(result, as_json)
+    print_result(partial(run, settings), as_json)
 
 
 def parts_of(parts: Sequence[str], only: str) -> tuple[str, ...]:
@@ -112,10 +111,12 @@ def parts_of(parts: Sequence[str], only: str) -> tuple[str, ...]:
     return tuple(part for part in parts if not names or part in names)
 
 
-def print_result(result: Any, as_json: bool) -> None:
-    """The tables of an evaluation's ``Result``, its signature, and what was written; or one JSON object."""
+def print_result(run: Callable[[Callable[[str, int, int], None]], Any], as_json: bool) -> None:
+    """Run an evaluation with a bar; print its tables, its signature, and what was written, or one JSON object."""
     from phrasemate.evaluate.report import signature_line
 
+    with stages() as show:
+        result = run(show)
     if as_json:
         typer.echo(json.dumps(result.as_dict(), ensure_ascii=False, default=float))
         return
@@ -192,9 +193,7 @@ def xpr(
     from phrasemate.evaluate.xpr import Settings, run
 
     settings = Settings(rows, data, split, most, several(only), threads, seed, folder, tuple(without or ()))
-    with stages() as show:
-        result = run(settings, show)
-    print_result(result, as_json)
+    print_result(partial(run, settings), as_json)
 
 
 @app.command("mt")
@@ -255,9 +254,7 @@ def mt(
     settings = Settings(
         runs, against, several(only), bertscore, layer, files, comet, tuple(terms or ()), samples, folder
     )
-    with stages() as show:
-        result = run(settings, show)
-    print_result(result, as_json)
+    print_result(partial(run, settings), as_json)
 
 
 BICLA_PARTS = ("rankers", "ensembles", "transfer")
@@ -283,7 +280,7 @@ def bicla(
         option("--reranker", "DIR", "Re-ranker of the bundled encoder (default: the one that comes with it)."),
     ] = None,
     first: Annotated[int, option("--limit", "N", "First N sentences of each set (0: all).", min=0)] = 0,
-    threads: Annotated[int | None, option("--threads", "N", "Threads on the CPU (default: all cores).", min=1)] = None,
+    threads: CpuThreads = None,
     folder: Annotated[
         Path | None, option("--out", "-o", "DIR", "Write bicla.json and the heat map, as SVG, here.")
     ] = None,
@@ -315,19 +312,14 @@ def bicla(
         threads=threads,
         out=folder,
     )
-    trained_systems = trained_in(runs, threads) if runs else ()
-    with stages() as show:
-        result = run(settings, trained_systems, show)
-    print_result(result, as_json)
+    print_result(partial(run, settings, trained_in(runs, threads) if runs else ()), as_json)
 
 
 def trained_in(folder: Path, threads: int | None = None) -> Sequence[TrainedRanker]:
     """The trained models of a folder and of those in it. Raises InputError where there is none."""
-    try:
+    with needs_extra("train", "torch"):
         from phrasemate.training.bicla import folders_in
         from phrasemate.training.trainer import chosen_device
-    except ImportError as error:
-        raise MissingExtra(error.name or "torch", "train") from error
     device = chosen_device("auto", threads)
     rankers = [_ranker(path, device) for path in folders_in(folder)]
     if not rankers:
@@ -417,6 +409,4 @@ def lookup(
         seed=seed,
         out=out,
     )
-    with stages() as show:
-        result = run(settings, show)
-    print_result(result, as_json)
+    print_result(partial(run, settings), as_json)

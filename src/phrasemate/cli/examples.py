@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +12,7 @@ import typer
 
 from phrasemate.cli import options
 from phrasemate.cli.options import argument, flag, option
-from phrasemate.cli.shell import clean, count, err, out
+from phrasemate.cli.shell import clean, count, err, is_unicode, out
 from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
@@ -95,7 +94,8 @@ def examples(
     corpus = None
     if text:
         corpus = options.read_texts(text, column, text_field, lines, on_error, encoding, lang)
-    with _source(index, language, corpus, store, lang) as source:
+    with ExitStack() as stack:
+        source = _source(stack, index, language, corpus, store, lang)
         options.say_skipped(corpus.skipped if corpus else ())
         results = ((phrase, source.examples(phrase, n, extra, seed)) for phrase in _counted(wordings))
         counts = _print(results, as_json)
@@ -107,7 +107,7 @@ def _phrases(wordings: Sequence[str], file: str | None) -> list[str]:
     from phrasemate.text.error_policy import without_options
 
     for phrase in wordings:
-        if not phrase.strip() or any("\udc80" <= character <= "\udcff" for character in phrase):
+        if not phrase.strip() or not is_unicode(phrase):
             raise InputError(f"the phrase {phrase!a} is empty or not UTF-8; expected text")
     with without_options():  # --encoding and --on-error are those of the texts
         texts = [*wordings, *(_phrases_of(file) if file is not None else ())]
@@ -126,34 +126,25 @@ def _phrases_of(file: str) -> Iterator[str]:
     return (sentence.text for document in read(file, lines="sentence") for sentence in document.sentences())
 
 
-@contextmanager
 def _source(
-    index: Path | None, languages: Sequence[str] | None, corpus: Corpus | None, store: Path | None, lang: str
-) -> Iterator[ExampleIndex]:
-    """The sentences to look in, open."""
-    from phrasemate.examples import ExampleIndex
-    from phrasemate.index import Index
-
-    if index is not None:
-        with (
-            Index.open(index, readonly=True) as source_index,
-            ExampleIndex.from_index(source_index, languages or None) as source,
-        ):
-            yield source
-    elif corpus is not None:
-        with _built(corpus, store, lang) as source:
-            yield source
-    elif store is not None:
-        with ExampleIndex.open(store) as source:
-            yield source
-
-
-def _built(corpus: Corpus, store: Path | None, lang: str) -> ExampleIndex:
+    stack: ExitStack,
+    index: Path | None,
+    languages: Sequence[str] | None,
+    corpus: Corpus | None,
+    store: Path | None,
+    lang: str,
+) -> ExampleIndex:
+    """The sentences to look in, which ``stack`` closes."""
     from phrasemate.cli.progress import IndexingBar
     from phrasemate.examples import ExampleIndex
 
+    if index is not None:
+        return options.sentences_of(stack, index, languages or None)
+    if corpus is None:
+        assert store is not None
+        return stack.enter_context(ExampleIndex.open(store))
     with IndexingBar() as bar:
-        source = ExampleIndex.build(corpus, store, lang, bar.show)
+        source = stack.enter_context(ExampleIndex.build(corpus, store, lang, bar.show))
     if store is not None:
         outcome = "unchanged" if source.reused else "made"
         typer.echo(f"{store}: {count(source.sentences, 'sentence')}, {outcome}", err=True)
@@ -175,8 +166,8 @@ def _print(results: Iterable[tuple[str, list[Example]]], as_json: bool) -> Count
     for phrase, examples in results:
         counts[len(examples)] += 1
         if as_json:
-            line = {"phrase": phrase, "count": len(examples), "examples": [example.as_dict() for example in examples]}
-            typer.echo(json.dumps(line, ensure_ascii=False))
+            rows = [example.as_dict() for example in examples]
+            options.print_json({"phrase": phrase, "count": len(examples), "examples": rows})
         else:
             _print_phrase(console, phrase, examples)
     return counts

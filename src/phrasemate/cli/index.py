@@ -13,7 +13,7 @@ import typer
 
 from phrasemate.cli import options
 from phrasemate.cli.options import argument, flag, option
-from phrasemate.cli.shell import EXIT_ERROR, EXIT_INTERRUPTED, DefaultGroup, clean, count, out
+from phrasemate.cli.shell import EXIT_ERROR, EXIT_INTERRUPTED, DefaultGroup, clean, count
 from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
@@ -266,17 +266,13 @@ def _say_stopped(directory: Path, sentences: int) -> None:
 
 
 def _report(report: AddReport, skipped: Sequence[Skipped], directory: Path, as_json: bool) -> None:
-    if as_json:
-        facts = {"index": label(directory), **asdict(report), "skipped": [item._asdict() for item in skipped]}
-        typer.echo(json.dumps(facts, ensure_ascii=False))
-        return
-    options.say_skipped(skipped, " (all are in --json)")
-    typer.echo(
+    text = (
         f"{label(directory)}: {count(report.sentences, 'sentence')} and {count(report.phrases, 'phrase')} added in "
         f"{report.seconds:.1f} s ({report.sentences / max(report.seconds, 1e-9):,.0f} sentences/s); documents: "
         f"{report.documents_added:,} new, {report.replaced:,} replaced, {report.unchanged:,} unchanged"
         + (f"; {len(skipped):,} skipped" if skipped else "")
     )
+    options.print_report({"index": label(directory), **asdict(report)}, skipped, text, as_json)
 
 
 _DEAD = 10  # one part in so many that is deleted is worth to be cleared away
@@ -302,13 +298,10 @@ def stats(
     with Index.open(directory, readonly=True) as index:
         statistics = asdict(index.stats())
         document_list = index.documents() if documents else []
+    lists = {"documents_listed": [asdict(document) for document in document_list]} if documents else {}
+    options.print_facts(statistics | lists if as_json else statistics, as_json)
     if as_json:
-        lists = {"documents_listed": [asdict(document) for document in document_list]} if documents else {}
-        typer.echo(json.dumps(statistics | lists, ensure_ascii=False))
         return
-    from phrasemate.cli.render import facts
-
-    out().print(facts(statistics))
     if statistics["dead"] and statistics["dead"] * _DEAD >= statistics["phrases"] + statistics["dead"]:
         share = 100 * statistics["dead"] / (statistics["phrases"] + statistics["dead"])
         command = f"phrasemate index optimize {label(directory)}"
@@ -338,7 +331,7 @@ def verify(directory: Directory, as_json: options.Json = False) -> None:
     with Index.open(directory, readonly=True) as index:
         report = index.verify()
     if as_json:
-        typer.echo(json.dumps({"ok": report.ok, **asdict(report)}, ensure_ascii=False))
+        options.print_json({"ok": report.ok, **asdict(report)})
     else:
         for problem in report.problems:
             typer.echo(clean(f"problem: {problem}"), err=True)
@@ -448,7 +441,7 @@ def dictionary(
             {"name": item.name, "wordings": len(item), "languages": item.languages} for item in index.dictionaries
         ]
     if as_json:
-        typer.echo(json.dumps({"index": label(directory), "dictionaries": rows}, ensure_ascii=False))
+        options.print_json({"index": label(directory), "dictionaries": rows})
         return
     for row in rows:
         languages = " and ".join(language or "?" for language in row["languages"])
@@ -536,7 +529,7 @@ def upgrade(
 
 def _report_copy(source: Path, directory: Path, statistics: IndexStats, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"index": str(directory), **asdict(statistics)}, ensure_ascii=False))
+        options.print_json({"index": str(directory), **asdict(statistics)})
         return
     sizes = f"{count(statistics.documents, 'document')}, {count(statistics.sentences, 'sentence')}"
     typer.echo(f"{directory}: a copy of {label(source)}: {sizes}, {count(statistics.phrases, 'phrase')}")

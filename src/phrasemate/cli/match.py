@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -111,8 +110,8 @@ def say_matches(matching: Matching, to: Path | None, as_json: bool) -> None:
     """The matches, unless they are in a file, and what there is to say of the whole."""
     if as_json:
         for item in matching.matches if to is None else ():
-            typer.echo(json.dumps(item.as_dict(), ensure_ascii=False))
-        typer.echo(json.dumps({**matching.as_dict(), **({"out": str(to)} if to else {})}, ensure_ascii=False))
+            options.print_json(item.as_dict())
+        options.print_json(matching.as_dict() | ({"out": str(to)} if to else {}))
         return
     if to is None:
         print_matches(out(), matching.matches)
@@ -346,13 +345,11 @@ def _finder(
 ) -> ExampleIndex:
     from phrasemate.cli.progress import IndexingBar
     from phrasemate.examples import ExampleIndex
-    from phrasemate.index import Index
 
     if index is not None and index.is_file():
         return stack.enter_context(ExampleIndex.open(index))
     if index is not None:
-        text_index = stack.enter_context(Index.open(index, readonly=True))
-        return stack.enter_context(ExampleIndex.from_index(text_index, [lang] if lang else None))
+        return options.sentences_of(stack, index, [lang] if lang else None)
     corpus = reading(*texts, lang=lang)
     try:
         with options.sided(name), IndexingBar() as bar:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -179,15 +178,9 @@ def _check_languages(out: Path, source: str, target: str) -> None:
 
 def _say(out: Path, mined: Mined, passed_over: Sequence[Skipped], as_json: bool) -> None:
     report, skipped_lines = mined.report, list(dict.fromkeys(passed_over))  # at this time and when the work was started
-    if as_json:
-        facts = {"out": str(out), **asdict(report), "remarks": mined.remarks}
-        facts["skipped"] = [item._asdict() for item in skipped_lines]
-        typer.echo(json.dumps(facts, ensure_ascii=False))
-        return
-    options.say_skipped(skipped_lines, " (all are in --json)")
-    typer.echo(f"{out}: {count(report.pairs, 'pair')} with a score of {report.threshold:.4f} or more")
-    for line in _details(report):
-        typer.echo(f"  {line}")
+    summary = f"{out}: {count(report.pairs, 'pair')} with a score of {report.threshold:.4f} or more"
+    facts = {"out": str(out), **asdict(report), "remarks": mined.remarks}
+    options.print_report(facts, skipped_lines, "\n  ".join([summary, *_details(report)]), as_json)
 
 
 def _details(report: Report) -> Iterator[str]:

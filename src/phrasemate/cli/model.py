@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from phrasemate.cli.options import Json, argument, flag, option
-from phrasemate.cli.shell import out
+from phrasemate.cli.options import Json, argument, flag, option, print_facts
 
 DIM = 192  # numbers of a projected phrase vector
 
@@ -42,13 +41,7 @@ def info(folder: Folder = None, as_json: Json = False) -> None:
       phrasemate model info
       phrasemate model info my-model --json
     """
-    description = _facts(folder)
-    if as_json:
-        typer.echo(json.dumps(description, ensure_ascii=False))
-        return
-    from phrasemate.cli.render import facts
-
-    out().print(facts(description))
+    print_facts(_facts(folder), as_json)
 
 
 @app.command("verify")

@@ -15,18 +15,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from phrasemate.cli.options import (
+    CpuThreads,
     Dictionaries,
     JsonAtEnd,
     Threads,
     argument,
     flag,
+    needs_extra,
     opened_dictionaries,
     option,
     pairs_of,
 )
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import DefaultGroup, clean
-from phrasemate.errors import EndpointError, InputError, MissingExtra
+from phrasemate.errors import EndpointError, InputError
 from phrasemate.utils.machine import cache_folder
 
 if TYPE_CHECKING:
@@ -445,7 +447,7 @@ def tune(
     seed: Annotated[int, option("--seed", "N", "Seed of the matrices and of the order.")] = 0,
     bf16: Annotated[bool, flag("--bf16", "Hold the frozen weights in 16 bits: half the memory.")] = False,
     device: Annotated[str, option("--device", "auto|cpu|cuda", "Where to compute.")] = "auto",
-    threads: Annotated[int | None, option("--threads", "N", "Threads on the CPU (default: all cores).", min=1)] = None,
+    threads: CpuThreads = None,
     force: Annotated[bool, flag("--force", "Overwrite a folder that exists.")] = False,
     as_json: JsonAtEnd = False,
 ) -> None:
@@ -461,11 +463,9 @@ def tune(
         raise InputError(f"{data}: no such file; expected one that phrasemate mt prepare wrote")
     check_new(out, force, folder=True)
     _check_base(base)
-    try:
+    with needs_extra("train", "torch"):
         from phrasemate.training.lora import LoraSettings, read_lessons, train_lora
         from phrasemate.training.trainer import chosen_device
-    except ImportError as error:
-        raise MissingExtra(error.name or "torch", "train") from error
     precision = "bf16" if bf16 else "fp32"
     settings = LoraSettings(
         steps=steps, batch=batch, rate=rate, rank=rank, max_tokens=max_tokens, seed=seed, precision=precision

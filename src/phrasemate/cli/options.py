@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from phrasemate.cli.shell import clean
-from phrasemate.errors import InputError, ReadError
+from phrasemate.cli.shell import clean, out
+from phrasemate.errors import InputError, MissingExtra, ReadError
 from phrasemate.utils.machine import cache_folder
 
 if TYPE_CHECKING:
+    from phrasemate.examples import ExampleIndex
     from phrasemate.lexicon import Dictionary
     from phrasemate.text import Corpus, Skipped
 
@@ -106,6 +108,7 @@ def opened_dictionaries(paths: Sequence[Path] | None, languages: Sequence[str] =
 
 Model = Annotated[Path | None, option("--model", "FOLDER", "Model folder (default: the bundled one).")]
 Threads = Annotated[int | None, option("--threads", "N", "Threads for the encoder (default: all cores).", min=1)]
+CpuThreads = Annotated[int | None, option("--threads", "N", "Threads on the CPU (default: all cores).", min=1)]
 Quick = Annotated[bool, flag("--quick", "Faster, with fewer right answers: go by the vectors alone.")]
 Dictionaries = Annotated[
     list[Path] | None,
@@ -139,6 +142,15 @@ def read_texts(
     )
 
 
+def sentences_of(stack: ExitStack, index: Path, languages: Sequence[str] | None) -> ExampleIndex:
+    """The sentences of an index, which ``stack`` closes."""
+    from phrasemate.examples import ExampleIndex
+    from phrasemate.index import Index
+
+    text_index = stack.enter_context(Index.open(index, readonly=True))
+    return stack.enter_context(ExampleIndex.from_index(text_index, languages))
+
+
 def say_skipped(skipped: Sequence[Skipped], more: str = "") -> None:
     """The first lines that were passed over, on standard error; ``more``: where the others are listed."""
     for item in skipped[:SHOWN]:
@@ -147,6 +159,32 @@ def say_skipped(skipped: Sequence[Skipped], more: str = "") -> None:
         typer.echo(clean(f"skipped: {where}{rest}: {item.reason}"), err=True)
     if len(skipped) > SHOWN:
         typer.echo(f"skipped: {len(skipped) - SHOWN:,} more{more}", err=True)
+
+
+def print_json(facts: Any, err: bool = False) -> None:
+    """Print one JSON object on a line."""
+    typer.echo(json.dumps(facts, ensure_ascii=False), err=err)
+
+
+def print_report(
+    facts: dict[str, Any], skipped: Sequence[Skipped], text: str, as_json: bool, err: bool = False
+) -> None:
+    """Print how a command ended: one JSON object with all that was skipped, or the first of it and ``text``."""
+    if as_json:
+        print_json(facts | {"skipped": [item._asdict() for item in skipped]}, err)
+    else:
+        say_skipped(skipped, " (all are in --json)")
+        typer.echo(text, err=err)
+
+
+def print_facts(facts: Mapping[str, Any], as_json: bool) -> None:
+    """Print one JSON object, or a line for each fact."""
+    if as_json:
+        print_json(facts)
+        return
+    from phrasemate.cli.render import facts as lines_of
+
+    out().print(lines_of(facts))
 
 
 def pairs_of(path: Path, source: str, target: str, options: str) -> Iterator[tuple[str, str]]:
@@ -165,6 +203,15 @@ def pairs_of(path: Path, source: str, target: str, options: str) -> Iterator[tup
     except ReadError as error:
         remedy = _NO_OPTION.sub("", error.remedy).replace("--langs, source first", options).replace("--langs", options)
         raise ReadError(error.file, error.line, error.reason, remedy) from error
+
+
+@contextmanager
+def needs_extra(name: str, package: str) -> Iterator[None]:
+    """Raises MissingExtra where what is imported within is not installed: ``package``, or another of the extra."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(error.name or package, name) from error
 
 
 @contextmanager

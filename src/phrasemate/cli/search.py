@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,20 +14,25 @@ import typer
 
 from phrasemate.cli.options import (
     Dictionaries,
+    Json,
     Quick,
     Threads,
     WithLexicon,
     argument,
     flag,
+    needs_extra,
     opened_dictionaries,
     option,
+    print_json,
 )
-from phrasemate.cli.shell import clean, count, out
-from phrasemate.errors import InputError, MissingExtra, QueryError
+from phrasemate.cli.shell import clean, count, is_unicode, out
+from phrasemate.errors import InputError, QueryError
 
 if TYPE_CHECKING:
     from phrasemate.lookup import Lookup
     from phrasemate.search import Result
+
+Languages = Annotated[list[str] | None, option("--language", "LANG", "Only in this language (repeatable).")]
 
 BATCH = 1000  # queries from a pipe that are answered together
 
@@ -44,7 +48,7 @@ def search(
         list[str] | None,
         option("--document", "NAME", "Only this document or folder; * stands for any letters (repeatable)."),
     ] = None,
-    language: Annotated[list[str] | None, option("--language", "LANG", "Only in this language (repeatable).")] = None,
+    language: Languages = None,
     quick: Quick = False,
     dictionary: Dictionaries = None,
     lexicon: WithLexicon = True,
@@ -102,19 +106,10 @@ def _queries(phrases: Sequence[str] | None) -> Iterator[str]:
             raise InputError("an empty query; expected a sentence, with a phrase in [[ ]] or without")
         if query == "-":
             yield from _standard_input()
-        elif query.isascii() or _is_unicode(query):
+        elif is_unicode(query):
             yield query
         else:
             raise InputError(f"the query {query!a} is not UTF-8; use a terminal or a script in UTF-8")
-
-
-def _is_unicode(text: str) -> bool:
-    """False where bytes of another encoding came in with the arguments (as lone surrogates)."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _standard_input() -> Iterator[str]:
@@ -144,8 +139,7 @@ def _print(batch: Sequence[str], results: Iterable[Result], as_json: bool, expla
         answers[result.query].append(result)
     if as_json:
         for query in batch:
-            line = {"query": query, "results": [result.as_dict(explain) for result in answers[query]]}
-            typer.echo(json.dumps(line, ensure_ascii=False))
+            print_json({"query": query, "results": [result.as_dict(explain) for result in answers[query]]})
         return
     from phrasemate.cli.render import print_results
 
@@ -162,30 +156,22 @@ Side = Literal["text", "translation"]
 
 
 def concordance(
-    index: Annotated[Path, typer.Argument(metavar="DIR", help="The index.")],
-    query: Annotated[str, typer.Argument(metavar="TEXT", help="Words, in the language of the index.")],
-    how: Annotated[
-        How, typer.Option("--how", metavar="words|forms|regex", help="forms: inflected forms of the words, too.")
-    ] = "words",
+    index: Annotated[Path, argument("DIR", "The index.")],
+    query: Annotated[str, argument("TEXT", "Words, in the language of the index.")],
+    how: Annotated[How, option("--how", "words|forms|regex", "forms: inflected forms of the words, too.")] = "words",
     sort: Annotated[
-        Sort, typer.Option("--sort", metavar="text|left|right", help="Order of the lines: by what stands on a side.")
+        Sort, option("--sort", "text|left|right", "Order of the lines: by what stands on a side.")
     ] = "text",
-    most: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=1_000, help="Lines to print.")] = 20,
+    most: Annotated[int, option("--limit", "-n", "N", "Lines to print.", min=1, max=1_000)] = 20,
     document: Annotated[
-        list[str] | None,
-        typer.Option("--document", metavar="NAME", help="Only this document or folder; * stands for any letters."),
+        list[str] | None, option("--document", "NAME", "Only this document or folder; * stands for any letters.")
     ] = None,
-    language: Annotated[
-        list[str] | None, typer.Option("--language", metavar="LANG", help="Only in this language (repeatable).")
-    ] = None,
+    language: Languages = None,
     side: Annotated[
-        Side,
-        typer.Option("--side", metavar="text|translation", help="translation: in the other side of aligned text."),
+        Side, option("--side", "text|translation", "translation: in the other side of aligned text.")
     ] = "text",
-    near: Annotated[
-        str, typer.Option("--near", metavar="WORD", help="Only places with this word up to four words beside them.")
-    ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    near: Annotated[str, option("--near", "WORD", "Only places with this word up to four words beside them.")] = "",
+    as_json: Json = False,
 ) -> None:
     r"""Look up words in the texts of an index: how often they occur, what stands beside them, and every line.
 
@@ -206,7 +192,7 @@ def concordance(
     with Index.open(index, readonly=True, threads=1) as text_index:
         answer = lookup(text_index, query, how, sort, most, document, language, side=side, near=near)
     if as_json:
-        typer.echo(json.dumps(answer.as_dict(), ensure_ascii=False))
+        print_json(answer.as_dict())
     else:
         _print_lookup(answer)
 
@@ -234,15 +220,12 @@ LONGEST = 500  # characters of a copied text; a longer one is passed over
 
 
 def watch(
-    index: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The index; or give --page.")] = None,
+    index: Annotated[Path | None, argument("[DIR]", "The index; or give --page.")] = None,
     page: Annotated[
-        str | None,
-        typer.Option("--page", metavar="URL", help="Open this page of phrasemate serve in the browser instead."),
+        str | None, option("--page", "URL", "Open this page of phrasemate serve in the browser instead.")
     ] = None,
-    k: Annotated[int, typer.Option("--limit", "-k", metavar="N", min=1, help="Candidates for each phrase.")] = 5,
-    seconds: Annotated[
-        float, typer.Option("--every", metavar="SECONDS", min=0.1, max=60, help="Time between two looks.")
-    ] = 0.5,
+    k: Annotated[int, option("--limit", "-k", "N", "Candidates for each phrase.", min=1)] = 5,
+    seconds: Annotated[float, option("--every", "SECONDS", "Time between two looks.", min=0.1, max=60)] = 0.5,
     dictionary: Dictionaries = None,
 ) -> None:
     """Watch the clipboard, and look up each text that is copied, in any program.
@@ -255,10 +238,8 @@ def watch(
       phrasemate watch idx -k 3 --dictionary clients.tbx
       phrasemate watch --page http://127.0.0.1:8000/         shows them on the page of a running server
     """
-    try:
+    with needs_extra("watch", "pyperclip"):
         import pyperclip
-    except ImportError:
-        raise MissingExtra("pyperclip", "watch") from None
     if (index is None) == (page is None):
         raise InputError("expected an index, or --page with the address of a running server")
     try:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from phrasemate.cli.options import Dictionaries, Quick, argument, flag, opened_dictionaries, option
-from phrasemate.errors import InputError, MissingExtra
+from phrasemate.cli.options import Dictionaries, Quick, argument, flag, needs_extra, opened_dictionaries, option
+from phrasemate.errors import InputError
 from phrasemate.utils.machine import share_heaps
 
 
@@ -79,11 +79,8 @@ def serve(
       phrasemate serve idx --host 0.0.0.0 --public               a demo that everybody may use
       curl http://127.0.0.1:8000/api/v1/search --json '{"query": "Er sitzt auf der [[Bank]]."}'
     """
-    try:
+    with needs_extra("serve", "fastapi"):
         from phrasemate.server import api, app
-        from phrasemate.server.app import create_app
-    except ImportError as error:
-        raise MissingExtra(error.name or "fastapi", "serve") from error
     from phrasemate.glossary import Glossary
     from phrasemate.server.indexes import Library
     from phrasemate.server.middleware import open_log, start_tracing
@@ -113,6 +110,6 @@ def serve(
         def reload() -> None:
             api.reload(library, users)
 
-        app.serve(create_app(library, settings, access, user_glossary), listening, settings, ready, reload)
+        app.serve(app.create_app(library, settings, access, user_glossary), listening, settings, ready, reload)
     if not as_json:
         typer.echo("stopped", err=True)

@@ -6,8 +6,8 @@ import logging
 import os
 import re
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterator, MutableMapping
+from collections import UserDict, defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
@@ -63,6 +63,11 @@ def clean(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
+def is_unicode(text: str) -> bool:
+    """False where bytes of another encoding came in with the arguments (as lone surrogates)."""
+    return not re.search("[\ud800-\udfff]", text)
+
+
 def count(number: int, noun: str) -> str:
     """``count(1, "hit") == "1 hit"``, ``count(1200, "hit") == "1,200 hits"``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
@@ -75,28 +80,13 @@ def fail(message: str, code: int = EXIT_ERROR) -> NoReturn:
     raise typer.Exit(code)
 
 
-class _Made(MutableMapping[str, Any]):
+class _Commands(UserDict[str, Any]):
     """Commands by name, each made of its offer when it is looked up: making all takes as long as all imports."""
 
-    def __init__(self, offers: dict[str, Offer], commands: MutableMapping[str, Any]) -> None:
-        self._offers, self._made = offers, commands
-
     def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            self._made[name] = _command(name, self._offers[name])
-        return self._made[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._made[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        raise TypeError("a command cannot be taken away")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([*self._offers, *(self._made.keys() - self._offers.keys())])
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
+        if not isinstance(self.data[name], TyperCommand | TyperGroup):
+            self.data[name] = _command(name, self.data[name])
+        return self.data[name]
 
 
 def _command(name: str, offer: Offer) -> Any:
@@ -133,11 +123,7 @@ class RootGroup(Group):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.commands = _Made(self.offers, self.commands)
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """List the commands in the order of the offers."""
-        return list(self.commands)
+        self.commands = _Commands(self.offers | dict(self.commands))
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Make the context, in which ``--help`` and ``--version`` are printed."""

@@ -190,7 +190,7 @@ def _give(document_terms: Sequence[DocumentTerm], to: Path | None, lang: str, co
         write_document_terms(to, document_terms, lang, contexts=contexts)
     if as_json:
         for term in document_terms if to is None else ():
-            typer.echo(json.dumps(term.as_dict(contexts), ensure_ascii=False))
+            options.print_json(term.as_dict(contexts))
         if to is not None:
             typer.echo(json.dumps({"out": str(to), "terms": len(document_terms), "translated": translation_count}))
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.options import JsonAtEnd, Model, argument, option
+from phrasemate.cli.options import CpuThreads, JsonAtEnd, Model, argument, needs_extra, option
 from phrasemate.cli.shell import EXIT_INTERRUPTED, err
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.utils.machine import cores
@@ -33,7 +33,6 @@ Workers = Annotated[
         "--workers", "N", "Processes that prepare batches (default: for cuda all cores but one, at most 16).", min=0
     ),
 ]
-Threads = Annotated[int | None, option("--threads", "N", "Threads on the CPU (default: all cores).", min=1)]
 
 MOST_WORKERS = 16  # more than these a graphics card does not need
 
@@ -57,15 +56,6 @@ def config_argument(name: str) -> Any:
 
 
 @contextmanager
-def needs_training() -> Iterator[None]:
-    """Raises MissingExtra where what is imported within is not installed."""
-    try:
-        yield
-    except ImportError as error:
-        raise MissingExtra(error.name or "torch", "train") from error
-
-
-@contextmanager
 def enough_memory() -> Iterator[None]:
     """Raises InputError where memory is short for what comes before the first step: weights, states that are kept."""
     from phrasemate.training.trainer import short_of_memory
@@ -84,7 +74,7 @@ def enough_memory() -> Iterator[None]:
 
 
 def tables_of(config: Path, changes: list[str] | None) -> dict[str, Any]:
-    with needs_training():
+    with needs_extra("train", "torch"):
         from phrasemate.training.config import file_of, overridden, read_toml
     return overridden(read_toml(file_of(config)), changes or [])
 
@@ -199,7 +189,7 @@ def ccpr(
     changes: Changes = None,
     minutes: Minutes = None,
     device: Device = "auto",
-    threads: Threads = None,
+    threads: CpuThreads = None,
     workers: Workers = None,
     as_json: JsonAtEnd = False,
 ) -> None:
@@ -216,7 +206,7 @@ def ccpr(
 
     To resume a stopped run, give the same command again.
     """
-    with needs_training():
+    with needs_extra("train", "torch"):
         from phrasemate.training import processes
         from phrasemate.training.ccpr import CCPRTask, Config
         from phrasemate.training.trainer import Trainer, chosen_device
@@ -240,7 +230,7 @@ def xpr(
     changes: Changes = None,
     minutes: Minutes = None,
     device: Device = "auto",
-    threads: Threads = None,
+    threads: CpuThreads = None,
     as_json: JsonAtEnd = False,
 ) -> None:
     """Train vectors of phrases that stand alone, through example sentences (XPR).
@@ -255,7 +245,7 @@ def xpr(
 
     To resume a stopped run, give the same command again.
     """
-    with needs_training():
+    with needs_extra("train", "torch"):
         from phrasemate.training import processes
         from phrasemate.training.trainer import Trainer, chosen_device
         from phrasemate.training.xpr import Config, XPRTask
@@ -279,7 +269,7 @@ def bicla(
     changes: Changes = None,
     minutes: Minutes = None,
     device: Device = "auto",
-    threads: Threads = None,
+    threads: CpuThreads = None,
     as_json: JsonAtEnd = False,
 ) -> None:
     """Train a ranker of sentences across languages by cross-attention (BiCLA).
@@ -295,7 +285,7 @@ def bicla(
 
     To resume a stopped run, give the same command again.
     """
-    with needs_training():
+    with needs_extra("train", "torch"):
         from phrasemate.training.bicla import BiCLATask, Config
         from phrasemate.training.processes import expect_one
         from phrasemate.training.trainer import Trainer, chosen_device
@@ -317,7 +307,7 @@ def reranker(
     changes: Changes = None,
     minutes: Minutes = None,
     device: Device = "auto",
-    threads: Threads = None,
+    threads: CpuThreads = None,
     as_json: JsonAtEnd = False,
 ) -> None:
     """Train a re-ranker of sentence pairs by cross-attention over an encoder's token states.
@@ -333,7 +323,7 @@ def reranker(
 
     To resume a stopped run, give the same command again.
     """
-    with needs_training():
+    with needs_extra("train", "torch"):
         from phrasemate.training.processes import expect_one
         from phrasemate.training.reranker import Config, RerankerTask
         from phrasemate.training.trainer import Trainer, chosen_device

@@ -12,7 +12,6 @@ import typer
 from phrasemate.cli import options
 from phrasemate.cli.options import argument, flag, option
 from phrasemate.cli.progress import stages
-from phrasemate.cli.shell import out as console
 
 if TYPE_CHECKING:
     from phrasemate.text import Corpus
@@ -193,22 +192,12 @@ def _partial_advice(partial: Path) -> str:
 def report(out: Path, vectors: WordVectors, started: float, as_json: bool, corpus: Corpus) -> None:
     """Print what was made, in one line; before it what was skipped."""
     seconds = time.perf_counter() - started
-    if as_json:
-        facts = {
-            "out": str(out),
-            "words": len(vectors),
-            "dim": vectors.dim,
-            "language": vectors.language,
-            "seconds": seconds,
-        }
-        facts["skipped"] = [item._asdict() for item in corpus.skipped]
-        typer.echo(json.dumps(facts, ensure_ascii=False))
-        return
-    options.say_skipped(corpus.skipped, " (all are in --json)")
+    facts = {"out": str(out), "words": len(vectors), "dim": vectors.dim, "language": vectors.language}
     last = f", the rarest {vectors.counts[-1]:,} times in the text" if vectors.counts is not None else ""
     if coverage := vectors.facts.get("covered"):
         last = f", {coverage:,} of them read without a sentence"
-    typer.echo(f"{out}: {len(vectors):,} words of {vectors.dim} numbers{last}, in {seconds:.1f} s")
+    text = f"{out}: {len(vectors):,} words of {vectors.dim} numbers{last}, in {seconds:.1f} s"
+    options.print_report(facts | {"seconds": seconds}, corpus.skipped, text, as_json)
 
 
 app = typer.Typer(
@@ -317,7 +306,7 @@ def map_(
         how = f"self-learning, {mapping.learnt.iterations:,} iterations, objective {mapping.learnt.objective:.4f}"
     mapping.save(out, force)
     if as_json:
-        typer.echo(json.dumps({"out": str(out), **mapping.source.facts}, ensure_ascii=False))
+        options.print_json({"out": str(out), **mapping.source.facts})
     else:
         typer.echo(f"{out}/source and {out}/target: {len(sides[0]):,} and {len(sides[1]):,} words, by {how}")
 
@@ -370,12 +359,7 @@ def info(
     about = {"folder": str(folder), "language": vectors.language, "words": len(vectors), "dim": vectors.dim}
     about |= {"first": list(vectors.words[:10]), "counts": vectors.counts is not None, **vectors.facts}
     about["words"] = len(vectors)
-    if as_json:
-        typer.echo(json.dumps(about, ensure_ascii=False))
-        return
-    from phrasemate.cli.render import facts
-
-    console().print(facts(about))
+    options.print_facts(about, as_json)
 
 
 @app.command("export")
