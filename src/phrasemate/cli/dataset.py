@@ -95,10 +95,8 @@ def xpr(
     """
     from phrasemate.dataset import DatasetSettings, Reading, Side, build_files
 
-    languages, numbers = (
-        options.two(langs, "--langs", "two language codes, such as de,en"),
-        options.two_columns(columns),
-    )
+    languages = options.two(langs, "--langs", "two language codes, such as de,en")
+    numbers = options.two_columns(columns)
     settings = DatasetSettings(examples, extra, least, longest, copies, unit, times, max_words, most, seed)
     sides = [
         Side(language, paths, Reading(column, text_field, lines, encoding, on_error))

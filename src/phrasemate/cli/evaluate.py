@@ -138,7 +138,8 @@ def print_table(table: Table) -> None:
     drawing = Drawn(box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
     drawing.title, drawing.caption = _plain(table.title, "table.title"), _plain(table.note, "table.caption")
     for number, name in enumerate(table.header):
-        side: Any = "right" if number and _numeric(table, number) else "left"
+        numeric = number and not any(isinstance(row[number], str) for row in table.rows)
+        side: Any = "right" if numeric else "left"
         drawing.add_column(_plain(name), justify=side, no_wrap=True)
     for row in table.rows:
         drawing.add_row(*(_plain(cell(value)) for value in row))
@@ -151,10 +152,6 @@ def _plain(text: str, style: str = "") -> Text:
     from rich.text import Text
 
     return Text(clean(text), style)
-
-
-def _numeric(table: Table, number: int) -> bool:
-    return not any(isinstance(row[number], str) for row in table.rows)
 
 
 @app.command("xpr")

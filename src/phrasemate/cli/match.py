@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from phrasemate.examples import ExampleIndex
     from phrasemate.match import Match, Matching, MatchSide
     from phrasemate.text import Corpus
     from phrasemate.text.formats.units import Term
@@ -87,14 +86,6 @@ def _plain(match: Match) -> Iterator[str]:
         yield f"{INDENT}{marked(phrase).plain}"
 
 
-def write_matches(to: Path, matching: Matching) -> None:
-    """Write in the format of the name; a term base gets the evidence as contexts."""
-    from phrasemate.match import term_pairs
-    from phrasemate.text.term_lists import write_pairs
-
-    write_pairs(to, term_pairs(matching, contexts=to.suffix.lower() == ".tbx"))
-
-
 def write_unmatched(path: Path, matching: Matching) -> None:
     """A table of the terms without a match."""
     from phrasemate.utils.storage import NewFile
@@ -118,17 +109,12 @@ def say_matches(matching: Matching, to: Path | None, as_json: bool) -> None:
     mutual, number = sum(element.mutual for element in matching.matches), len(matching.matches)
     typer.echo(f"{to or 'found'}: {number:,} match{'' if number == 1 else 'es'}, {mutual:,} mutual", err=to is None)
     for side, place in (("source", 0), ("target", 1)):
-        for line in _remarks(matching, side, place):
-            typer.echo(line, err=True)
-
-
-def _remarks(matching: Matching, side: str, place: int) -> Iterator[str]:
-    if terms := (matching.source_unmatched, matching.target_unmatched)[place]:
-        yield f"without a match: {count(len(terms), f'{side} term')}: {_named(terms)}"
-    if alone := matching.alone[place]:
-        yield f"in no sentence: {count(alone, f'{side} term')}, compared by wording alone"
-    if repeats := matching.repeated[place]:
-        yield f"passed over: {count(repeats, f'{side} term')} that stand in the list before"
+        if terms := (matching.source_unmatched, matching.target_unmatched)[place]:
+            typer.echo(f"without a match: {count(len(terms), f'{side} term')}: {_named(terms)}", err=True)
+        if alone := matching.alone[place]:
+            typer.echo(f"in no sentence: {count(alone, f'{side} term')}, compared by wording alone", err=True)
+        if repeats := matching.repeated[place]:
+            typer.echo(f"passed over: {count(repeats, f'{side} term')} that stand in the list before", err=True)
 
 
 def _named(terms: Sequence[Term]) -> str:
@@ -248,8 +234,8 @@ def match(
       phrasemate match de.txt en.txt --source-text de.gz --target-text en.gz --limit 3 --min-margin 0 --json
     """
     from phrasemate.encode import load_model
-    from phrasemate.match import MatchSettings, match_terms
-    from phrasemate.text import read
+    from phrasemate.match import MatchSettings, match_terms, term_pairs
+    from phrasemate.text import read, write_pairs
 
     paths = (source, target, *(source_text or ()), *(target_text or ()), source_index, target_index)
     _check_files(to, unmatched, force, [path for path in paths if path is not None])
@@ -282,7 +268,7 @@ def match(
         with stages() as show:
             matching = match_terms(sides[0], sides[1], encoder, settings, show, options.opened_dictionaries(dictionary))
     if to is not None:
-        write_matches(to, matching)
+        write_pairs(to, term_pairs(matching, contexts=to.suffix.lower() == ".tbx"))
     if unmatched is not None:
         write_unmatched(unmatched, matching)
     say_matches(matching, to, as_json)
@@ -321,6 +307,8 @@ def _side(
     reading: Callable[..., Corpus],
 ) -> MatchSide:
     """A list and its sentences, which ``stack`` closes."""
+    from phrasemate.cli.progress import IndexingBar
+    from phrasemate.examples import ExampleIndex
     from phrasemate.match import MatchSide
 
     if not texts and index is None:
@@ -328,7 +316,21 @@ def _side(
             remark = f"no --{name}-text: {name} terms are compared by their wording alone, which is much less accurate"
             typer.echo(f"note: {remark}", err=True)
         return MatchSide(terms)
-    return MatchSide(terms, _finder(stack, name, texts or (), index, lang, reading))
+    if index is not None and index.is_file():
+        return MatchSide(terms, stack.enter_context(ExampleIndex.open(index)))
+    if index is not None:
+        return MatchSide(terms, options.sentences_of(stack, index, [lang] if lang else None))
+    corpus = reading(*(texts or ()), lang=lang)
+    try:
+        with options.sided(name), IndexingBar() as bar:
+            sentences = stack.enter_context(ExampleIndex.build(corpus, None, lang, bar.show))
+    except ReadError as error:
+        if "-column" not in error.remedy:
+            raise
+        remedy = f"put the column into a store (phrasemate examples --column ... --store FILE), --{name}-index FILE"
+        raise ReadError(error.file, error.line, error.reason, remedy) from error
+    options.say_skipped(corpus.skipped)
+    return MatchSide(terms, sentences)
 
 
 def _terms(file: Path, name: str, column: str | None, lang: str) -> list[Term]:
@@ -338,26 +340,3 @@ def _terms(file: Path, name: str, column: str | None, lang: str) -> list[Term]:
     number = int(column) if column is not None and re.fullmatch("[0-9]{1,9}", column) else column
     with options.sided(name):
         return list(read_terms(file, lang, number))
-
-
-def _finder(
-    stack: ExitStack, name: str, texts: Sequence[str], index: Path | None, lang: str, reading: Callable[..., Corpus]
-) -> ExampleIndex:
-    from phrasemate.cli.progress import IndexingBar
-    from phrasemate.examples import ExampleIndex
-
-    if index is not None and index.is_file():
-        return stack.enter_context(ExampleIndex.open(index))
-    if index is not None:
-        return options.sentences_of(stack, index, [lang] if lang else None)
-    corpus = reading(*texts, lang=lang)
-    try:
-        with options.sided(name), IndexingBar() as bar:
-            example_index = stack.enter_context(ExampleIndex.build(corpus, None, lang, bar.show))
-    except ReadError as error:
-        if "-column" not in error.remedy:
-            raise
-        remedy = f"put the column into a store (phrasemate examples --column ... --store FILE), --{name}-index FILE"
-        raise ReadError(error.file, error.line, error.reason, remedy) from error
-    options.say_skipped(corpus.skipped)
-    return example_index

@@ -28,7 +28,7 @@ from phrasemate.cli.options import (
 )
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import DefaultGroup, clean
-from phrasemate.errors import EndpointError, InputError
+from phrasemate.errors import EndpointError, InputError, ReadError
 from phrasemate.utils.machine import cache_folder
 
 if TYPE_CHECKING:
@@ -226,7 +226,8 @@ def translate(
         retrieval = opened_retrieval(
             index, model, threads, form, settings, bare, stack, show, dictionary or (), (source, target)
         )
-        shown_examples = retrieval.examples(_pairs(examples, source, target, shots)) if examples else ()
+        known = pairs_of(examples, source, target, "--source-lang and --target-lang") if examples else ()
+        shown_examples = retrieval.examples(list(islice(known, shots))) if examples else ()
         translator = Translator(Prompter(form_name, source, target, shown_examples), retrieval)
         sinks = _Sinks(out, jsonl, as_json, show_prompt, stack)
         if dry_run:
@@ -306,11 +307,7 @@ class _Sinks:
 
     def translation(self, translation: Translation) -> None:
         """Write it; where none comes that was translated, nothing is written, to standard output neither."""
-        facts = translation.as_dict()
-        self._show(facts)
-        line = json.dumps(facts, ensure_ascii=False)
-        if self._jsonl:
-            self._jsonl.write(line + "\n")
+        line = self._record(translation.as_dict())
         line = (line if self._as_json else self._screened(translation.text)) + "\n"
         if self._held is not None and not translation.text:
             self._held.append(line)
@@ -328,16 +325,18 @@ class _Sinks:
 
     def prompt(self, facts: dict[str, Any]) -> None:
         """What would be asked."""
-        line = json.dumps(facts, ensure_ascii=False)
-        self._show(facts)
+        line = self._record(facts)
         if self._prompts:
             self._out.write((line if self._as_json else self._screened(facts["prompt"]) + "\n") + "\n")
-        if self._jsonl:
-            self._jsonl.write(line + "\n")
 
-    def _show(self, facts: dict[str, Any]) -> None:
+    def _record(self, facts: dict[str, Any]) -> str:
+        """Show the prompt and write the line of ``--jsonl``, where they are asked for; that line."""
         if self._show_prompt:
             typer.echo(f"--- line {facts['number']}\n{_lines_clean(facts['prompt'])}\n", err=True)
+        line = json.dumps(facts, ensure_ascii=False)
+        if self._jsonl:
+            self._jsonl.write(line + "\n")
+        return line
 
     def _screened(self, text: str) -> str:
         """Text without control characters, so that neither a corpus nor a server steers the terminal."""
@@ -348,14 +347,8 @@ def _lines_clean(text: str) -> str:
     return "\n".join(map(clean, text.split("\n")))
 
 
-def _pairs(path: Path, source: str, target: str, shots: int) -> list[tuple[str, str]]:
-    return list(islice(pairs_of(path, source, target, "--source-lang and --target-lang"), shots))
-
-
 def _lines(file: str) -> list[str]:
     """The lines of a file or of standard input, without their ends."""
-    from phrasemate.errors import ReadError
-
     raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     try:
         text = raw.decode("utf-8-sig")

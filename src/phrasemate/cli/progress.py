@@ -13,6 +13,7 @@ from phrasemate.cli.shell import EXIT_INTERRUPTED, clean, err
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
     from phrasemate.index import ProgressEvent
 
@@ -32,15 +33,10 @@ class _Lines:
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-@contextmanager
-def stages(remainder: Callable[[], str] | None = None) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for each stage: ``show(what, done, total)``, total 0 where it is not known.
-
-    ``kept`` says what is there when the user stops the work with Ctrl-C, and what to do then.
-    """
+def _bar(console: Console) -> Progress:
+    """A bar for tasks with the field ``count``, on a terminal only."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    console = err()
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -48,7 +44,17 @@ def stages(remainder: Callable[[], str] | None = None) -> Iterator[Callable[[str
         TextColumn("{task.fields[count]}"),
         TimeRemainingColumn(compact=True),
     )
-    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+@contextmanager
+def stages(remainder: Callable[[], str] | None = None) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for each stage: ``show(what, done, total)``, total 0 where it is not known.
+
+    ``remainder`` says what is there when the user stops the work with Ctrl-C, and what to do then.
+    """
+    console = err()
+    bar = _bar(console)
     tasks: dict[str, Any] = {}
     lines = _Lines(console)
 
@@ -79,21 +85,10 @@ class IndexingBar:
     """``show`` is the ``progress`` of ``Index.add``; ``sentences`` counts what is stored."""
 
     def __init__(self, console: Console | None = None) -> None:
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
         console = console or err()
         self.sentences = 0
-        self._bar = Progress(
-            TextColumn("{task.fields[document]}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[done]}"),
-            TimeRemainingColumn(compact=True),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self._task = self._bar.add_task("", total=None, document="reading", done="")
+        self._bar = _bar(console)
+        self._task = self._bar.add_task("reading", total=None, count="")
         self._lines = _Lines(console)
 
     def show(self, event: ProgressEvent) -> None:
@@ -101,7 +96,7 @@ class IndexingBar:
             if event.share:
                 self._bar.update(self._task, completed=event.share, total=1)
             else:
-                self._bar.reset(self._task, total=None, document=event.stage, done="")
+                self._bar.reset(self._task, total=None, description=event.stage, count="")
             self._lines.say(f"{event.stage} ({100 * event.share:.0f} %)" if event.share else event.stage)
             return
         self.sentences = event.sentences
@@ -111,8 +106,8 @@ class IndexingBar:
             self._task,
             completed=event.bytes_done,
             total=event.bytes_total or None,
-            document=_short(event.document),
-            done=f"{event.sentences:,} sentences{rate}",
+            description=_short(event.document),
+            count=f"{event.sentences:,} sentences{rate}",
         )
         share = f" ({100 * event.bytes_done / event.bytes_total:.0f} %)" if event.bytes_total else ""
         self._lines.say(f"{clean(event.document)}: {event.sentences:,} sentences{rate}{share}")

@@ -56,11 +56,11 @@ def marked(phrase: Phrase, style: str | None = None) -> Text:
 def kwic(hit: Hit, width: int) -> Text:
     """One line of ``width`` cells: left context (its end), match, right context (its beginning), document:line."""
     before, match, after = _parts(hit.phrase)
-    place = _last(f"{clean(hit.document)}:{hit.line}", min(PLACE_CELLS, width // 4))
+    place = _fit(f"{clean(hit.document)}:{hit.line}", min(PLACE_CELLS, width // 4), at_end=True)
     room = max(width - cell_len(place) - 2, 24)
-    left = _last(before.lstrip(), int(room * LEFT_SHARE))
-    match = _first(match, room - int(room * LEFT_SHARE))
-    right = _first(after.rstrip(), room - int(room * LEFT_SHARE) - cell_len(match))
+    left = _fit(before.lstrip(), int(room * LEFT_SHARE), at_end=True)
+    match = _fit(match, room - int(room * LEFT_SHARE))
+    right = _fit(after.rstrip(), room - int(room * LEFT_SHARE) - cell_len(match))
     line = Text(" " * (int(room * LEFT_SHARE) - cell_len(left))).append(left)
     line.append(match, "bold green").append(right)
     line.append(" " * (room - line.cell_len + 2)).append(place, "dim")
@@ -82,7 +82,8 @@ def _lines(result: Result, width: int, explain: bool) -> Iterator[Text]:
     """Lines of one result; ``width``: cells of the terminal, 0 for a pipe."""
     indent = Text(" " * INDENT)
     yield marked(result.phrase, "bold yellow" if width else None)
-    yield from _doubts(result)
+    if result.doubtful:
+        yield Text(f"     probably no equivalent here (confidence {result.confidence:.0%})", "yellow")
     for rank, group in enumerate(result.groups, 1):
         number = (f"{rank:3}  ", "dim") if width else f"{rank:3}. "
         yield Text.assemble(number, (clean(group.text), "bold cyan"), (_figures(group), "dim"))
@@ -93,12 +94,6 @@ def _lines(result: Result, width: int, explain: bool) -> Iterator[Text]:
             yield Text.assemble(indent, kwic(hit, width - INDENT) if width else marked(hit.phrase).append(place))
     if not result.groups:
         yield Text("     nothing found", "dim")
-
-
-def _doubts(result: Result) -> Iterator[Text]:
-    """A line where there is probably nothing to be found."""
-    if result.doubtful:
-        yield Text(f"     probably no equivalent here (confidence {result.confidence:.0%})", "yellow")
 
 
 def _figures(group: Group) -> str:
@@ -123,25 +118,13 @@ def _parts(phrase: Phrase) -> tuple[str, str, str]:
     return text[: phrase.start], text[phrase.start : phrase.end], text[phrase.end :]
 
 
-def _first(text: str, cells: int) -> str:
-    """The beginning of ``text`` in at most ``cells`` terminal cells."""
+def _fit(text: str, cells: int, at_end: bool = False) -> str:
+    """The beginning of ``text``, or its end, in at most ``cells`` terminal cells."""
     if cells < 1:
         return ""
     if len(text) <= cells and cell_len(text) <= cells:
         return text
-    head = text[: cells - 1]
-    while cell_len(head) > cells - 1:
-        head = head[:-1]
-    return head + "…"
-
-
-def _last(text: str, cells: int) -> str:
-    """The end of ``text`` in at most ``cells`` terminal cells."""
-    if cells < 1:
-        return ""
-    if len(text) <= cells and cell_len(text) <= cells:
-        return text
-    tail = text[-(cells - 1) :] if cells > 1 else ""
-    while cell_len(tail) > cells - 1:
-        tail = tail[1:]
-    return "…" + tail
+    part = text[max(len(text) - cells + 1, 0) :] if at_end else text[: cells - 1]
+    while cell_len(part) > cells - 1:
+        part = part[1:] if at_end else part[:-1]
+    return "…" + part if at_end else part + "…"

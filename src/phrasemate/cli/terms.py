@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,7 +17,6 @@ from phrasemate.cli.shell import clean, count, out
 from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
-    from phrasemate.search import Searcher
     from phrasemate.terms import DocumentTerm
 
 INDENT = " " * 6
@@ -109,9 +108,12 @@ def terms(
       phrasemate terms report.txt --index idx -k 3 --contexts 1 --json > terms.jsonl
     """
     from phrasemate.encode import load_model
+    from phrasemate.index import Index
+    from phrasemate.search import Searcher
     from phrasemate.termhood import reference_of_text
     from phrasemate.terms import TermSettings, document_terms
-    from phrasemate.text import read_terms
+    from phrasemate.text import read, read_terms
+    from phrasemate.vectors import Sentences
 
     _check(to, document, lang, force)
     if index is None and (language or in_document):
@@ -123,11 +125,14 @@ def terms(
     limits = {name: value for name, value in (("k", k), ("examples", examples)) if value}
     settings = TermSettings(rank, max_words, belief, least, most or None, contexts=fetch_count, language=lang, **limits)
     glossary = [term for path in glossaries or () for term in read_terms(path, lang or "*")]
-    general = None if reference is None else reference_of_text(_sentences(reference, lang))
+    general = None if reference is None else reference_of_text(Sentences(read(str(reference), lang=lang)))
     corpus = options.read_texts(document, column, text_field, lines, on_error, encoding, lang)
     with ExitStack() as stack:
         encoder = load_model(model, threads=threads) if model or index is None else None
-        searcher = None if index is None else _searcher(stack, index, encoder, threads, quick, dictionary)
+        searcher = None
+        if index is not None:
+            text_index = stack.enter_context(Index.open(index, encoder, readonly=True, threads=threads))
+            searcher = Searcher(text_index, views=not quick, lexicons=options.opened_dictionaries(dictionary))
         with stages() as show:
             rows = document_terms(
                 corpus,
@@ -157,29 +162,6 @@ def _check(to: Path | None, documents: Sequence[str], lang: str, force: bool) ->
         raise InputError(f"{to}: a term base needs the language of the document; give --source-lang")
     options.check_apart(to, *documents)
     check_new(to, force)
-
-
-def _sentences(path: Path, lang: str) -> Iterator[str]:
-    """The sentences of a file or folder."""
-    from phrasemate.text import read
-
-    return (sentence.text for document in read(str(path), lang=lang) for sentence in document.sentences())
-
-
-def _searcher(
-    stack: ExitStack,
-    index: Path,
-    model: Any,
-    threads: int | None,
-    quick: bool,
-    dictionary: Sequence[Path] | None,
-) -> Searcher:
-    """Searcher of an index that ``stack`` closes."""
-    from phrasemate.index import Index
-    from phrasemate.search import Searcher
-
-    text_index = stack.enter_context(Index.open(index, model, readonly=True, threads=threads))
-    return Searcher(text_index, views=not quick, lexicons=options.opened_dictionaries(dictionary))
 
 
 def _give(document_terms: Sequence[DocumentTerm], to: Path | None, lang: str, contexts: int, as_json: bool) -> None:
