@@ -37,9 +37,9 @@ from phrasemate.cli.shell import Offer, RootGroup, settle_streams
 
 __all__ = ["app", "main"]
 
-EXAMPLES = """Examples:
+HELP = """Find the phrases of another language that mean the same as yours in their context.
 
-\b
+Examples:
   phrasemate demo                                      see it work, on a bundled sample
   phrasemate index corpus/ -o idx --lang en            index a folder of English text
   phrasemate search idx "Er sitzt auf der [[Bank]]."   ask with a marked phrase
@@ -78,9 +78,7 @@ class _Phrasemate(RootGroup):
 app = typer.Typer(
     name="phrasemate",
     cls=_Phrasemate,
-    help="Find the phrases of another language that mean the same as yours in their context.",
-    epilog=EXAMPLES,
-    no_args_is_help=True,
+    help=HELP,
     rich_markup_mode=None,  # rich would read [[marks]] in the examples as its own markup
     pretty_exceptions_enable=False,
 )

@@ -15,7 +15,7 @@ import typer
 
 from phrasemate.cli import options
 from phrasemate.cli.options import argument, flag, option
-from phrasemate.cli.progress import stages
+from phrasemate.cli.progress import RESUMABLE, stages
 from phrasemate.cli.shell import count
 
 if TYPE_CHECKING:
@@ -87,12 +87,19 @@ def align(
 
     To resume a stopped run, give the same command again.
     """
-    from phrasemate.align import align_files
+    from phrasemate.align import EflomalAligner, NeuralAligner, align_files
+    from phrasemate.encode import load_model
 
     text = _text(source, target, columns, langs, on_error)
     options.check_apart(out, *text.files)
-    aligner = _aligner(method, how, layer, model, threads, units, ties)
-    with _written(out) as (path, to_stdout), stages(lambda: _resume_advice(path)) as show:
+    if method != "eflomal":
+        encoder = load_model(model, threads=threads)
+        aligner: Aligner = NeuralAligner(encoder, layer, method, how, units=units, ties=ties)
+    elif model is not None or layer is not None or ties or units != "words":
+        raise typer.BadParameter("--model, --layer, --units and --ties mean nothing to eflomal; leave them out")
+    else:
+        aligner = EflomalAligner(how) if how else EflomalAligner()
+    with _written(out) as (path, to_stdout), stages(lambda: f"{path}.part {RESUMABLE}") as show:
         report = align_files(text, path, aligner, tokenised, force, show)
     _say(report, text.skipped, "link", as_json, to_stdout)
 
@@ -139,7 +146,7 @@ def pairs(
     text = _text(files[0], files[1] if len(files) == 3 else None, columns, langs, on_error)
     options.check_apart(out, *files)
     settings = PhraseSettings(max_words, rate, least, loose)
-    with _written(out) as (path, to_stdout), stages(lambda: _resume_advice(path)) as show:
+    with _written(out) as (path, to_stdout), stages(lambda: f"{path}.part {RESUMABLE}") as show:
         report = pair_files(text, files[-1], path, settings, tokenised, force, show)
     _say(report, text.skipped, "phrase pair", as_json, to_stdout)
 
@@ -167,30 +174,6 @@ def _text(source: Path, target: Path | None, columns: str, langs: str, on_error:
         raise typer.BadParameter(f"--columns is for one file with tabs, not for {target or source}")
     language_pair = options.two(langs, "--langs", "two languages, such as de,en") if langs else ("", "")
     return ParallelText(source, target, numbers, on_error == "skip", language_pair)
-
-
-def _aligner(
-    method: Method,
-    how: Symmetrise | None,
-    layer: int | None,
-    model: Path | None,
-    threads: int | None,
-    units: str,
-    ties: float,
-) -> Aligner:
-    from phrasemate.align import EflomalAligner, NeuralAligner
-    from phrasemate.encode import load_model
-
-    if method != "eflomal":
-        model_ = load_model(model, threads=threads)
-        return NeuralAligner(model_, layer, method, how, units=units, ties=ties)
-    if model is not None or layer is not None or ties or units != "words":
-        raise typer.BadParameter("--model, --layer, --units and --ties mean nothing to eflomal; leave them out")
-    return EflomalAligner(how) if how else EflomalAligner()
-
-
-def _resume_advice(out: Path) -> str:
-    return f"{out}.part keeps what is done; run the same command again to resume"
 
 
 def _say(report: Report, skipped: Sequence[Skipped], what: str, as_json: bool, on_stderr: bool) -> None:

@@ -27,9 +27,7 @@ XPR_EXAMPLES = """Examples:
 
 What was read is kept in OUT/.work: give the same command again after a stop, or another pair with the same text."""
 
-app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Make data sets to train and evaluate with.", epilog=XPR_EXAMPLES
-)
+app = typer.Typer(help="Make data sets to train and evaluate with.", epilog=XPR_EXAMPLES)
 
 
 Unit = Literal["words", "characters"]

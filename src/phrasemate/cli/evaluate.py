@@ -25,10 +25,7 @@ WIDTH = 200  # cells
 
 
 app = typer.Typer(
-    help="Measure models on the protocols of the papers.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    epilog="Examples:\n\n\b\n  phrasemate evaluate ccpr --data corpora",
+    help="Measure models on the protocols of the papers.\n\nExamples:\n  phrasemate evaluate ccpr --data corpora"
 )
 
 

@@ -100,7 +100,9 @@ def examples(
         results = ((phrase, source.examples(phrase, n, extra, seed)) for phrase in _counted(wordings))
         counts = _print(results, as_json)
     if len(wordings) > 1:
-        _say_counts(counts, n)
+        total, full, missing = counts.total(), counts[n], counts[0]
+        fewer = total - full - missing
+        typer.echo(f"{total:,} phrases: {full:,} with {n}, {fewer:,} with fewer, {missing:,} with none", err=True)
 
 
 def _phrases(wordings: Sequence[str], file: str | None) -> list[str]:
@@ -185,11 +187,3 @@ def _print_phrase(console: Console, phrase: str, examples: Sequence[Example]) ->
         place = f"  ({clean(example.document)}:{example.line})"
         console.print(Text("      ").append_text(marked(example.phrase, style)).append(place, "dim"))
     console.print()
-
-
-def _say_counts(counts: Counter[int], asked_count: int) -> None:
-    total, full, missing = counts.total(), counts[asked_count], counts[0]
-    typer.echo(
-        f"{total:,} phrases: {full:,} with {asked_count}, {total - full - missing:,} with fewer, {missing:,} with none",
-        err=True,
-    )

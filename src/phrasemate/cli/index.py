@@ -134,20 +134,16 @@ def optimize_on_cluster(
 
 app = typer.Typer(
     cls=DefaultGroup,
-    no_args_is_help=True,
-    rich_markup_mode=None,
     subcommand_metavar="TEXT... -o DIR | COMMAND [ARGS]...",
     help="""Build an index of texts, and maintain it.
 
-\b
   phrasemate index TEXT... -o DIR     build or append (short for: phrasemate index add)
   phrasemate index COMMAND DIR        one of the commands below
 
 A first argument that is the name of a command is that command; a file named so is given as ./stats.
-All options of the first form: phrasemate index add --help""",
-    epilog="""Examples:
+All options of the first form: phrasemate index add --help
 
-\b
+Examples:
   phrasemate index corpus/ -o idx --lang en
   phrasemate index stats idx
   phrasemate index verify idx

@@ -12,7 +12,7 @@ import typer
 
 from phrasemate.cli import options
 from phrasemate.cli.options import argument, flag, option
-from phrasemate.cli.progress import stages
+from phrasemate.cli.progress import RESUMABLE, stages
 from phrasemate.cli.shell import count
 from phrasemate.errors import InputError
 
@@ -160,7 +160,7 @@ def mine(
         typer.echo(f"warning: {remark} (--calibrate, --min-score)", err=True)
     with (
         options.sided("source", "target"),
-        stages(lambda: f"{folder} keeps what is done; run the same command again to resume") as show,
+        stages(lambda: f"{folder} {RESUMABLE}") as show,
         run(texts[0], texts[1], encoder, folder, settings, fit, threads=threads, force=force, progress=show) as result,
     ):
         write_mates(out, result, settings.languages)

@@ -14,12 +14,9 @@ from phrasemate.cli.options import Json, argument, flag, option, print_facts
 DIM = 192  # numbers of a projected phrase vector
 
 app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Inspect, verify and make model folders.",
-    epilog="""Examples:
+    help="""Inspect, verify and make model folders.
 
-\b
+Examples:
   phrasemate model info                      the bundled model
   phrasemate model verify my-model
   phrasemate model export ./xlm-roberta-base -o my-model""",

@@ -119,8 +119,6 @@ Api = Literal["chat", "completions"]
 app = typer.Typer(
     cls=_MtGroup,
     help="Translate with a language model that is given retrieved phrases; prepare data to train one.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
     epilog=EXAMPLES,
 )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from phrasemate.index import ProgressEvent
 
 LINE_SECONDS = 60
+RESUMABLE = "keeps what is done; run the same command again to resume"
 
 
 class _Lines:

@@ -110,6 +110,7 @@ def serve(
         def reload() -> None:
             api.reload(library, users)
 
-        app.serve(app.create_app(library, settings, access, user_glossary), listening, settings, ready, reload)
+        application = app.create_app(library, settings, access, user_glossary)
+        app.server_of(application, settings, ready, reload).run(sockets=[listening])
     if not as_json:
         typer.echo("stopped", err=True)

@@ -103,10 +103,26 @@ def _command(name: str, offer: Offer) -> Any:
     return get_command(typer_app)
 
 
+_INDENTED = re.compile(r"(?:^|(?<=\n\n))(?=  )")  # the beginning of a paragraph that is printed as it stands
+
+
+def _help_of(settings: dict[str, Any]) -> dict[str, Any]:
+    """The help of a command or group, and the examples that it ends with apart."""
+    text, _, examples = (settings["help"] or "").partition("\n\nExamples:\n")
+    epilog = "Examples:\n\n" + _INDENTED.sub("\b\n", examples) if examples else settings["epilog"]
+    return {"help": _INDENTED.sub("\b\n", text), "epilog": epilog}
+
+
 class Group(TyperGroup):
-    """A group of commands that tells in full what each does, under the headings of ``sections`` if it has any."""
+    """A group of commands that tells in full what each does, under the headings of ``sections`` if it has any.
+
+    Its help ends with examples, as that of a `Command` does.
+    """
 
     sections: ClassVar[dict[str, str]] = {}  # a heading, and the names of its commands
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings | _help_of(settings) | {"no_args_is_help": True})
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         names = self.list_commands(ctx)
@@ -121,8 +137,8 @@ class RootGroup(Group):
 
     offers: ClassVar[dict[str, Offer]] = {}  # by name, in the order in which a newcomer needs them
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
         self.commands = _Commands(self.offers | dict(self.commands))
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -267,9 +283,6 @@ def panel(name: str) -> str:
     return next((panel for panel, names in PANELS.items() if name in names), OTHER)
 
 
-_INDENTED = re.compile(r"(?:^|(?<=\n\n))(?=  )")  # the beginning of a paragraph that is printed as it stands
-
-
 class Command(TyperCommand):
     """A command that knows the former names of its options, and lists options in groups.
 
@@ -277,10 +290,7 @@ class Command(TyperCommand):
     """
 
     def __init__(self, *names: Any, **settings: Any) -> None:
-        text, _, examples = (settings.pop("help") or "").partition("\n\nExamples:\n")
-        if examples:
-            settings["epilog"] = "Examples:\n\n" + _INDENTED.sub("\b\n", examples)
-        super().__init__(*names, help=_INDENTED.sub("\b\n", text), **settings)
+        super().__init__(*names, **settings | _help_of(settings))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         former_names = RENAMED.get(ctx.command_path.partition(" ")[2], {})

@@ -166,13 +166,9 @@ def _draw(run: Path) -> None:
 
 
 app = typer.Typer(
-    name="train",
-    help="Train models on your own text (needs the extra [train]).",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    epilog="""Examples:
+    help="""Train models on your own text (needs the extra [train]).
 
-\b
+Examples:
   phrasemate train ccpr ccpr-small -o run --data pairs/
   phrasemate train xpr xpr-small -o run --data xpr/""",
 )

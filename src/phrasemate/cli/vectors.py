@@ -11,7 +11,7 @@ import typer
 
 from phrasemate.cli import options
 from phrasemate.cli.options import argument, flag, option
-from phrasemate.cli.progress import stages
+from phrasemate.cli.progress import RESUMABLE, stages
 
 if TYPE_CHECKING:
     from phrasemate.text import Corpus
@@ -97,7 +97,11 @@ def distil(
     settings = DistilSettings(words, contexts, least or min(2, contexts), pooling, layer, seed)
     whole = out if out.name else out.resolve()  # "." has no name
     partial = whole.with_name(whole.name + ".part")
-    with stages(lambda: _partial_advice(partial)) as show:
+
+    def remainder() -> str:
+        return f"{partial} {RESUMABLE}" if partial.exists() else "nothing was written"
+
+    with stages(remainder) as show:
         encoder = load_model(model, threads=threads)
         vectors = distilled(encoder, Sentences(corpus), settings, dim or 300, space_vectors, lang, partial, show)
     vectors.save(out, force)
@@ -184,11 +188,6 @@ def train(
     report(out, vectors, start_time, as_json, corpus)
 
 
-def _partial_advice(partial: Path) -> str:
-    advice = f"{partial} keeps what is done; run the same command again to resume"
-    return advice if partial.exists() else "nothing was written"
-
-
 def report(out: Path, vectors: WordVectors, started: float, as_json: bool, corpus: Corpus) -> None:
     """Print what was made, in one line; before it what was skipped."""
     seconds = time.perf_counter() - started
@@ -201,12 +200,9 @@ def report(out: Path, vectors: WordVectors, started: float, as_json: bool, corpu
 
 
 app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Make, map and evaluate word vectors.",
-    epilog="""Examples:
+    help="""Make, map and evaluate word vectors.
 
-\b
+Examples:
   phrasemate vectors distil english.txt -o vectors/en --lang en
   phrasemate vectors map wiki.de.vec wiki.en.vec -o mapped --unsupervised
   phrasemate vectors evaluate mapped/source mapped/target --lexicon de-en.txt""",

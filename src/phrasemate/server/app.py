@@ -174,24 +174,14 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(
-    app: Any,
-    listening: socket.socket,
-    settings: Settings,
-    ready: Ready = lambda _: None,
-    reload: Callable[[], object] = lambda: None,
-) -> None:
-    """Answer until SIGINT or SIGTERM; then finish what runs and return. A second signal does not wait for it.
-
-    At SIGHUP ``reload`` is called in a thread of its own, and requests are answered meanwhile.
-    """
-    server_of(app, settings, ready, reload).run(sockets=[listening])
-
-
 def server_of(
     app: Any, settings: Settings, ready: Ready = lambda _: None, reload: Callable[[], object] = lambda: None
 ) -> uvicorn.Server:
-    """The server, to be run on a socket; it stops when its ``should_exit`` is set."""
+    """The server, to be run on a socket; it stops when its ``should_exit`` is set.
+
+    At SIGINT or SIGTERM it finishes what runs; a second signal does not wait for that. At SIGHUP ``reload`` is called
+    in a thread of its own, and requests are answered meanwhile.
+    """
     config = uvicorn.Config(
         app,
         http="h11",

@@ -36,6 +36,8 @@ REASONS: Mapping[str, int] = {
 LONGEST = 1_000  # characters of a message
 RETRY_SECONDS = {"too_many_requests": 1, "busy": 1, "too_slow": 5, "index_unusable": 5}
 
+_CODES = {errors.ReadError: "bad_document", errors.InputError: "invalid", errors.MissingExtra: "missing_extra"}
+
 
 class Refusal(errors.PhrasemateError):
     """A request that is not answered: ``code`` is one of `REASONS`, ``message`` says what to do."""
@@ -63,12 +65,9 @@ def refusal_of(error: Exception) -> Refusal:
     """What a request learns of an error of the library; other errors stay in the log."""
     if isinstance(error, Refusal):
         return error
-    if isinstance(error, errors.ReadError):
-        return Refusal("bad_document", str(error))
-    if isinstance(error, errors.InputError):
-        return Refusal("invalid", str(error))
-    if isinstance(error, errors.MissingExtra):
-        return Refusal("missing_extra", str(error))
+    for kind, code in _CODES.items():
+        if isinstance(error, kind):
+            return Refusal(code, str(error))
     if isinstance(error, errors.PhraseIndexError | errors.ModelError):
         return Refusal("index_unusable", "the index cannot be used just now; the server's log says why")
     return Refusal("internal", "something went wrong here; the server's log says what")

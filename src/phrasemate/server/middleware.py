@@ -426,11 +426,6 @@ def start_tracing(provider: Any = None) -> None:
     _tracers[:] = [trace.get_tracer("phrasemate", tracer_provider=provider)]
 
 
-def stop_tracing() -> None:
-    """Trace no further request."""
-    _tracers.clear()
-
-
 @contextmanager
 def traced(scope: Any, sender: Any) -> Iterator[None]:
     """A span of the request, which continues the trace that its headers name; nothing before `start_tracing`."""
