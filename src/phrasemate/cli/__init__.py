@@ -37,15 +37,6 @@ from phrasemate.cli.shell import Offer, RootGroup, settle_streams
 
 __all__ = ["app", "main"]
 
-HELP = """Find the phrases of another language that mean the same as yours in their context.
-
-Examples:
-  phrasemate demo                                      see it work, on a bundled sample
-  phrasemate index corpus/ -o idx --lang en            index a folder of English text
-  phrasemate search idx "Er sitzt auf der [[Bank]]."   ask with a marked phrase
-  phrasemate search idx --json < queries.txt           many queries, JSON lines out
-  phrasemate index stats idx                           what an index holds"""
-
 
 class _Phrasemate(RootGroup):
     sections: ClassVar[dict[str, str]] = {
@@ -78,7 +69,14 @@ class _Phrasemate(RootGroup):
 app = typer.Typer(
     name="phrasemate",
     cls=_Phrasemate,
-    help=HELP,
+    help="""Find the phrases of another language that mean the same as yours in their context.
+
+Examples:
+  phrasemate demo                                      see it work, on a bundled sample
+  phrasemate index corpus/ -o idx --lang en            index a folder of English text
+  phrasemate search idx "Er sitzt auf der [[Bank]]."   ask with a marked phrase
+  phrasemate search idx --json < queries.txt           many queries, JSON lines out
+  phrasemate index stats idx                           what an index holds""",
     rich_markup_mode=None,  # rich would read [[marks]] in the examples as its own markup
     pretty_exceptions_enable=False,
 )

@@ -213,17 +213,19 @@ def add(
     corpus = options.read_texts(texts, column, text_field, lines, on_error, encoding, lang)
     settings = {"threshold": threshold, "max_words": max_words}
     segment = {name: value for name, value in settings.items() if value is not None}
-    with IndexingBar() as bar:
-        try:
+    bar = IndexingBar()
+    try:
+        with bar:
             _ = corpus.documents  # a path that leads nowhere makes no index
             if cluster is None:
                 with _open_or_create(directory, model, threads, segment) as index:
                     report = index.add(corpus, lang=lang, progress=bar.show)
             else:
                 report = add_on_cluster(directory, corpus, cluster, workers, model, lang, segment, bar.show)
-        except KeyboardInterrupt:
-            bar.stop()
-            _say_stopped(directory, bar.sentences)
+    except KeyboardInterrupt:
+        remainder = f"{count(bar.sentences, 'sentence')} of this run" if bar.sentences else "what was there before"
+        typer.echo(f"stopped; {label(directory)} keeps {remainder}; run the same command again to resume", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     _report(report, corpus.skipped, directory, as_json)
 
 
@@ -253,12 +255,6 @@ def _open_or_create(directory: Path, folder: Path | None, threads: int | None, s
             "make another"
         )
     return index
-
-
-def _say_stopped(directory: Path, sentences: int) -> None:
-    remainder = f"{count(sentences, 'sentence')} of this run" if sentences else "what was there before"
-    typer.echo(f"stopped; {label(directory)} keeps {remainder}; run the same command again to resume", err=True)
-    raise typer.Exit(EXIT_INTERRUPTED)
 
 
 def _report(report: AddReport, skipped: Sequence[Skipped], directory: Path, as_json: bool) -> None:

@@ -32,7 +32,7 @@ from phrasemate.errors import EndpointError, InputError, ReadError
 from phrasemate.utils.machine import cache_folder
 
 if TYPE_CHECKING:
-    from phrasemate.mt import Form, Prompter, Retrieval, Translation, Translator
+    from phrasemate.mt import Client, Form, Prompter, Retrieval, Translation, Translator
 
 
 FormName = Literal["plain", "sentence", "phrases", "cot"]
@@ -195,7 +195,7 @@ def translate(
     Text in the target language is all that the index needs. One translation per line, in the order of FILE; a line that
     the model did not translate stays empty and is counted; where it translated none, nothing is written.
     """
-    from phrasemate.mt import Hints, Prompter, Translator
+    from phrasemate.mt import Cache, Client, Endpoint, Hints, Prompter, Translator
 
     _check_files(file, examples, out, jsonl, force)
     if not llm and not dry_run:
@@ -233,25 +233,12 @@ def translate(
                 sinks.prompt(request.as_dict())
                 show("prompts", number, len(lines))
             return
-        from phrasemate.mt import Endpoint
-
         endpoint = Endpoint(llm, llm_model, api, key_env, max_tokens, temperature, 0, concurrency, timeout, tries)
-        _translate(translator, lines, endpoint, cache, sinks, show, stack)
+        answers = stack.enter_context(Cache(cache or cache_folder() / "answers.sqlite"))
+        _translate(translator, lines, stack.enter_context(Client(endpoint, answers)), sinks, show)
 
 
-def _translate(
-    translator: Translator,
-    lines: list[str],
-    endpoint: Any,
-    cache: Path | None,
-    sinks: _Sinks,
-    show: Any,
-    stack: ExitStack,
-) -> None:
-    from phrasemate.mt import Cache, Client
-
-    answers = stack.enter_context(Cache(cache or cache_folder() / "answers.sqlite"))
-    client = stack.enter_context(Client(endpoint, answers))
+def _translate(translator: Translator, lines: list[str], client: Client, sinks: _Sinks, show: Any) -> None:
     errors, repeats, cut, first = 0, 0, 0, ""
     for number, item in enumerate(translator.translate(lines, client), 1):
         sinks.translation(item)

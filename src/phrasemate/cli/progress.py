@@ -113,15 +113,12 @@ class IndexingBar:
         share = f" ({100 * event.bytes_done / event.bytes_total:.0f} %)" if event.bytes_total else ""
         self._lines.say(f"{clean(event.document)}: {event.sentences:,} sentences{rate}{share}")
 
-    def stop(self) -> None:
-        self._bar.stop()
-
     def __enter__(self) -> IndexingBar:
         self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        self._bar.stop()
 
 
 def _short(name: str, cells: int = 24) -> str:

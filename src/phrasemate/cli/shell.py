@@ -197,13 +197,9 @@ def _usage(error: Any) -> str:
         names = (match[1] or "").replace("'", "").replace(" / ", " or ")
         message = f"{names}: {match[2]}" if names else match[2]
     else:
-        message = re.sub(r"\.? (?:Did you mean (.*)\?|\(Possible options: (.*)\))$", _guess, message)
+        message = re.sub(r"\.? (?:Did you mean (.*)\?|\(Possible options: (.*)\))$", r" (did you mean \1\2?)", message)
         message = message[0].lower() + message[1:]
     return f"{message}; see {error.ctx.command_path} --help" if error.ctx else message
-
-
-def _guess(match: re.Match[str]) -> str:
-    return f" (did you mean {match[1] or match[2]}?)"
 
 
 class DefaultGroup(Group):
@@ -300,13 +296,10 @@ class Command(TyperCommand):
         """Write the options into help: under one heading if there are few, else group by group."""
         groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
         options = [option for option in self.get_params(ctx) if option.param_type_name == "option"]
-        for option in options:
-            record = option.get_help_record(ctx)
-            if record is not None:
-                groups[panel(option.opts[0]) if len(options) > FEW else OTHER].append(record)
-        arguments = [option.get_help_record(ctx) for option in self.get_params(ctx) if option not in options]
-        if any(arguments):
-            groups["Arguments"] = [record for record in arguments if record is not None]
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is not None:
+                heading = panel(param.opts[0]) if len(options) > FEW else OTHER
+                groups[heading if param in options else "Arguments"].append(record)
         for name in ("Arguments", OTHER, *PANELS):
             if groups[name]:
                 with formatter.section(name):

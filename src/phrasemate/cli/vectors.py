@@ -98,10 +98,7 @@ def distil(
     whole = out if out.name else out.resolve()  # "." has no name
     partial = whole.with_name(whole.name + ".part")
 
-    def remainder() -> str:
-        return f"{partial} {RESUMABLE}" if partial.exists() else "nothing was written"
-
-    with stages(remainder) as show:
+    with stages(lambda: f"{partial} {RESUMABLE}" if partial.exists() else "nothing was written") as show:
         encoder = load_model(model, threads=threads)
         vectors = distilled(encoder, Sentences(corpus), settings, dim or 300, space_vectors, lang, partial, show)
     vectors.save(out, force)
@@ -353,8 +350,8 @@ def info(
     """
     vectors = _vectors(folder, None, on_error)
     about = {"folder": str(folder), "language": vectors.language, "words": len(vectors), "dim": vectors.dim}
-    about |= {"first": list(vectors.words[:10]), "counts": vectors.counts is not None, **vectors.facts}
-    about["words"] = len(vectors)
+    about |= {"first": list(vectors.words[:10]), "counts": vectors.counts is not None}
+    about |= {**vectors.facts, "words": len(vectors)}
     options.print_facts(about, as_json)
 
 

@@ -467,10 +467,8 @@ def units(text: str, answers: Sequence[dict[str, Any]], least: int) -> Iterator[
 
 def _entry(entry: Entry) -> dict[str, Any]:
     place = {"document": entry.origin, "line": 0, "language": entry.target_language}
-    return {
-        **{"text": entry.target, "quality": QUALITIES[entry.status], "source": "glossary", "count": 0},
-        **{"example": entry.example, "note": entry.note, **place},
-    }
+    facts = {"text": entry.target, "quality": QUALITIES[entry.status], "source": "glossary", "count": 0}
+    return {**facts, "example": entry.example, "note": entry.note, **place}
 
 
 def _group(group: Group) -> dict[str, Any]:
@@ -480,7 +478,5 @@ def _group(group: Group) -> dict[str, Any]:
     if hit is not None:
         place = {"document": hit.document, "line": hit.line, "language": hit.language}
     quality = max(round(100 * min(max(fit, 0), 1)), WORST)
-    return {
-        **{"text": group.text, "quality": quality, "source": group.source or "index", "count": group.count},
-        **{"example": hit.context if hit else "", "note": "", **place},
-    }
+    facts = {"text": group.text, "quality": quality, "source": group.source or "index", "count": group.count}
+    return {**facts, "example": hit.context if hit else "", "note": "", **place}

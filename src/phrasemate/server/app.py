@@ -28,10 +28,12 @@ from starlette.middleware import Middleware
 from phrasemate import __version__
 from phrasemate.errors import InputError, PhrasemateError, ReadError
 from phrasemate.glossary import Glossary
-from phrasemate.server import api, page
+from phrasemate.server import api
 from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
 from phrasemate.server.middleware import LOOPBACK, Access, Guard, Metrics
+from phrasemate.server.page import routes
+from phrasemate.server.page.queries import refusal_page
 from phrasemate.server.settings import Settings
 from phrasemate.server.tokens import Tokens
 
@@ -73,7 +75,7 @@ def create_app(
     )
     glossary = glossary or Glossary()
     app.include_router(api.router(library, settings, metrics, glossary, access.tokens if access else None))
-    app.include_router(page.routes(library, settings, glossary), include_in_schema=False)
+    app.include_router(routes(library, settings, glossary), include_in_schema=False)
     return app
 
 
@@ -82,7 +84,7 @@ def respond(refusal: Refusal, path: str, headers: Mapping[str, str] | None = Non
     if path.startswith(FOR_PROGRAMS) or not path.startswith("/"):
         response = Response(refusal.json(), refusal.status, media_type="application/json")
     else:
-        response = page.failed(refusal, path)
+        response = refusal_page("problem.html", refusal)
     response.headers.update({**refusal.headers, **(headers or {})})
     return response
 

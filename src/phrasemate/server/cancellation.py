@@ -97,13 +97,13 @@ async def work(library: Library, function: Callable[..., Answer], *arguments: An
     ``settings.threads``.
     """
     effort = current()
-    future = library.submit(_done_for, effort, function, *arguments)
+
+    def run() -> Answer:
+        with effort.here():
+            effort.go_on()
+            return function(*arguments)
+
+    future = library.submit(run)
     effort.begin()
     future.add_done_callback(effort.ended)  # before that of the event loop: who has the answer is done
     return await asyncio.wrap_future(future)
-
-
-def _done_for(effort: Effort, function: Callable[..., Answer], *arguments: Any) -> Answer:
-    with effort.here():
-        effort.go_on()
-        return function(*arguments)

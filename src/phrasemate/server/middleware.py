@@ -47,20 +47,20 @@ class Metrics:
     """Counts for one application."""
 
     def __init__(self, library: Library) -> None:
-        self._registry = CollectorRegistry()
-        ProcessCollector(registry=self._registry)
-        self._registry.register(_Encoder(library))
+        self._registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        registry.register(_Encoder(library))
         names = ["route", "method", "status"]
         self._requests = prometheus_client.Counter(
-            "phrasemate_requests", "Requests answered.", names, registry=self._registry
+            "phrasemate_requests", "Requests answered.", names, registry=registry
         )
         self._seconds = Histogram(
-            "phrasemate_request_seconds", "Time to an answer.", ["route"], buckets=BUCKETS, registry=self._registry
+            "phrasemate_request_seconds", "Time to an answer.", ["route"], buckets=BUCKETS, registry=registry
         )
         self._refusals = prometheus_client.Counter(
-            "phrasemate_refusals", "Requests refused, by the reason.", ["code"], registry=self._registry
+            "phrasemate_refusals", "Requests refused, by the reason.", ["code"], registry=registry
         )
-        self.waiting = Gauge("phrasemate_waiting", "Requests read, waiting or worked on.", registry=self._registry)
+        self.waiting = Gauge("phrasemate_waiting", "Requests read, waiting or worked on.", registry=registry)
 
     def refused(self, code: str) -> None:
         """A request that the guard refused."""

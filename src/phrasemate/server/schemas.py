@@ -36,9 +36,7 @@ Body = TypeVar("Body", bound=Asked)
 
 async def read(request: Request, kind: type[Body], settings: Settings) -> Body:
     """The body of a request. Raises Refusal for what is not JSON, or not what was described."""
-    content_type = _content_type(request)
-    if content_type != "application/json":
-        raise Refusal("wrong_type", f"a body of type {content_type[:100]!r}; expected application/json")
+    _check_type(request, "application/json")
     return _validated(kind, _loads(await request.body()), settings)
 
 
@@ -75,9 +73,7 @@ async def form_of(
     request: Request, settings: Settings, files: int, fields: int = MOST_FIELDS
 ) -> AsyncIterator[FormData]:
     """The form that was sent, with so many ``files`` and ``fields`` at most. Raises Refusal."""
-    content_type = _content_type(request)
-    if content_type != "multipart/form-data":
-        raise Refusal("wrong_type", f"a body of type {content_type[:100]!r}; expected multipart/form-data")
+    _check_type(request, "multipart/form-data")
     try:
         form = await request.form(max_files=files, max_fields=fields, max_part_size=settings.request_bytes)
     except ValueError as error:
@@ -88,8 +84,10 @@ async def form_of(
         await form.close()
 
 
-def _content_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+def _check_type(request: Request, expected: str) -> None:
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != expected:
+        raise Refusal("wrong_type", f"a body of type {content_type[:100]!r}; expected {expected}")
 
 
 def described_form(kind: type[Asked], settings: Settings) -> dict[str, Any]:
@@ -106,14 +104,10 @@ def described(kind: type[Asked], settings: Settings) -> dict[str, Any]:
     for field, limits in kind.limits.items():
         for limit, name in limits:
             property_schema = schema["properties"][field]
-            property_schema = next(
-                (part for part in property_schema.get("anyOf", ()) if part.get("type") != "null"), property_schema
-            )
-            (
-                property_schema["items"]
-                if limit == "maxLength" and property_schema["type"] == "array"
-                else property_schema
-            )[limit] = getattr(settings, name)
+            property_schema = property_schema.get("anyOf", [property_schema])[0]  # the other one is null
+            if limit == "maxLength" and property_schema["type"] == "array":
+                property_schema = property_schema["items"]
+            property_schema[limit] = getattr(settings, name)
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 

@@ -46,7 +46,7 @@ from phrasemate.server.page.queries import (
 from phrasemate.server.page.terms import add_document, add_glossary
 from phrasemate.server.settings import Settings
 
-__all__ = ["failed", "routes"]
+__all__ = ["routes"]
 
 TABLES = ("tsv", "xlsx")  # of an answer: what was chosen of it is downloaded from the glossary
 LOOKED_UP = 200  # lines of a text that are shown
@@ -61,11 +61,6 @@ _BOOKMARKLET = (
     '"phrasemate","popup,width=420,height="+screen.availHeight+",left="+(screen.availWidth-420))})()'
 )
 _STAMP = (2026, 1, 1, 0, 0, 0)  # of files in the archive, so that equal content is equal bytes
-
-
-def failed(refusal: Refusal, path: str = "") -> Response:
-    """A page that says why there is none at ``path``."""
-    return refusal_page("problem.html", refusal)
 
 
 def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRouter:
@@ -108,10 +103,8 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
         if not query:
             return html("text.html", **values)
         documents = [fields["doc"]] if fields["doc"] else None
-        options = {
-            **{"way": fields["how"] or WAYS[0], "order": fields["sort"] or LOOKUP_ORDERS[0], "most": LOOKED_UP},
-            **{"documents": documents, "name": name, "near": fields["near"]},
-        }
+        options: dict[str, Any] = {"documents": documents, "name": name, "near": fields["near"], "most": LOOKED_UP}
+        options |= {"way": fields["how"] or WAYS[0], "order": fields["sort"] or LOOKUP_ORDERS[0]}
         aligned = any(fact.aligned for fact in facts if fact.name == name)
         sides = [fields["side"]] if fields["side"] else SIDES[: 1 + aligned]
         try:
