@@ -110,16 +110,12 @@ def say_matches(matching: Matching, to: Path | None, as_json: bool) -> None:
     typer.echo(f"{to or 'found'}: {number:,} match{'' if number == 1 else 'es'}, {mutual:,} mutual", err=to is None)
     for side, place in (("source", 0), ("target", 1)):
         if terms := (matching.source_unmatched, matching.target_unmatched)[place]:
-            typer.echo(f"without a match: {count(len(terms), f'{side} term')}: {_named(terms)}", err=True)
+            names = ", ".join(clean(term.text) for term in terms[:SHOWN]) + (", ..." if len(terms) > SHOWN else "")
+            typer.echo(f"without a match: {count(len(terms), f'{side} term')}: {names}", err=True)
         if alone := matching.alone[place]:
             typer.echo(f"in no sentence: {count(alone, f'{side} term')}, compared by wording alone", err=True)
         if repeats := matching.repeated[place]:
             typer.echo(f"passed over: {count(repeats, f'{side} term')} that stand in the list before", err=True)
-
-
-def _named(terms: Sequence[Term]) -> str:
-    more = ", ..." if len(terms) > SHOWN else ""
-    return ", ".join(clean(term.text) for term in terms[:SHOWN]) + more
 
 
 WRITTEN = (".tsv", ".csv", ".jsonl", ".xlsx", ".tbx")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -107,10 +108,7 @@ def serve(
             else:
                 typer.echo(f"serving {', '.join(library.names)} on {url} (Ctrl-C stops)", err=True)
 
-        def reload() -> None:
-            api.reload(library, users)
-
         application = app.create_app(library, settings, access, user_glossary)
-        app.server_of(application, settings, ready, reload).run(sockets=[listening])
+        app.server_of(application, settings, ready, partial(api.reload, library, users)).run(sockets=[listening])
     if not as_json:
         typer.echo("stopped", err=True)

@@ -140,18 +140,13 @@ class SharedModel:
     """
 
     def __init__(self, model: Any, vectors: int = 20_000) -> None:
-        self._model = model
+        self.base = model  # itself: not for several threads
         self._pooling = getattr(model, "pooling", None)
         self._cache = _Cache(vectors)
         self.batches = Batches("encoder", CHARACTERS_TOGETHER)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-    @property
-    def alone(self) -> Any:
-        """The model itself, which is not for several threads."""
-        return self._model
+        return getattr(self.base, name)
 
     def close(self) -> None:
         """End the thread; what waits is still done."""
@@ -160,13 +155,13 @@ class SharedModel:
     def encode(self, phrases: Sequence[Phrase], pooling: str | None = None, layer: int | None = None) -> Floats:
         """(phrases, dim) float32, as `Model.encode`; the model's own vectors are kept."""
         if not phrases:
-            return np.asarray(self._model.encode(phrases, pooling, layer))  # no encoder is needed
+            return np.asarray(self.base.encode(phrases, pooling, layer))  # no encoder is needed
         if (pooling or self._pooling, layer) != (self._pooling, None):
-            work = lambda batch: self._model.encode(batch, pooling, layer)  # noqa: E731
+            work = lambda batch: self.base.encode(batch, pooling, layer)  # noqa: E731
             return np.array(self._sliced(("encode", pooling, layer), work, phrases, _context), np.float32)
         vectors = [self._cache.vector(phrase) for phrase in phrases]
         missing = [phrase for phrase, vector in zip(phrases, vectors, strict=True) if vector is None]
-        new_vectors = iter(self._sliced("encode", self._model.encode, missing, _context))
+        new_vectors = iter(self._sliced("encode", self.base.encode, missing, _context))
         for number, phrase in enumerate(phrases):
             if vectors[number] is None:
                 vectors[number] = vector = next(new_vectors)
@@ -180,9 +175,7 @@ class SharedModel:
         """
         kind = (tuple(sorted(frequent)), tuple(sorted(options.items())))
         if "threshold" in options:
-            return self._sliced(
-                ("segment", *kind), lambda batch: self._model.segment(batch, frequent, **options), texts
-            )
+            return self._sliced(("segment", *kind), lambda batch: self.base.segment(batch, frequent, **options), texts)
         extracted_spans = [self._cache.spans(text, kind) for text in texts]
         missing = [text for text, spans in zip(texts, extracted_spans, strict=True) if spans is None]
         extracts = iter(self.extract(missing, frequent, **options))
@@ -200,14 +193,14 @@ class SharedModel:
     def extract(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[Any]:
         """Extract as `Model.extract` does, but for the last bits."""
         kind = ("extract", tuple(sorted(frequent)), tuple(sorted(options.items())))
-        return self._sliced(kind, lambda batch: self._model.extract(batch, frequent, **options), texts)
+        return self._sliced(kind, lambda batch: self.base.extract(batch, frequent, **options), texts)
 
     def encode_sentences(self, texts: Sequence[str], layer: int | None = None) -> Floats:
         """(texts, width) float32, as `Model.encode_sentences`."""
         if not texts:
-            return np.asarray(self._model.encode_sentences(texts, layer))
+            return np.asarray(self.base.encode_sentences(texts, layer))
         kind = ("sentences", layer)
-        vectors = self._sliced(kind, lambda batch: self._model.encode_sentences(batch, layer), texts)
+        vectors = self._sliced(kind, lambda batch: self.base.encode_sentences(batch, layer), texts)
         return np.array(vectors, np.float32)
 
     @property
@@ -235,7 +228,7 @@ class _SharedRuntime:
     """Token states, a few texts at a time."""
 
     def __init__(self, shared: SharedModel) -> None:
-        self._shared, self._runtime = shared, shared.alone.runtime
+        self._shared, self._runtime = shared, shared.base.runtime
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._runtime, name)

@@ -332,7 +332,7 @@ class _Shelf:
         try:
             model = self._models.of(self._folder, manifest)
             try:
-                index.take(model.alone)
+                index.take(model.base)
                 _warm_up(Searcher(index, model, self._views, self._dictionaries))
                 searcher = SharedSearcher(index, model, self._views, self._dictionaries)
             except BaseException:
