@@ -34,9 +34,10 @@ from phrasemate.server.cancellation import go_on, work
 from phrasemate.server.errors import REASONS, Refusal, refusal_of
 from phrasemate.server.indexes import Library
 from phrasemate.server.middleware import Metrics
-from phrasemate.server.schemas import Asked, Mine, Search, Terms, described, described_form, read, read_form
+from phrasemate.server.schemas import Asked, Mine, Search, described, described_form, read, read_form
 from phrasemate.server.settings import Settings
 from phrasemate.server.tokens import Tokens
+from phrasemate.terms import DocumentTerm, TermSettings, document_terms
 from phrasemate.text import folded
 from phrasemate.text.corpus import SUFFIXES as READABLE
 from phrasemate.types import Document, Phrase, Sentence, Span
@@ -223,7 +224,10 @@ def _add_questions(api: APIRouter, library: Library, settings: Settings) -> None
         index = body.index or library.names[0]
 
         def answer(searcher: Searcher) -> Response:
-            return _answer({"index": index, "terms": terms_of(searcher, body, name, content, settings)})
+            how = TermSettings(ranking=body.ranking, most=body.most, k=body.k, contexts=body.contexts)
+            with uploaded(name, content, settings, body.language) as documents:
+                rows = terms_of(documents, searcher, how, body.target_language)
+            return _answer({"index": index, "terms": [term.as_dict(body.contexts) for term in rows]})
 
         return await work(library, library.ask, index, answer)
 
@@ -383,15 +387,9 @@ def uploaded(name: str, content: bytes, settings: Settings, language: str = "") 
             raise ReadError(f"the {NAME}", error.line, error.reason, remedy) from error
 
 
-def terms_of(searcher: Searcher, body: Terms, name: str, content: bytes, settings: Settings) -> list[dict[str, Any]]:
-    """The terms of an uploaded document with their candidate translations, for JSON."""
-    from phrasemate.terms import TermSettings, document_terms
-
-    how = TermSettings(ranking=body.ranking, most=body.most, k=body.k, contexts=body.contexts)
-    languages = [body.target_language] if body.target_language else None
-    with uploaded(name, content, settings, body.language) as documents:
-        rows = document_terms(documents, searcher, how, languages=languages, progress=go_on)
-        return [term.as_dict(body.contexts) for term in rows]
+def terms_of(documents: Sequence[Document], searcher: Searcher, how: TermSettings, target: str) -> list[DocumentTerm]:
+    """The terms of documents, with their candidate translations into the language ``target`` (empty: any)."""
+    return document_terms(documents, searcher, how, languages=[target] if target else None, progress=go_on)
 
 
 def _limited(document: Document, settings: Settings) -> Document:

@@ -50,9 +50,8 @@ class Metrics:
         self._registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         registry.register(_Encoder(library))
-        names = ["route", "method", "status"]
         self._requests = prometheus_client.Counter(
-            "phrasemate_requests", "Requests answered.", names, registry=registry
+            "phrasemate_requests", "Requests answered.", ["route", "method", "status"], registry=registry
         )
         self._seconds = Histogram(
             "phrasemate_request_seconds", "Time to an answer.", ["route"], buckets=BUCKETS, registry=registry

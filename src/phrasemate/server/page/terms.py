@@ -22,14 +22,14 @@ from phrasemate.errors import InputError, PhrasemateError
 from phrasemate.glossary import FIELDS as ENTRY_FIELDS
 from phrasemate.glossary import FORMATS, STATUSES, Entry, Glossary, write_glossary
 from phrasemate.search import Searcher
-from phrasemate.server.api import SUFFIXES, uploaded
-from phrasemate.server.cancellation import go_on, work
+from phrasemate.server.api import SUFFIXES, terms_of, uploaded
+from phrasemate.server.cancellation import work
 from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
 from phrasemate.server.page.queries import Catalogue, attachment, file_content, html, refusal_page
 from phrasemate.server.schemas import form_of
 from phrasemate.server.settings import Settings
-from phrasemate.terms import DocumentTerm, TermSettings, document_terms
+from phrasemate.terms import DocumentTerm, TermSettings
 from phrasemate.text import Term, TermPair, folded, write_pairs
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.units import Side, Unit
@@ -184,9 +184,8 @@ class Asked:
     def terms(self, searcher: Searcher, content: bytes, settings: Settings) -> list[DocumentTerm]:
         """Found, ranked and looked up; called by a worker."""
         how = TermSettings(most=min(self.most, settings.terms), k=CANDIDATES, contexts=2)
-        languages = [self.target] if self.target else None
         with uploaded(self.name, content, settings, self.language) as documents:
-            return document_terms(documents, searcher, how, languages=languages, progress=go_on)
+            return terms_of(documents, searcher, how, self.target)
 
     def _text(self, name: str) -> str:
         value = self._form.get(name, "")
