@@ -224,8 +224,8 @@ def translate(
         retrieval = opened_retrieval(
             index, model, threads, form, settings, bare, stack, show, dictionary or (), (source, target)
         )
-        known = pairs_of(examples, source, target, "--source-lang and --target-lang") if examples else ()
-        shown_examples = retrieval.examples(list(islice(known, shots))) if examples else ()
+        translations = pairs_of(examples, source, target, "--source-lang and --target-lang") if examples else ()
+        shown_examples = retrieval.examples(list(islice(translations, shots))) if examples else ()
         translator = Translator(Prompter(form_name, source, target, shown_examples), retrieval)
         sinks = _Sinks(out, jsonl, as_json, show_prompt, stack)
         if dry_run:
