@@ -23,7 +23,7 @@ from phrasemate.candidates import Dictionaries
 from phrasemate.encode import Model
 from phrasemate.encode.pooling import by_examples, unit
 from phrasemate.encode.scoring import CandidateScorer
-from phrasemate.errors import InputError, MissingExtra
+from phrasemate.errors import InputError
 from phrasemate.examples import Finder, occurrences
 from phrasemate.index.exact import Runs
 from phrasemate.index.wordings import Wordings, WordingSearch, segment_of
@@ -34,6 +34,7 @@ from phrasemate.rank import margin_of, neighbour_pairs, numbered
 from phrasemate.text import folded
 from phrasemate.text.formats.units import Term, TermPair
 from phrasemate.types import Phrase, Run
+from phrasemate.utils import import_extra
 from phrasemate.utils.knn import nearest
 
 AUTO = "auto"
@@ -544,8 +545,4 @@ def assign(pairs: Candidates) -> NDArray[np.bool_]:
 
 def matching_function() -> Any:
     """Load the solver of an assignment. Raises MissingExtra without scipy."""
-    try:
-        from scipy.sparse.csgraph import min_weight_full_bipartite_matching
-    except ImportError as error:
-        raise MissingExtra("scipy", "match") from error
-    return min_weight_full_bipartite_matching
+    return import_extra("scipy.sparse.csgraph", "scipy", "match").min_weight_full_bipartite_matching

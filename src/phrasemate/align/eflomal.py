@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from phrasemate.align.pairs import Links, Worded, parse_links, symmetrise
-from phrasemate.errors import InputError, MissingExtra
+from phrasemate.errors import InputError
+from phrasemate.utils import import_extra
 
 CHUNK = 200_000  # sentence pairs: enough to learn from, and about 1 GB
 LONGEST = 1_000  # words; eflomal leaves a sentence of more than 1,023 without a word
@@ -36,10 +35,7 @@ class EflomalAligner:
         symmetrise([], [], symmetrisation)  # refuses an unknown name
         if chunk < 1 or model not in MODELS:
             raise InputError(f"chunk {chunk}, model {model}; expected a chunk of 1 or more and model 1, 2 or 3")
-        try:
-            self._eflomal: Any = import_module("eflomal")
-        except ImportError as error:
-            raise MissingExtra("eflomal", "align") from error
+        self._eflomal = import_extra("eflomal", "eflomal", "align")
         self.symmetrisation, self.chunk, self.model = symmetrisation, chunk, model
         self._priors: _Priors | None = None
 

@@ -34,7 +34,8 @@ from phrasemate.align.pairs import Links, Worded, symmetrise
 from phrasemate.encode import Model
 from phrasemate.encode.pooling import pool_mean, token_rows, unit
 from phrasemate.encode.runtime import States
-from phrasemate.errors import InputError, MissingExtra
+from phrasemate.errors import InputError
+from phrasemate.utils import import_extra
 from phrasemate.utils.machine import parts
 
 METHODS = ("intersection", "itermax", "mwmf", "softmax")
@@ -91,7 +92,7 @@ class NeuralAligner:
         if not 0 <= ties <= 1:
             raise InputError(f"ties {ties}; expected 0 (letters do not count) to 1")
         if method == "mwmf":
-            _matching()  # refused now, not after the first chunk
+            _optimize()  # refused now, not after the first chunk
         uses_head = model.head is not None and layer is None
         if pooling not in (None, "mean", "head") or (pooling == "head" and not uses_head):
             raise InputError(f"pooling {pooling!r}: expected mean, or head for the last layer of a model that has one")
@@ -282,16 +283,12 @@ def mwmf(similarity: Floats) -> Bools:
     """(m, n) cosines -> (m, n) links of the assignment with the largest sum (SimAlign, "Match")."""
     links = np.zeros(similarity.shape, np.bool_)
     if similarity.size:
-        links[_matching()(similarity, maximize=True)] = True
+        links[_optimize().linear_sum_assignment(similarity, maximize=True)] = True
     return links
 
 
-def _matching() -> Callable[..., Any]:
-    try:
-        from scipy.optimize import linear_sum_assignment
-    except ImportError as error:
-        raise MissingExtra("scipy", "match") from error
-    return linear_sum_assignment  # type: ignore[no-any-return]
+def _optimize() -> Any:
+    return import_extra("scipy.optimize", "scipy", "match")
 
 
 def softmax(products: Floats, threshold: float = THRESHOLD) -> tuple[Bools, Bools]:

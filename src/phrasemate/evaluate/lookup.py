@@ -32,7 +32,7 @@ from safetensors.numpy import load_file
 
 from phrasemate.encode import Model, load_model
 from phrasemate.encode.scoring import Views, alone
-from phrasemate.errors import InputError, MissingExtra, ReadError
+from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.ccpr import parse_row
 from phrasemate.evaluate.data import digest, json_lines
 from phrasemate.evaluate.metrics import bootstrap, check_seed, randomisation_test
@@ -44,6 +44,7 @@ from phrasemate.search import Result as SearchResult
 from phrasemate.search import Searcher
 from phrasemate.text import folded, split_sentences, words
 from phrasemate.types import Document, Phrase
+from phrasemate.utils import import_extra
 from phrasemate.utils.storage import save_arrays
 
 HALVES = ("dev", "test")
@@ -161,11 +162,7 @@ def lemmas(wording: str) -> str:
 @lru_cache(1 << 18)
 def lemma(word: str, language: str = "en") -> str:
     """The lemma of a word, case-folded. Raises MissingExtra where the package simplemma is not installed."""
-    try:
-        from simplemma import lemmatize
-    except ImportError as error:
-        raise MissingExtra("simplemma", "evaluate") from error
-    return lemmatize(word, language).casefold()
+    return str(import_extra("simplemma", "simplemma", "evaluate").lemmatize(word, language)).casefold()
 
 
 def _word(word: str) -> str:

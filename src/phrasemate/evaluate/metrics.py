@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from phrasemate.errors import InputError, MissingExtra
+from phrasemate.errors import InputError
+from phrasemate.utils import import_extra
 
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
@@ -298,11 +299,7 @@ def student_quantile(share: float, freedom: float) -> float:
 
 
 def _special() -> Any:
-    try:
-        from scipy import special
-    except ImportError as error:
-        raise MissingExtra("scipy", "evaluate") from error
-    return special
+    return import_extra("scipy.special", "scipy", "evaluate")
 
 
 def _differences(first: ArrayLike, second: ArrayLike) -> Doubles:

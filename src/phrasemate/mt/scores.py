@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 
 from phrasemate.encode import Model
 from phrasemate.encode.pooling import unit
-from phrasemate.errors import InputError, MissingExtra
+from phrasemate.errors import InputError
 from phrasemate.examples import occurrences
 from phrasemate.lexicon import Dictionary
 from phrasemate.lexicon.dictionary import terms_in
 from phrasemate.lexicon.inflection import stemmed_all, without_function_words
 from phrasemate.text import words
+from phrasemate.utils import import_extra
 
 METRICS = ("BLEU", "chrF", "TER")
 SAMPLES, SEED = 1_000, 12_345  # sacrebleu's defaults
@@ -65,18 +66,13 @@ def metric(name: str, target: str = "") -> Any:
 
     Raises MissingExtra.
     """
-    try:
-        from sacrebleu.metrics.bleu import BLEU
-        from sacrebleu.metrics.chrf import CHRF
-        from sacrebleu.metrics.ter import TER
-    except ImportError as error:
-        raise MissingExtra("sacrebleu", "mt") from error
+    metrics = import_extra("sacrebleu.metrics", "sacrebleu", "mt")
     if name not in METRICS:
         raise InputError(f"metric {name!r}; expected {', '.join(METRICS)}")
     if name == "BLEU":
         special = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}.get(target.split("-")[0])
-        return BLEU(tokenize=special) if special else BLEU()
-    return {"chrF": CHRF, "TER": TER}[name]()
+        return metrics.BLEU(tokenize=special) if special else metrics.BLEU()
+    return metrics.CHRF() if name == "chrF" else metrics.TER()
 
 
 def corpus_statistics(measure: Any, outputs: Sequence[str], references: Sequence[str]) -> Doubles:

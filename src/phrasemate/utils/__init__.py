@@ -6,7 +6,23 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["lazy_names"]
+from phrasemate.errors import MissingExtra
+
+__all__ = ["import_extra", "lazy_names"]
+
+
+def import_extra(module: str, package: str, extra: str) -> Any:
+    """A module of a package that is optional. Raises MissingExtra where the package is not installed.
+
+    Args:
+        module: Name to import.
+        package: The package as it is called where it is installed from.
+        extra: The extra of phrasemate that needs it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtra(package, extra) from error
 
 
 def lazy_names(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.errors import InputError, MissingExtra
+from phrasemate.errors import InputError
+from phrasemate.utils import import_extra
 from phrasemate.vectors.vocabulary import EVERY, Progress, count_words, tokens
 from phrasemate.vectors.word_vectors import WordVectors
 
@@ -133,8 +134,4 @@ def _reduced(matrix: Any, settings: PPMISettings) -> NDArray[np.float32]:
 
 
 def _scipy() -> Any:
-    try:
-        from scipy import sparse
-    except ImportError as error:
-        raise MissingExtra("scipy", "vectors") from error
-    return sparse
+    return import_extra("scipy.sparse", "scipy", "vectors")
