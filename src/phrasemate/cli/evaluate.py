@@ -18,8 +18,9 @@ from phrasemate.errors import InputError
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from phrasemate.evaluate.bicla import Floats, TrainedRanker
+    from phrasemate.evaluate.bicla import TrainedRanker
     from phrasemate.evaluate.report import Table
+    from phrasemate.types import Floats
 
 WIDTH = 200  # cells
 

@@ -8,7 +8,7 @@ The neural methods see each sentence pair by itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from phrasemate.encode import Model
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.evaluate.data import links_of, parallel
 from phrasemate.evaluate.report import Table
+from phrasemate.types import Progress
 
 HEADER = ("pair", "aligner", "AER", "precision", "recall", "links", "pairs/s")
 NEURAL: dict[str, dict[str, Any]] = {
@@ -31,7 +32,6 @@ NEURAL: dict[str, dict[str, Any]] = {
 EFLOMAL = ("intersection", "grow-diag", "grow-diag-final-and")
 
 Pairs = list[tuple[Worded, Worded]]
-Progress = Callable[[str, int, int], None]
 
 
 class Quality(NamedTuple):

@@ -16,23 +16,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from phrasemate.baselines import agg, qlm, tbt
 from phrasemate.encode import Model, load_model
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest
-from phrasemate.evaluate.metrics import Ranking, check_numbers, t_test
-from phrasemate.evaluate.report import Result, Table, signature, write_json
+from phrasemate.evaluate.metrics import Doubles, Ranking, check_numbers, t_test
+from phrasemate.evaluate.report import Result, Table, make_folder, signature
 from phrasemate.rank import csls, interpolate, numbered, run_of, weighted_sum, z_scores
 from phrasemate.reranker import Attention, load_reranker, mates
 from phrasemate.text.normalize import composed
 from phrasemate.text.sentences import content_words, stop_words
-from phrasemate.types import Run
+from phrasemate.types import Floats, Progress, Run
 from phrasemate.vectors.word_vectors import WordVectors
-
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
 
 
 class SentenceSet(NamedTuple):
@@ -117,16 +113,16 @@ LEVEL = 0.01  # of significance
 UNTRAINED = ("QLM", "AGG", "TbT")
 KINDS = ("source", "target", "full")
 BY_SCORES = ", scores"  # ends the name of an ensemble that is not one of ranks
-_PAIRS = ("de-en", "cs-en", "hu-en", "cs-de", "hu-de", "cs-hu")
+PAIRS = ("de-en", "cs-en", "hu-en", "cs-de", "hu-de", "cs-hu")
 # Glavaš and Vulić 2019, table 2, and the best row of table 3.
 PAPER = {
-    "QLM": dict(zip(_PAIRS, (0.303, 0.121, 0.141, 0.064, 0.054, 0.083), strict=True)),
-    "AGG": dict(zip(_PAIRS, (0.390, 0.547, 0.372, 0.374, 0.356, 0.378), strict=True)),
-    "TbT": dict(zip(_PAIRS, (0.490, 0.563, 0.357, 0.228, 0.142, 0.124), strict=True)),
-    "InAtt": dict(zip(_PAIRS, (0.506, 0.597, 0.462, 0.495, 0.422, 0.404), strict=True)),
-    "BiCLA": dict(zip(_PAIRS, (0.604, 0.665, 0.569, 0.562, 0.577, 0.575), strict=True)),
+    "QLM": dict(zip(PAIRS, (0.303, 0.121, 0.141, 0.064, 0.054, 0.083), strict=True)),
+    "AGG": dict(zip(PAIRS, (0.390, 0.547, 0.372, 0.374, 0.356, 0.378), strict=True)),
+    "TbT": dict(zip(PAIRS, (0.490, 0.563, 0.357, 0.228, 0.142, 0.124), strict=True)),
+    "InAtt": dict(zip(PAIRS, (0.506, 0.597, 0.462, 0.495, 0.422, 0.404), strict=True)),
+    "BiCLA": dict(zip(PAIRS, (0.604, 0.665, 0.569, 0.562, 0.577, 0.575), strict=True)),
 }
-PAPER_BEST = dict(zip(_PAIRS, (0.708, 0.859, 0.726, 0.697, 0.647, 0.708), strict=True))
+PAPER_BEST = dict(zip(PAIRS, (0.708, 0.859, 0.726, 0.697, 0.647, 0.708), strict=True))
 _OTHERWISE = "Paper: other word vectors and other training text than ours, the same test sets."
 
 
@@ -134,11 +130,8 @@ def kind_of(trained: str, tested: str) -> str:
     """The kind of zero-shot transfer: "source" (that language alone differs), "target" or "full"; "" for none."""
     if trained == tested:
         return ""
-    equal_sides = [
-        train_language == test_language
-        for train_language, test_language in zip(trained.split("-"), tested.split("-"), strict=True)
-    ]
-    return "target" if equal_sides[0] else "source" if equal_sides[1] else "full"
+    equal_source, equal_target = (a == b for a, b in zip(trained.split("-"), tested.split("-"), strict=True))
+    return "target" if equal_source else "source" if equal_target else "full"
 
 
 def ranker_tables(precisions: Precisions) -> list[Table]:
@@ -193,20 +186,19 @@ def transfer_tables(
     precisions: Precisions, with_agg: Mapping[str, Mapping[tuple[str, str], Doubles]], rankers: Precisions
 ) -> list[Table]:
     """Table 4, zero-shot transfer: every model on every pair; table 5: the same with AGG; both by kind of transfer."""
-    pairs, names = list(precisions), list(dict.fromkeys(name for item in precisions.values() for name in item))
-    rows = tuple((name, *(_map(precisions[pair], name) for pair in pairs)) for name in names)
-    header = ("trained on", *pairs)
+    header, names = ("trained on", *precisions), _systems(precisions)
     note = "The diagonal is not transfer. Columns: tested on."
-    tables = [Table("zero-shot", "Table 4: zero-shot transfer, MAP", header, rows, note)]
-    tables.append(_kinds("zero-shot kinds", "Table 4 by kind of transfer", precisions, rankers))
-    weights = list(dict.fromkeys(key[1] for item in with_agg.values() for key in item))
-    for weight in weights:
-        part = {pair: {name: with_agg[pair][name, weight] for name in precisions[pair]} for pair in pairs}
-        more = tuple((name, *(_map(part[pair], name) for pair in pairs)) for name in names)
+
+    def tables(name: str, title: str, kinds: str, part: Precisions) -> list[Table]:
+        rows = tuple((model, *(_map(systems, model) for systems in part.values())) for model in names)
+        return [Table(name, title, header, rows, note), _kinds(f"{name} kinds", kinds, part, rankers)]
+
+    every = tables("zero-shot", "Table 4: zero-shot transfer, MAP", "Table 4 by kind of transfer", precisions)
+    for weight in dict.fromkeys(key[1] for item in with_agg.values() for key in item):
+        part = {pair: {name: with_agg[pair][name, weight] for name in systems} for pair, systems in precisions.items()}
         title = f"Table 5: zero-shot transfer, BiCLA + AGG {weight}, MAP"
-        tables.append(Table(f"zero-shot with AGG {weight}", title, header, more, note))
-        tables.append(_kinds(f"zero-shot with AGG {weight} kinds", f"The same by kind, {weight}", part, rankers))
-    return tables
+        every += tables(f"zero-shot with AGG {weight}", title, f"The same by kind, {weight}", part)
+    return every
 
 
 def _kinds(name: str, title: str, precisions: Precisions, rankers: Precisions) -> Table:
@@ -238,20 +230,13 @@ def summary_table(rankers: Precisions, ensembles: Precisions, transfer: Precisio
         gains = [float((ensembles[pair][name] - rankers[pair]["BiCLA"]).mean()) > 0 for pair, name in best.items()]
         rows.append((f"best ensemble of {kind} above BiCLA", sum(gains), len(gains)))
     for kind in KINDS:
-        cells = [
-            _map(systems, rival) or 0.0
+        above = [
+            float(value.mean()) > float(rankers[pair][_best_untrained(rankers[pair])].mean())
             for pair, systems in transfer.items()
-            for rival in systems
-            if kind_of(rival, pair) == kind
+            for trained_pair, value in systems.items()
+            if kind_of(trained_pair, pair) == kind
         ]
-        simple = [
-            float(rankers[pair][_best_untrained(rankers[pair])].mean())
-            for pair, systems in transfer.items()
-            for rival in systems
-            if kind_of(rival, pair) == kind
-        ]
-        above = sum(value > rival for value, rival in zip(cells, simple, strict=True))
-        rows.append((f"zero-shot, {kind}: above the best ranker without training", above, len(cells)))
+        rows.append((f"zero-shot, {kind}: above the best ranker without training", sum(above), len(above)))
     filled_rows = tuple(row for row in rows if row[2])
     return Table("summary", "What the paper finds, here", ("finding", "holds", "of"), filled_rows)
 
@@ -293,14 +278,12 @@ def _better(first: Doubles, second: Doubles) -> bool:
     return t > 0 and p < LEVEL
 
 
-PAIRS = ("de-en", "cs-en", "hu-en", "cs-de", "hu-de", "cs-hu")
 PARTS = ("rankers", "ensembles", "transfer")
 SETS = Path("sentence_bench") / "europarl"
 TWO = ((0.5, 0.5), (0.7, 0.3), (0.9, 0.1))  # weights of the paper's ensembles, the first for BiCLA
 THREE = ((0.3, 0.3, 0.3), (0.6, 0.2, 0.2), (0.8, 0.1, 0.1))
 OTHERS = ("QLM", "AGG", "TbT", "InAtt")  # that BiCLA is combined with
 
-Progress = Callable[[str, int, int], None]
 Sentences = Sequence[Floats]
 
 
@@ -364,11 +347,7 @@ def run(
     """Measure. Raises InputError before anything is computed where something that is needed is not there."""
     if not settings.pairs:
         raise InputError("no language pair; expected some such as de-en")
-    if settings.out is not None:
-        from phrasemate.evaluate.report import need_matplotlib
-
-        need_matplotlib()
-        settings.out.mkdir(parents=True, exist_ok=True)
+    make_folder(settings.out)
     work = _Work(settings, trained, progress)
     figures = Figures()
     for group in work.sets:
@@ -376,12 +355,7 @@ def run(
     result = Result(tables=_tables(settings, figures))
     result.more = {"average precisions": _plain(figures)}
     result.signature = work.signature()
-    if settings.out is not None:
-        from phrasemate.evaluate.report import draw
-
-        path = settings.out / "bicla.json"
-        write_json(path, result.tables, result.signature, result.more)
-        result.written = [path, *draw(result.as_dict(), settings.out, "bicla")]
+    result.write(settings.out, "bicla")
     return result
 
 
@@ -456,12 +430,8 @@ class _Work:
     def measure(self, sentence_set: SentenceSet, figures: Figures) -> None:
         """Measure all systems on one set."""
         pair, parts = sentence_set.pair, self._settings.parts
-        words = [
-            [content_words(text, self._stop[language]) for text in side]
-            for side, language in zip(
-                (sentence_set.queries, sentence_set.documents), sentence_set.languages, strict=True
-            )
-        ]
+        sides = zip((sentence_set.queries, sentence_set.documents), sentence_set.languages, strict=True)
+        words = [[content_words(text, self._stop[language]) for text in side] for side, language in sides]
         scores = self._baselines(sentence_set, words) | self._learnt(sentence_set, words) | self._encoder(sentence_set)
         scores = {name: sentence_set.candidates(values) for name, values in scores.items()}
         figures.rankers[pair] = {name: average_precisions(values) for name, values in scores.items()}
@@ -537,10 +507,10 @@ class _Work:
         for (kind, pair), ranker in self._trained.items():
             if kind != "BiCLA":
                 continue
-            is_trained_on = "BiCLA" in scores and pair == sentence_set.pair
-            matrix = (
-                scores["BiCLA"] if is_trained_on else sentence_set.candidates(self._scored(ranker, sentence_set, words))
-            )
+            if "BiCLA" in scores and pair == sentence_set.pair:
+                matrix = scores["BiCLA"]
+            else:
+                matrix = sentence_set.candidates(self._scored(ranker, sentence_set, words))
             figures.transfer[sentence_set.pair][pair] = average_precisions(matrix)
             ranking = run_of(matrix)
             for weights in TWO:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.util import find_spec
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,13 +14,12 @@ from phrasemate.encode import Model, load_model
 from phrasemate.errors import InputError
 from phrasemate.evaluate.data import EXPECTED, LANGS, check_folder, digest, links_of, parallel
 from phrasemate.evaluate.metrics import check_seed
-from phrasemate.evaluate.report import Result, signature, write_json
+from phrasemate.evaluate.report import Result, make_folder, signature
+from phrasemate.types import Progress
 
 PARTS = ("phrases", "alignment", "segmenter", "polysemy")
 BUNDLED = "bundled"
 BASELINES = ("sentence", "mean", "ends")  # of the bundled model, where no other row is asked for
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +63,8 @@ class _Loaded(NamedTuple):
 
     def distinct(self) -> dict[str, Model]:
         """List each model once, by the name of its last row, in the order of these rows."""
-        last = {row.folder: number for number, row in enumerate(self.rows)}
-        return {
-            self.rows[number].name: self.models[folder] for folder, number in sorted(last.items(), key=itemgetter(1))
-        }
+        last = {row.folder: row for row in self.rows}
+        return {row.name: self.models[row.folder] for row in self.rows if last[row.folder] is row}
 
 
 def parse_row(text: str) -> ModelRow:
@@ -84,11 +80,7 @@ def run(settings: Settings, progress: Progress = lambda label, step, total: None
     """Measure. Raises InputError before anything is computed where the corpora are not there, or not as expected."""
     settings = replace(settings, langs=tuple(dict.fromkeys(settings.langs)))
     distractors = _check(settings)
-    if settings.out is not None:
-        from phrasemate.evaluate.report import need_matplotlib
-
-        need_matplotlib()
-        settings.out.mkdir(parents=True, exist_ok=True)
+    make_folder(settings.out)
     models = _load(settings)
     result = Result()
     for part in settings.parts:
@@ -96,12 +88,7 @@ def run(settings: Settings, progress: Progress = lambda label, step, total: None
     facts: dict[str, Any] = {"data": _digest(settings)} | distractors
     facts |= {"parts": ",".join(settings.parts), "seed": settings.seed}
     result.signature = signature(models.distinct(), **facts, **result.signature)
-    if settings.out is not None:
-        from phrasemate.evaluate.report import draw
-
-        path = settings.out / "ccpr.json"
-        write_json(path, result.tables, result.signature, result.more)
-        result.written = [path, *draw(result.as_dict(), settings.out, "ccpr")]
+    result.write(settings.out, "ccpr")
     return result
 
 
@@ -208,12 +195,9 @@ def _digest(settings: Settings) -> str:
     from phrasemate.evaluate.polysemy import BUNDLED_SET
 
     names = sorted({file.split("/")[0] for part in settings.parts for file in EXPECTED[part]} - {"parallel"})
-    paths = [path for name in names for path in _files(settings.data / name, settings.langs)]
-    return digest([*paths, *([settings.polysemy or BUNDLED_SET] if "polysemy" in settings.parts else [])])
-
-
-def _files(folder: Path, langs: Iterable[str]) -> list[Path]:
-    return [path for lang in langs if (path := folder / f"{lang}-en.jsonl").is_file()]
+    paths = [settings.data / name / f"{lang}-en.jsonl" for name in names for lang in settings.langs]
+    more = [settings.polysemy or BUNDLED_SET] if "polysemy" in settings.parts else []
+    return digest([*filter(Path.is_file, paths), *more])
 
 
 _PARTS: dict[str, Callable[[Settings, _Loaded, Result, Progress], None]] = {

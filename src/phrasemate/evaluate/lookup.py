@@ -36,14 +36,14 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.ccpr import parse_row
 from phrasemate.evaluate.data import digest, json_lines
 from phrasemate.evaluate.metrics import bootstrap, check_seed, randomisation_test
-from phrasemate.evaluate.report import Result, Table, signature, write_json
+from phrasemate.evaluate.report import Result, Table, signature
 from phrasemate.index import BaseIndex, Index
 from phrasemate.lexicon import Lexicon, bundled_lexicon
 from phrasemate.query import marked
 from phrasemate.search import Result as SearchResult
 from phrasemate.search import Searcher
 from phrasemate.text import folded, split_sentences, words
-from phrasemate.types import Document, Phrase
+from phrasemate.types import Document, Phrase, Progress
 from phrasemate.utils import import_extra
 from phrasemate.utils.storage import save_arrays
 
@@ -190,16 +190,17 @@ def present(wordings: set[str], sentences: Iterable[str]) -> set[str]:
 
 def ranks(queries: Sequence[LookupQuery], answers: Sequence[Sequence[str]]) -> Ranks:
     """Ranks of the first right wording in each query's answers, best first; only the first `DEPTH` count."""
-    right, sense, usual = (np.full(len(queries), np.inf) for _ in range(3))
+    ranks = np.empty((3, len(queries)))
     for number, (query, wordings) in enumerate(zip(queries, answers, strict=True)):
-        lemmas_of_wordings = [lemmas(wording) for wording in wordings[:DEPTH]]
-        right[number] = _first(lemmas_of_wordings, query.right)
-        sense[number] = np.nan if query.sense is None else _first(lemmas_of_wordings, query.sense)
-        usual[number] = np.nan if query.usual is None else _first(lemmas_of_wordings, query.usual)
-    return Ranks(right, sense, usual)
+        answer = [lemmas(wording) for wording in wordings[:DEPTH]]
+        ranks[:, number] = [_first(answer, right) for right in (query.right, query.sense, query.usual)]
+    return Ranks(*ranks)
 
 
-def _first(wordings: Sequence[str], right: frozenset[str]) -> float:
+def _first(wordings: Sequence[str], right: frozenset[str] | None) -> float:
+    """The place of the first right wording, inf if there is none; NaN where nothing tells what is right."""
+    if right is None:
+        return np.nan
     return next((float(place) for place, wording in enumerate(wordings) if wording in right), np.inf)
 
 
@@ -226,7 +227,7 @@ def lookup_tables(
     first = {name: (ranks.right < 1).astype(float) for name, ranks in systems.items()}
     rows: list[tuple[Any, ...]] = []
     for name, ranks in systems.items():
-        ambiguous, judged = ~np.isnan(ranks.sense), ~np.isnan(ranks.usual)
+        ambiguous, has_usual = ~np.isnan(ranks.sense), ~np.isnan(ranks.usual)
         p = None if name == against else randomisation_test(first[name], first[against], seed=seed)
         rows.append(
             (
@@ -234,7 +235,7 @@ def lookup_tables(
                 bootstrap(first[name], seed=seed),
                 float((ranks.right < 5).mean()),
                 float((1 / (ranks.right + 1)).mean()),
-                bootstrap((ranks.usual[judged] < 1).astype(float), seed=seed) if judged.any() else None,
+                bootstrap((ranks.usual[has_usual] < 1).astype(float), seed=seed) if has_usual.any() else None,
                 bootstrap((ranks.sense[ambiguous] < 1).astype(float), seed=seed) if ambiguous.any() else None,
                 p,
             )
@@ -355,8 +356,7 @@ def place_of(idiom: str, sentence: str) -> tuple[int, int] | None:
 
 def _choice(part: Iterable[str]) -> frozenset[str]:
     """The lemmas of what may stand for one word of an idiom; none for a function word."""
-    content = [word for word in part if words(word) and word.casefold() not in GERMAN_FUNCTION_WORDS]
-    return _german(content)
+    return _german(word for word in part if words(word) and word.casefold() not in GERMAN_FUNCTION_WORDS)
 
 
 def _german(parts: Iterable[str]) -> frozenset[str]:
@@ -378,8 +378,6 @@ SYSTEMS = (*SWITCHES, PHRASES, VECTORS, SENTENCES, DICTIONARY)
 BANDS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.1)  # of confidence, each without its upper end
 NEAR = 50  # sentences in which sentence search looks for the phrase
 BATCH = 256  # queries
-
-Progress = Callable[[str, int, int], None]
 
 
 class Answers(NamedTuple):
@@ -593,9 +591,7 @@ def run(settings: Settings, progress: Progress = lambda stage, count, total: Non
     result.signature = signature(models_by_name, **facts, half=settings.half, seed=settings.seed)
     if settings.out is not None:
         settings.out.mkdir(parents=True, exist_ok=True)
-        path = settings.out / "lookup.json"
-        write_json(path, result.tables, result.signature, result.more)
-        result.written = [path]
+    result.write(settings.out, "lookup")
     return result
 
 

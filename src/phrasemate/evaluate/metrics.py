@@ -12,7 +12,7 @@ the statistical significance of result differences". All are two-sided; the same
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -25,7 +25,6 @@ from phrasemate.utils import import_extra
 Floats = NDArray[np.floating]
 Doubles = NDArray[np.float64]
 
-EULER = 0.5772156649015329
 SMALL = 32  # harmonic numbers up to here are summed, further ones taken from the series (error below 1e-12)
 _HARMONIC = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, SMALL + 1))])
 
@@ -57,7 +56,7 @@ def harmonic(numbers: Doubles) -> Doubles:
     """(n,) whole numbers -> (n,) 1 + 1/2 + ... + 1/number, 0 for 0."""
     small = _HARMONIC[np.minimum(numbers, SMALL).astype(np.int64)]
     large = np.maximum(numbers, 1.0)
-    series = np.log(large) + EULER + 1 / (2 * large) - 1 / (12 * large**2) + 1 / (120 * large**4)
+    series = np.log(large) + np.euler_gamma + 1 / (2 * large) - 1 / (12 * large**2) + 1 / (120 * large**4)
     return np.where(numbers <= SMALL, small, series)
 
 
@@ -126,12 +125,14 @@ def resampled_means(
     scores, scores that are not numbers, or another number of groups.
     """
     values, weights = _units(scores, groups)
-    size = max(1, CELLS // len(values))
-    means = []
+    return np.concatenate([(times @ values) / (times @ weights) for times in _draws(len(values), samples, seed)])
+
+
+def _draws(units: int, samples: int, seed: int) -> Iterator[Doubles]:
+    """(some, units) how many times each unit was drawn, until there are as many rows as samples."""
+    size = max(1, CELLS // units)
     for start in range(0, samples, size):
-        times = _drawn(len(values), min(size, samples - start), seed, start)  # (some, units)
-        means.append((times @ values) / (times @ weights))
-    return np.concatenate(means)
+        yield _drawn(units, min(size, samples - start), seed, start)
 
 
 @lru_cache(maxsize=4)  # a table asks for the same draws for each of its rows
@@ -185,14 +186,9 @@ def joint_means(
     columns = [(np.asarray(scores), owner) for scores, owner in zip(sets, np.split(owners, edges), strict=True)]
     values = np.stack([np.bincount(owner, scores, len(units)) for scores, owner in columns], 1)  # (units, sets)
     weights = np.stack([np.bincount(owner, minlength=len(units)) for _, owner in columns], 1).astype(np.float64)
-    size = max(1, CELLS // len(units))
-    means = []
-    for start in range(0, samples, size):
-        times = _drawn(len(units), min(size, samples - start), seed, start)
-        totals = times @ weights
-        with np.errstate(invalid="ignore"):  # a set of which nothing was drawn is left out of that mean
-            means.append(np.nanmean((times @ values) / totals, axis=1))
-    return np.concatenate(means)
+    with np.errstate(invalid="ignore"):  # a set of which nothing was drawn is left out of that mean
+        draws = _draws(len(units), samples, seed)
+        return np.concatenate([np.nanmean((times @ values) / (times @ weights), axis=1) for times in draws])
 
 
 def over_runs(

@@ -10,7 +10,7 @@ import json
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
@@ -22,7 +22,7 @@ from phrasemate.encode import load_model
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest, languages, name_of
 from phrasemate.evaluate.metrics import Estimate, stratified, stratified_test
-from phrasemate.evaluate.report import Result, Table, signature, write_json
+from phrasemate.evaluate.report import Result, Table, signature
 from phrasemate.lexicon import open_dictionaries
 from phrasemate.mt.scores import (
     HINT_KINDS,
@@ -41,6 +41,7 @@ from phrasemate.mt.scores import (
     uses,
 )
 from phrasemate.text.text_file import numbered_lines
+from phrasemate.types import Progress
 from phrasemate.utils.machine import cache_folder
 
 _SEGMENT = re.compile(r"\bsegment\s+\d", re.IGNORECASE)
@@ -104,7 +105,6 @@ REFERENCE = "reference.txt"
 BASELINE = "plain"
 COUNTED = ("phrases", "hinted", "equivalents", "in_reference", "in_output", "both")
 
-Progress = Callable[[str, int, int], None]
 Foreign = dict[str, dict[tuple[str, str], list[float]]]  # score -> (direction, system) -> a score for each sentence
 Sources = dict[tuple[str, str], list[str]]  # (direction, system) -> source sentences
 
@@ -187,10 +187,7 @@ def run(settings: Settings, progress: Progress = lambda what, step, total: None)
     }
     facts |= _made_by(settings)
     result.signature = signature(models, **facts, samples=settings.samples, seed=SEED, **_signatures(directions))
-    if settings.out is not None:
-        path = settings.out / "mt.json"
-        write_json(path, result.tables, result.signature, {})
-        result.written = [path]
+    result.write(settings.out, "mt")
     return result
 
 
@@ -277,9 +274,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _baseline(directions: Sequence[Direction], required: str) -> str:
-    common_names = [
-        name for name in directions[0].systems if all(name in direction.systems for direction in directions)
-    ]
+    common_names = [name for name in directions[0].systems if all(name in item.systems for item in directions)]
     if not common_names:
         raise InputError("no system has translated all directions; choose one folder, or systems by --only")
     if required and required not in common_names:
@@ -435,7 +430,7 @@ def _metric_table(name: str, directions: Sequence[Direction], baseline: str, sam
         for system in names:
             comparison = comparisons.get(system)
             cells[system] += [
-                Estimate(comparison.score, comparison.low, comparison.high) if comparison else None,
+                Estimate(*comparison[:3]) if comparison else None,
                 comparison.p if comparison else None,
             ]
     rows = tuple((system, *cells[system]) for system in names)

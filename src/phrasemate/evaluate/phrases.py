@@ -28,13 +28,12 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import LANGS, json_lines, parallel
 from phrasemate.evaluate.metrics import Estimate, Ranking, bootstrap, check_numbers, randomisation_test, stratified
 from phrasemate.evaluate.report import Table
-from phrasemate.types import Phrase
+from phrasemate.types import Floats, Phrase, Progress
 from phrasemate.utils import import_extra
 
 SENTENCE = "sentence"  # the vector of the whole sentence that the phrase stands in
 SLICE = 16_384  # spans whose vectors are held at once: 50 MB at 768 dimensions
 
-Floats = NDArray[np.float32]
 Offsets = NDArray[np.int32]
 
 
@@ -107,13 +106,9 @@ class ModelSource:
             owner = np.repeat(np.arange(len(rows)), [len(openings) for openings, _ in rows])
             for at in range(0, len(first), SLICE):
                 cut = slice(at, at + SLICE)
+                spans_of_slice = owner[cut], first[cut], last[cut]
                 for name, pooling in poolings.items():
-                    yield (
-                        name,
-                        Block(
-                            self.model.span_vectors(states, owner[cut], first[cut], last[cut], pooling, indexed=True)
-                        ),
-                    )
+                    yield name, Block(self.model.span_vectors(states, *spans_of_slice, pooling, indexed=True))
 
 
 class MuseSource:
@@ -228,8 +223,6 @@ MEASURES: dict[str, Callable[[Ranking], NDArray[np.float64]]] = {
     "acc@10": lambda ranking: ranking.hits(10),
     "MRR": lambda ranking: ranking.reciprocal(),
 }
-
-Progress = Callable[[str, int, int], None]
 
 
 class PhraseSet(NamedTuple):

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from phrasemate.encode.scoring import alone
 from phrasemate.errors import QueryError, ReadError
 from phrasemate.evaluate.data import json_lines
-from phrasemate.evaluate.metrics import bootstrap, bootstrap_test, check_numbers
+from phrasemate.evaluate.metrics import Doubles, bootstrap, bootstrap_test, check_numbers
 from phrasemate.evaluate.report import Table
 from phrasemate.query import parse_query
-from phrasemate.types import Encoder, Phrase
+from phrasemate.types import Encoder, Floats, Phrase
 
 BUNDLED_SET = Path(__file__).with_name("polysemy.jsonl")
 EPSILON = 2e-6  # cosines that differ by less are tied; float32 rounds so
@@ -41,9 +41,6 @@ VIEWS = {
     "source alone": (0.0, 1.0, False),
     "both alone": (0.0, 1.0, True),
 }
-
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
 
 
 class Sense(NamedTuple):

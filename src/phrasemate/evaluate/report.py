@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -53,7 +54,15 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         """Mapping for JSON."""
-        return {table.name: table.as_dict() for table in self.tables} | self.more | {"signature": self.signature}
+        return _content(self.tables, self.signature, self.more)
+
+    def write(self, folder: Path | None, name: str) -> None:
+        """Write ``NAME.json`` into a folder, and the plots that an evaluation of this name has; None writes nothing."""
+        if folder is not None:
+            self.written = [folder / f"{name}.json"]
+            write_json(self.written[0], self.tables, self.signature, self.more)
+            if name in _PLOTS:
+                self.written += draw(self.as_dict(), folder, name)
 
 
 class Named(NamedTuple):
@@ -111,9 +120,13 @@ def write_json(path: Path, tables: Iterable[Table], facts: Mapping[str, Any], mo
 
     Raises InputError if the file cannot be written.
     """
-    content = {table.name: table.as_dict() for table in tables} | dict(more) | {"signature": dict(facts)}
+    text = json.dumps(_content(tables, facts, more), indent=1, ensure_ascii=False, default=float)
     with NewFile(path) as file:
-        file.write(json.dumps(content, indent=1, ensure_ascii=False, default=float) + "\n")
+        file.write(text + "\n")
+
+
+def _content(tables: Iterable[Table], facts: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    return {table.name: table.as_dict() for table in tables} | dict(more) | {"signature": dict(facts)}
 
 
 def _short(value: float) -> str:
@@ -144,25 +157,37 @@ def need_matplotlib() -> None:
         raise MissingExtra("matplotlib", "train")
 
 
+def make_folder(folder: Path | None) -> None:
+    """Make the folder of results with plots, if one is wanted. Raises MissingExtra without matplotlib."""
+    if folder is not None:
+        need_matplotlib()
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def _figure(path: Path, height: int) -> Iterator[Any]:
+    """A figure that becomes an SVG file, the same for the same content. No window system is needed."""
+    need_matplotlib()
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({"svg.hashsalt": "phrasemate", "font.size": 9, "text.parse_math": False}):
+        figure = Figure(figsize=(7, height), layout="constrained")
+        yield figure
+        figure.savefig(path, metadata={"Date": None})
+
+
 def draw(results: Results, folder: Path, of: str) -> list[Path]:
     """Draw what the results (`Result.as_dict`) of an evaluation (ccpr, bicla, xpr) hold; returns the files.
 
     No window system is needed. The files of the same results are the same, byte for byte.
     """
-    need_matplotlib()
-    import matplotlib
-    from matplotlib.figure import Figure
-
     files = []
-    with matplotlib.rc_context({"svg.hashsalt": "phrasemate", "font.size": 9, "text.parse_math": False}):
-        for name, (columns, plot) in _PLOTS[of].items():
-            if not results.get(columns) or (name == "segmenter_thresholds" and not results[columns]["learned"]):
-                continue
-            figure = Figure(figsize=(7, 4), layout="constrained")
-            plot(figure.add_subplot(), results[columns])
-            path = folder / f"{name}.svg"
-            figure.savefig(path, metadata={"Date": None})
-            files.append(path)
+    for name, (columns, plot) in _PLOTS[of].items():
+        if results.get(columns) and (name != "segmenter_thresholds" or results[columns]["learned"]):
+            files.append(folder / f"{name}.svg")
+            with _figure(files[-1], 4) as figure:
+                plot(figure.add_subplot(), results[columns])
     return files
 
 
@@ -188,8 +213,7 @@ def _thresholds(axes: Any, curves: Any) -> None:
     for name, curve in curves["learned"].items():
         for measure, style in (("precision", ":"), ("recall", "--"), ("F1", "-")):
             axes.plot(curve["threshold"], curve[measure], style, label=f"{name} {measure}")
-    axes.set_xlabel("threshold")
-    axes.set_title("Learned segmenter against gold phrases")
+    axes.set(xlabel="threshold", title="Learned segmenter against gold phrases")
     axes.legend()
 
 
@@ -198,10 +222,7 @@ def _sizes(axes: Any, curves: Any) -> None:
     for name, curve in curves["learned"].items():
         axes.plot(curve["spans"], curve["F1"], label=name)
     axes.plot(curves["ngram"]["spans"], curves["ngram"]["F1"], "k.", label="n-gram")
-    axes.set_xscale("log")
-    axes.set_xlabel("spans in the index")
-    axes.set_ylabel("F1")
-    axes.set_title("Segmenters at equal index size")
+    axes.set(xscale="log", xlabel="spans in the index", ylabel="F1", title="Segmenters at equal index size")
     axes.legend()
 
 
@@ -211,9 +232,7 @@ def _retrieval(axes: Any, points: Any) -> None:
         points_of_kind = sorted((row["spans"], row["acc@1"]) for row in points if row["segmenter"] == kind)
         if points_of_kind:
             axes.plot(*zip(*points_of_kind, strict=True), style, label=kind)
-    axes.set_xlabel("spans in the index")
-    axes.set_ylabel("acc@1")
-    axes.set_title("Phrase retrieval with the segmenter's index")
+    axes.set(xlabel="spans in the index", ylabel="acc@1", title="Phrase retrieval with the segmenter's index")
     axes.legend()
 
 
@@ -234,9 +253,7 @@ def _heat(axes: Any, table: Any) -> None:
             axes.text(x, y, text, ha="center", va="center", color="white" if value < 0.6 else "black")
     axes.set_xticks(range(len(columns)), columns)
     axes.set_yticks(range(len(rows)), [row[name] for row in rows])
-    axes.set_xlabel("tested on")
-    axes.set_ylabel(name)
-    axes.set_title(table["title"])
+    axes.set(xlabel="tested on", ylabel=name, title=table["title"])
 
 
 def _by_number(what: str) -> Callable[[Any, Any], None]:
@@ -245,8 +262,7 @@ def _by_number(what: str) -> Callable[[Any, Any], None]:
         for name in dict.fromkeys(point["row"] for point in points):
             points_of_row = sorted((point["value"], point["acc@1"]) for point in points if point["row"] == name)
             axes.plot(*zip(*points_of_row, strict=True), "o-", label=name)
-        axes.set_xlabel(what)
-        axes.set_ylabel("acc@1")
+        axes.set(xlabel=what, ylabel="acc@1")
         axes.legend()
 
     return plot
@@ -297,12 +313,8 @@ def draw_curves(metrics: Path, out: Path) -> bool:
     lines = read_metrics(metrics)
     if not lines:
         return False
-    need_matplotlib()
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context({"svg.hashsalt": "phrasemate", "font.size": 9}):
-        figure = Figure(figsize=(7, 6), layout="constrained")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with _figure(out, 6) as figure:
         axes = figure.subplots(2, 1, sharex=True)
         by_loss = any("dev loss" in line for line in lines)  # then the score is a loss too, and no share
         for axis, names, title in zip(axes, (LOSSES, SHARES), ("loss", "share right"), strict=True):
@@ -313,8 +325,6 @@ def draw_curves(metrics: Path, out: Path) -> bool:
             if axis.lines:
                 axis.legend(fontsize=8)
         axes[1].set_xlabel("step")
-        out.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(out, metadata={"Date": None})
     return True
 
 

@@ -23,7 +23,7 @@ size is that of all together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +37,7 @@ from phrasemate.evaluate.metrics import Ranking, bootstrap, randomisation_test
 from phrasemate.evaluate.phrases import ModelSource, PhraseSet, Tally, chunks, read_set, rivals_of
 from phrasemate.evaluate.report import Table
 from phrasemate.text import words
+from phrasemate.types import Progress
 
 MAX_WORDS = 6
 RATE, LEAST = 0.06, 5  # of words that are not borders: results/log/evaluate.md; a small set needs a least count
@@ -44,7 +45,6 @@ THRESHOLDS = np.arange(0, 100) / 100
 
 Offsets = NDArray[np.int32]
 Floats = NDArray[np.float32]
-Progress = Callable[[str, int, int], None]
 
 
 class Ngram(NamedTuple):
@@ -135,16 +135,13 @@ def _reworded(source: Worded, target: Worded, links: Links) -> tuple[Worded, Wor
 
 def _overlapping(tokens: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[list[int]]:
     """Numbers of the words that each token overlaps."""
-    overlaps = []
-    for start, end in tokens:
-        overlaps.append([number for number, (low, high) in enumerate(words) if low < end and start < high])
-    return overlaps
+    return [[number for number, (low, high) in enumerate(words) if low < end and start < high] for start, end in tokens]
 
 
-def learned_spans(model: Model, texts: Sequence[str]) -> Scored | None:
-    """Every span of up to six words with its probability, of each text; None where the model has learned none."""
+def learned_spans(model: Model, texts: Sequence[str]) -> Scored:
+    """Every span of up to six words with its probability, of each text; no spans where the model has learned none."""
     if model.learned is None:
-        return None
+        return Scored([np.zeros((0, 2), np.int32)] * len(texts), [np.zeros(0, np.float32)] * len(texts))
     segmenter = model.learned.using(threshold=0.0, max_words=MAX_WORDS, overlapping=True)
     spans: list[Offsets] = []
     scores: list[Floats] = []
@@ -190,12 +187,9 @@ def evaluate_segmenters(
     poolings: dict[str, _Pooled] = {}
     for number, (name, model) in enumerate(models.items()):
         progress("segments", number, len(models) + 1)
-        span_scores = [learned_spans(model, side.texts) for side in sides]
-        if any(item is None for item in span_scores):
+        if model.learned is None:
             continue
-        pooling = [
-            _Pooled.of([item], [side]) for item, side in zip(span_scores, sides, strict=True) if item is not None
-        ]
+        pooling = [_Pooled.of(learned_spans(model, side.texts), side) for side in sides]
         poolings[name] = _Pooled.joined(pooling)
         curves["learned"][name] = poolings[name].curve()
         by_threshold += _threshold_rows(name, sides, pooling, poolings[name])
@@ -222,15 +216,11 @@ class _Pooled(NamedTuple):
     gold: int
 
     @classmethod
-    def of(cls, scored: Sequence[Scored], sides: Sequence[Side]) -> _Pooled:
-        """Pool the spans of one side or several."""
-        scores, right = [np.zeros(0, np.float32)], [np.zeros(0, np.bool_)]
-        for item, side in zip(scored, sides, strict=True):
-            for spans, values, gold in zip(item.spans, item.scores, side.gold, strict=True):
-                scores.append(values)
-                right.append(np.array([(start, end) in gold for start, end in spans.tolist()], np.bool_))
-        pooling = cls(np.concatenate(scores), np.concatenate(right), sum(len(g) for side in sides for g in side.gold))
-        return cls.joined([pooling])
+    def of(cls, scored: Scored, side: Side) -> _Pooled:
+        """Pool the spans of all texts of a side."""
+        texts = zip(scored.spans, side.gold, strict=True)
+        right = [(start, end) in gold for spans, gold in texts for start, end in spans.tolist()]
+        return cls.joined([cls(np.concatenate(scored.scores), np.array(right, np.bool_), sum(map(len, side.gold)))])
 
     @classmethod
     def joined(cls, parts: Sequence[_Pooled]) -> _Pooled:
@@ -280,16 +270,11 @@ def _size_rows(
 ) -> tuple[list[tuple[Any, ...]], dict[str, Any]]:
     """The n-gram segmenter's points by number of spans, and each learned one's F1 with as many."""
     points = []
+    gold = [spans for side in sides for spans in side.gold]
     for setting in NGRAMS:
-        proposal_count = right = gold = 0
-        for side in sides:
-            for candidates, gold_spans in zip(ngram_spans(model, side.texts, setting), side.gold, strict=True):
-                proposal_count, right, gold = (
-                    proposal_count + len(candidates),
-                    right + len(candidates & gold_spans),
-                    gold + len(gold_spans),
-                )
-        points.append((setting, Counts(proposal_count, right, gold)))
+        proposals = [spans for side in sides for spans in ngram_spans(model, side.texts, setting)]
+        right = sum(len(spans & gold_spans) for spans, gold_spans in zip(proposals, gold, strict=True))
+        points.append((setting, Counts(sum(map(len, proposals)), right, sum(map(len, gold)))))
     points.sort(key=lambda point: point[1].proposed)
     rows = [
         (setting.name, c.proposed, c.precision, c.recall, c.f1, *(p.first(c.proposed).f1 for p in learned.values()))
@@ -353,11 +338,7 @@ class _Finder:
         self.source = ModelSource(model, {"": model.pooling})
 
     def __call__(self, texts: Sequence[str]) -> list[_Candidates]:
-        lengths = ngram_lengths(self.model, texts, self.frequent)
-        spans_of_texts = learned_spans(self.model, texts)
-        if spans_of_texts is None:
-            return [_merged(np.zeros((0, 2), np.int32), np.zeros(0, np.float32), length) for length in lengths]
-        return list(map(_merged, spans_of_texts.spans, spans_of_texts.scores, lengths))
+        return list(map(_merged, *learned_spans(self.model, texts), ngram_lengths(self.model, texts, self.frequent)))
 
     def vectors(self, texts: Sequence[str], spans: Sequence[Offsets]) -> Iterator[Floats]:
         """(some spans, dim), block by block."""
@@ -381,13 +362,9 @@ def ngram_lengths(model: Model, texts: Sequence[str], frequent: frozenset[str]) 
 
 
 def _merged(spans: Offsets, scores: Floats, lengths: dict[tuple[int, int], int]) -> _Candidates:
-    """The learned segmenter's spans, and after them those that only the n-gram segmenter has (probability 0)."""
-    span_list = [(start, end) for start, end in spans.tolist()]
-    having = set(span_list)
-    more = [span for span in lengths if span not in having]
-    every = np.array([*span_list, *more], np.int32).reshape(-1, 2)
-    padded_scores = np.concatenate([scores, np.zeros(len(more), np.float32)])
-    return _Candidates(every, padded_scores, np.array([lengths.get(span, 0) for span in (*span_list, *more)], np.int64))
+    """The learned segmenter's spans, and after them those that only the n-gram segmenter has."""
+    span_lengths = np.array([lengths.get((start, end), 0) for start, end in spans.tolist()], np.int64)
+    return _with(_Candidates(spans, scores, span_lengths), lengths)
 
 
 def _cuts(finder: _Finder, texts: Sequence[str], progress: Progress) -> tuple[Floats, list[tuple[int, int]]]:
@@ -421,15 +398,12 @@ def _of_set(finder: _Finder, one: PhraseSet, cuts: Floats) -> Tally:
     texts = one.targets.texts
     flat = [(row, start, end) for row, span in enumerate(one.targets.spans) for start, end in span.tolist()]
     gold = [flat[number] for number in one.gold]
-    candidates = finder(texts)
-    targets: list[set[tuple[int, int]]] = [set() for _ in texts]
-    for row, start, end in gold:
-        targets[row].add((start, end))
-    candidates = [_with(element, spans) for element, spans in zip(candidates, targets, strict=True)]
-    places: dict[tuple[int, int, int], int] = {}
-    for row, item in enumerate(candidates):
-        for start, end in item.spans.tolist():
-            places[row, start, end] = len(places)
+    targets: list[dict[tuple[int, int], int]] = [{} for _ in texts]
+    for row, start, end in sorted(gold):
+        targets[row][start, end] = 0  # of no segmenter
+    candidates = list(map(_with, finder(texts), targets))
+    spans = [(row, start, end) for row, item in enumerate(candidates) for start, end in item.spans.tolist()]
+    places = {span: number for number, span in enumerate(spans)}
     rows = np.array([places[span] for span in gold], np.int64)
     vectors = np.concatenate(list(finder.vectors(texts, [element.spans for element in candidates])))
     queries = finder.source.queries(one.queries)[""]
@@ -442,14 +416,14 @@ def _of_set(finder: _Finder, one: PhraseSet, cuts: Floats) -> Tally:
     return tally
 
 
-def _with(candidates: _Candidates, spans: set[tuple[int, int]]) -> _Candidates:
-    """Add these spans, as ones that no segmenter proposes."""
+def _with(candidates: _Candidates, lengths: Mapping[tuple[int, int], int]) -> _Candidates:
+    """Add the spans that the candidates lack, with these lengths and the probability 0."""
     having = set(map(tuple, candidates.spans.tolist()))
-    more = sorted(spans - having)
+    more = {span: length for span, length in lengths.items() if span not in having}
     return _Candidates(
-        np.concatenate([candidates.spans, np.array(more, np.int32).reshape(-1, 2)]),
+        np.concatenate([candidates.spans, np.array([*more], np.int32).reshape(-1, 2)]),
         np.concatenate([candidates.scores, np.zeros(len(more), np.float32)]),
-        np.concatenate([candidates.lengths, np.zeros(len(more), np.int64)]),
+        np.concatenate([candidates.lengths, np.array([*more.values()], np.int64)]),
     )
 
 

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from math import inf
@@ -53,12 +53,20 @@ from phrasemate.encode import Model, load_model
 from phrasemate.encode.pooling import POOLINGS, by_examples, unit
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest, languages, name_of
-from phrasemate.evaluate.metrics import Estimate, Ranking, check_numbers, check_seed, over_runs, randomisation_test
-from phrasemate.evaluate.report import Named, Result, Table, signature, write_json
+from phrasemate.evaluate.metrics import (
+    Doubles,
+    Estimate,
+    Ranking,
+    check_numbers,
+    check_seed,
+    over_runs,
+    randomisation_test,
+)
+from phrasemate.evaluate.report import Named, Result, Table, make_folder, signature
 from phrasemate.rank import csls, numbered
 from phrasemate.text.normalize import composed
 from phrasemate.text.text_file import numbered_lines
-from phrasemate.types import Phrase
+from phrasemate.types import Floats, Phrase, Progress
 from phrasemate.vectors import WordVectors, procrustes, tokens
 
 BUNDLED = "bundled"
@@ -112,15 +120,8 @@ class Row:
 
     def system(self, base: Path, pair: str, seed: int) -> tuple[object, ...]:
         """Key of the row's vectors of a language pair: rows that have it in common have the same vectors."""
-        system = (
-            self.folder(base, pair, seed, "{lang}"),
-            bool(self.model),
-            self.pooling,
-            self.examples,
-            self.layer,
-            self.bare,
-        )
-        return *system, self.mapped, self.mapped_on
+        vectors = bool(self.model), self.pooling, self.examples, self.layer, self.bare
+        return self.folder(base, pair, seed, "{lang}"), *vectors, self.mapped, self.mapped_on
 
     def lessons(self, pair: str) -> tuple[str, ...]:
         """The language pairs whose training parts a mapping is learnt on; none without one."""
@@ -185,9 +186,6 @@ def _fits(value: Any, kind: str) -> bool:
 TRAINING = "train"  # the part that a mapping is learnt from
 EPSILON = 2e-6  # two ways to compute the same float32 dot product differ by less
 
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
-Progress = Callable[[str, int, int], None]
 Sides = tuple[Floats, Floats]
 Phrases = dict[str, list[str]]  # language pair -> its phrases of the second language: the same wording, the same phrase
 Scores = dict[str, Doubles]  # pair -> (phrase pairs,): the chance that its two queries find each other first, mean
@@ -238,11 +236,7 @@ def run(settings: Settings, progress: Progress = lambda what, step, total: None)
     map_names = sorted({name for row in rows for pair in row.pairs or pairs for name in row.lessons(pair)})
     for pair in map_names:
         measurement.lessons(pair)
-    if settings.out is not None:
-        from phrasemate.evaluate.report import need_matplotlib
-
-        need_matplotlib()
-        settings.out.mkdir(parents=True, exist_ok=True)
+    make_folder(settings.out)
     scores = evaluate_rows(rows, measurement, progress)
     names, phrases = dict.fromkeys(row.table for row in rows), measurement.phrases()
     result = Result([_table(name, rows, scores, phrases, settings.seed) for name in names])
@@ -261,12 +255,7 @@ def run(settings: Settings, progress: Progress = lambda what, step, total: None)
     if settings.without:
         facts["not_asked"] = {pair: int((~mask).sum()) for pair, mask in sorted(measurement.asked.items())}
     result.signature = signature(measurement.models, **facts)
-    if settings.out is not None:
-        from phrasemate.evaluate.report import draw
-
-        path = settings.out / "xpr.json"
-        write_json(path, result.tables, result.signature, result.more)
-        result.written = [path, *draw(result.as_dict(), settings.out, "xpr")]
+    result.write(settings.out, "xpr")
     return result
 
 
@@ -490,8 +479,8 @@ def _table(name: str, rows: Sequence[Row], scores: dict[tuple[str, str], Scores]
         row_scores = scores[name, row.name]
         values = [float(row_scores[pair].mean()) if pair in row_scores else None for pair in pairs]
         mean = over_runs(list(row_scores.values()), [phrases[pair] for pair in row_scores], seed=seed)
-        compared = (None, None) if row is group[0] else _compared(first, row_scores, phrases, seed)
-        cells.append((row.name, *values, mean, *compared))
+        comparison = (None, None) if row is group[0] else _compared(first, row_scores, phrases, seed)
+        cells.append((row.name, *values, mean, *comparison))
     note = f"acc@1, mean of both directions; difference to {group[0].name} and its p, over the pairs that both have"
     return Table(name, name, (name, *pairs, *COLUMNS), tuple(cells), note)
 
