@@ -35,20 +35,28 @@ if TYPE_CHECKING:
     import httpx2
 
 LARGEST = 16_000_000  # bytes of an answer: what is longer is none
-_TOO_LARGE = f"has more than {LARGEST:,} bytes"
+_TOO_LARGE = f"the server's answer has more than {LARGEST:,} bytes"
 _PACKINGS = ("gzip", "x-gzip", "deflate")
 
 
-class Unusable(Exception):
-    """An answer that would be no better another time: too large, or packed in a way that was not asked for."""
+class _Temporary(Exception):
+    """Worth another try, after ``pause`` seconds at least."""
+
+    def __init__(self, reason: str, pause: float = 0.0) -> None:
+        super().__init__(reason)
+        self.pause = pause
 
 
-class TooLong(Exception):
-    """The answer came so slowly that it was given up."""
+class _Gone(_Temporary):
+    """A server that answered before does not take connections any more."""
 
 
-class Unreadable(Exception):
-    """A body that cannot be unpacked."""
+class _Unreachable(Exception):
+    """A server that never answered."""
+
+
+class _Refused(Exception):
+    """Fails whenever it is asked."""
 
 
 class Reply(NamedTuple):
@@ -85,7 +93,7 @@ def connected(key: str, concurrency: int, timeout: float) -> httpx2.Client:
 
 
 def post(http: httpx2.Client, url: str, body: dict[str, Any], seconds: float) -> Reply:
-    """Send a JSON object. Raises what httpx2 raises, and `TooLong`, `Unreadable` and `Unusable`."""
+    """Send a JSON object. Raises what httpx2 raises, `_Temporary` and `_Refused`."""
     content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")  # halves of characters as ?
     end = time.monotonic() + seconds
     raw = bytearray()
@@ -93,9 +101,9 @@ def post(http: httpx2.Client, url: str, body: dict[str, Any], seconds: float) ->
         for chunk in response.iter_raw():
             raw += chunk
             if len(raw) > LARGEST:
-                raise Unusable(_TOO_LARGE)
+                raise _Refused(_TOO_LARGE)
             if time.monotonic() > end:
-                raise TooLong
+                raise _Temporary(f"no answer within {seconds:g} s (TooLong)")
         packing = response.headers.get("content-encoding", "").strip().lower()
         return Reply(response.status_code, response.headers.get("retry-after", ""), _unpacked(bytes(raw), packing))
 
@@ -105,16 +113,16 @@ def _unpacked(raw: bytes, packing: str) -> bytes:
     if packing in ("", "identity"):
         return raw
     if packing not in _PACKINGS:
-        raise Unusable(f"is packed as {packing[:40]!r}, which was not asked for")
+        raise _Refused(f"the server's answer is packed as {packing[:40]!r}, which was not asked for")
     reader = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, as it begins
     try:
         content = reader.decompress(raw, LARGEST + 1)
     except zlib.error as error:
-        raise Unreadable(str(error)) from None
+        raise _Temporary(f"the server's answer cannot be read ({error})") from None
     if len(content) > LARGEST:
-        raise Unusable(_TOO_LARGE)
+        raise _Refused(_TOO_LARGE)
     if raw and not reader.eof:
-        raise Unreadable("it ends too early")
+        raise _Temporary("the server's answer cannot be read (it ends too early)")
     return content
 
 
@@ -289,26 +297,6 @@ def body_of(endpoint: Endpoint, prompt: Prompt) -> dict[str, Any]:
     return body if endpoint.seed is None else body | {"seed": endpoint.seed}
 
 
-class _Temporary(Exception):
-    """Worth another try, after ``pause`` seconds at least."""
-
-    def __init__(self, reason: str, pause: float = 0.0) -> None:
-        super().__init__(reason)
-        self.pause = pause
-
-
-class _Gone(_Temporary):
-    """A server that answered before does not take connections any more."""
-
-
-class _Unreachable(Exception):
-    """A server that never answered."""
-
-
-class _Refused(Exception):
-    """Fails whenever it is asked."""
-
-
 class Client:
     """Asks one endpoint; use it in ``with``. ``requests`` counts what was sent, ``repeats`` what was sent again.
 
@@ -444,16 +432,14 @@ class Client:
             reply = post(self._http, self.endpoint.target, body, self.endpoint.timeout)
         except httpx2.ConnectTimeout as error:  # nobody is there, for the next line either
             raise _Gone(f"no connection within {self.endpoint.timeout:g} s ({type(error).__name__})") from None
-        except (httpx2.TimeoutException, TooLong) as error:
+        except httpx2.TimeoutException as error:
             raise _Temporary(f"no answer within {self.endpoint.timeout:g} s ({type(error).__name__})") from None
         except httpx2.TransportError as error:
             reason = self._short(str(error) or type(error).__name__)
             if isinstance(error, httpx2.ConnectError | httpx2.UnsupportedProtocol):
                 raise (_Gone if self._answered else _Unreachable)(reason) from None
             raise _Temporary(f"the connection broke ({reason})") from None
-        except Unusable as error:
-            raise _Refused(f"the server's answer {error}") from None
-        except (httpx2.RequestError, Unreadable) as error:  # a body that cannot be unpacked
+        except httpx2.RequestError as error:
             raise _Temporary(f"the server's answer cannot be read ({self._short(str(error))})") from None
         except (httpx2.InvalidURL, UnicodeError) as error:
             raise _Unreachable(f"no web address: {self._short(str(error))}") from None

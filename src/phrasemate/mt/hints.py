@@ -30,7 +30,7 @@ from phrasemate.lexicon.dictionary import terms_in
 from phrasemate.query import marked
 from phrasemate.search import Group, Result, Searcher, is_of
 from phrasemate.text import folded, words
-from phrasemate.types import Hit, Span
+from phrasemate.types import Hit, Progress, Span
 from phrasemate.utils.storage import NewFile
 
 WIDE = 20  # equivalents among which one that occurs in a translation is looked for
@@ -379,8 +379,6 @@ SAVED = 65_536  # sentences after which what is made is kept
 ROWS = 65_536  # vectors that are compared at once: 100 MB as 32-bit numbers
 
 TRIES = 16  # nearest sentences that are looked at, where some may not be found
-
-Progress = Callable[[str, int, int], None]
 
 
 class RelatedSentences:

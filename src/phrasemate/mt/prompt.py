@@ -12,6 +12,7 @@ import re
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import chain, cycle
 from pathlib import Path
 from string import Template
 
@@ -132,15 +133,10 @@ class Prompt:
     @property
     def messages(self) -> list[dict[str, str]]:
         """Prompt as a chat; the first question has the instruction, since not all models take a system message."""
-        questions = [self.turns[0][0] if self.turns else self.ask, *[ask for ask, _ in self.turns[1:]]]
-        questions += [self.ask] if self.turns else []
-        questions[0] = f"{self.instruction}\n\n{questions[0]}"
-        messages = []
-        for number, ask in enumerate(questions):
-            messages.append({"role": "user", "content": ask})
-            if number < len(self.turns):
-                messages.append({"role": "assistant", "content": self.turns[number][1]})
-        return messages
+        contents = [*chain.from_iterable(self.turns), self.ask]
+        contents[0] = f"{self.instruction}\n\n{contents[0]}"
+        roles = cycle(("user", "assistant"))
+        return [{"role": role, "content": content} for role, content in zip(roles, contents, strict=False)]
 
 
 class Prompter:
@@ -157,22 +153,15 @@ class Prompter:
         self.form = form
         self.names = {"from": language_name(source), "to": language_name(target)}
         self.instruction, self.marker = self._filled(form.instruction), self._filled(form.marker)
-        if not form.first:
-            self._turns = tuple(
-                (self._task(example.source, example.hints, example.related), example.translation)
-                for example in examples
-            )
-            return
-        self._turns = tuple(
-            (self._task(example.source, hints_of(example.translations)), example.translation) for example in examples
-        )
+        if form.first:
+            tasks = [self._task(example.source, hints_of(example.translations)) for example in examples]
+        else:
+            tasks = [self._task(example.source, example.hints, example.related) for example in examples]
+        self._turns = tuple(zip(tasks, (example.translation for example in examples), strict=True))
         self._first_turns = tuple(
-            (
-                self._first(example.source, [phrase for phrase, _ in example.translations]),
-                "; ".join(text for _, text in example.translations),
-            )
+            (self._first(example.source, [phrase for phrase, _ in pairs]), "; ".join(text for _, text in pairs))
             for example in examples
-            if example.translations
+            if form.first and (pairs := example.translations)
         )
 
     def prompt(self, source: str, hints: Sequence[Hint] = (), related: str = "", phrases: Sequence[str] = ()) -> Prompt:

@@ -11,6 +11,7 @@ language has a stemmer.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -180,25 +181,17 @@ def hint_counts(
     occurs: Callable[[str, str], Any] = occurrences,
 ) -> HintCounts:
     """What became of the hints of a run; ``records`` as `phrasemate.mt.Translation.as_dict` gives them."""
-    counts = HintCounts()
+    counts: Counter[str] = Counter()
     for record, reference in zip(records, references, strict=True):
         hints = record.get("hints", [])
-        counts = counts._replace(
-            lines=counts.lines + 1,
-            phrases=counts.phrases + len(record.get("phrases", [])),
-            hinted=counts.hinted + len(hints),
-        )
+        counts.update(lines=1, phrases=len(record.get("phrases", [])), hinted=len(hints))
         for hint in hints:
             texts = [item["text"] for item in hint["equivalents"]]
             right = {text for text in texts if occurs(text, reference)}
             used_texts = {text for text in texts if occurs(text, record["translation"])}
-            counts = counts._replace(
-                equivalents=counts.equivalents + len(texts),
-                in_reference=counts.in_reference + bool(right),
-                in_output=counts.in_output + bool(used_texts),
-                both=counts.both + bool(right & used_texts),
-            )
-    return counts
+            counts.update(equivalents=len(texts), in_reference=bool(right), in_output=bool(used_texts))
+            counts.update(both=bool(right & used_texts))
+    return HintCounts(**counts)
 
 
 Stems = tuple[str, ...]

@@ -20,6 +20,7 @@ from phrasemate.errors import InputError
 from phrasemate.mt.client import Answer
 from phrasemate.mt.hints import Found, Hint, Hinter
 from phrasemate.mt.prompt import Example, Prompt, Prompter, translation_of
+from phrasemate.types import Progress
 from phrasemate.utils.storage import NewFile
 
 BATCH = 64  # lines that are looked up together
@@ -177,8 +178,6 @@ def _translation(request: Asked, marker: str, answer: Answer) -> Translation:
 COUNT = 1_800  # paper, appendix C.3
 LENGTHS = 20, 400  # characters of either side: neither headings nor paragraphs
 RATIO = 3.0  # of the lengths: pairs beyond it are rarely translations
-
-Progress = Callable[[str, int, int], None]
 
 
 class Lesson(NamedTuple):
