@@ -92,6 +92,6 @@ def test_what_cannot_be_trained(monkeypatch: pytest.MonkeyPatch) -> None:
         PPMISettings(seed=-1)
     with pytest.raises(InputError, match="no two words"):
         train_ppmi(["one", "two", "three", "four"], PPMISettings(least=1, dim=2))
-    monkeypatch.setitem(sys.modules, "scipy", None)
+    monkeypatch.setitem(sys.modules, "scipy.sparse", None)
     with pytest.raises(MissingExtra, match=r"pip install 'phrasemate\[vectors\]'"):
         train_ppmi(topics(), PPMISettings(dim=3))

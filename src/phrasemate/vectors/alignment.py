@@ -283,9 +283,7 @@ def map_supervised(source: WordVectors, target: WordVectors, lexicon: Lexicon, m
     Raises InputError for another method, vectors of different length, or a lexicon without a usable pair. "symmetric"
     also raises it where all paired vectors of a side are zeros, as they are of a single word once they are centred.
     """
-    if method not in METHODS:
-        raise InputError(f"method {method!r}; expected {' or '.join(METHODS)}")
-    source, target = _prepared(source, target)
+    source, target = _prepared(source, target, method)
     rows = pair_rows(source, target, lexicon)
     return _mapped(source, target, rows, method, None, {"mapping": method, "pairs": len(rows[0])})
 
@@ -313,29 +311,25 @@ def map_unsupervised(
 
     Raises InputError as `map_supervised` does.
     """
-    if method not in METHODS:
-        raise InputError(f"method {method!r}; expected {' or '.join(METHODS)}")
     settings = settings or SelfLearning()
-    source, target = _prepared(source, target)
-    x, z = (side.matrix for side in (source, target))
-    pairs = initial_pairs(x, z, settings) if lexicon is None else _lexicon_rows(source, target, lexicon, settings)
+    source, target = _prepared(source, target, method)
+    x, z = source.matrix, target.matrix
+    if lexicon is None:
+        pairs = initial_pairs(x, z, settings)
+    else:  # among the words that are learnt from
+        pairs = pair_rows(source.first(settings.vocabulary), target.first(settings.vocabulary), lexicon)
     maps = self_learn(x, z, pairs, settings, progress)
     facts = {"mapping": f"self-learning, {method}", "settings": asdict(settings), "lexicon": lexicon is not None}
     facts |= {"objective": maps.objective, "iterations": maps.iterations}
     return _mapped(source, target, (maps.source, maps.target), method, maps, facts)
 
 
-def _prepared(source: WordVectors, target: WordVectors) -> tuple[WordVectors, WordVectors]:
+def _prepared(source: WordVectors, target: WordVectors, method: str) -> tuple[WordVectors, WordVectors]:
+    if method not in METHODS:
+        raise InputError(f"method {method!r}; expected {' or '.join(METHODS)}")
     if source.dim != target.dim:
         raise InputError(f"vectors of {source.dim} and of {target.dim} dimensions; the numbers must be equal")
     return source.prepared(), target.prepared()
-
-
-def _lexicon_rows(
-    source: WordVectors, target: WordVectors, lexicon: Lexicon, settings: SelfLearning
-) -> tuple[Rows, Rows]:
-    """The pairs of a lexicon among the words that are learnt from."""
-    return pair_rows(source.first(settings.vocabulary), target.first(settings.vocabulary), lexicon)
 
 
 def _mapped(

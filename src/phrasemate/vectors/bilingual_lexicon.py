@@ -77,12 +77,17 @@ def pair_rows(source: WordVectors, target: WordVectors, lexicon: Lexicon) -> tup
     """
     pairs = [(source.index[a], target.index[b]) for a, b in lexicon if a in source.index and b in target.index]
     if not pairs:
-        raise InputError(
-            f"none of the {len(lexicon):,} pairs of the lexicon has both its words among the vectors; "
-            "check its languages, its columns and its case"
-        )
+        raise _foreign(lexicon)
     rows = np.array(pairs, np.int64)
     return rows[:, 0], rows[:, 1]
+
+
+def _foreign(lexicon: Lexicon) -> InputError:
+    """The error of a lexicon of other words."""
+    return InputError(
+        f"none of the {len(lexicon):,} pairs of the lexicon has both its words among the vectors; "
+        "check its languages, its columns and its case"
+    )
 
 
 NEIGHBOURS = 10  # k of CSLS (Conneau et al. 2018, section 2.3)
@@ -135,10 +140,7 @@ def induce(source: WordVectors, target: WordVectors, lexicon: Lexicon, k: int = 
             gold[word].add(target.index[translation])
     words = tuple(word for word, right in gold.items() if right)
     if not words:
-        raise InputError(
-            f"none of the {len(lexicon):,} pairs of the lexicon has both its words among the vectors; "
-            "check its languages, its columns and its case"
-        )
+        raise _foreign(lexicon)
     x, z = source.normalised().matrix, target.normalised().matrix
     queries = x[source.rows(words)]
     answers = (nearest(queries, z)[0], nearest(queries, z, penalties=csls_penalties(x, z, k))[0])

@@ -24,15 +24,14 @@ from phrasemate.encode import Model
 from phrasemate.encode.heads import principal_axes
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
-from phrasemate.types import Phrase
+from phrasemate.types import Floats, Phrase, Progress
 from phrasemate.utils.storage import ResumableSum
-from phrasemate.vectors.vocabulary import Contexts, Progress, count_words, sample_contexts
+from phrasemate.vectors.vocabulary import Contexts, count_words, sample_contexts
 from phrasemate.vectors.word_vectors import Projection, WordVectors
 
 BATCH = 20_000  # characters of sentences that are encoded at once
 _SPACE = ("model", "pooling", "layer")  # facts that vectors of one space share
 
-Floats = NDArray[np.float32]
 Batch = list[tuple[str, Contexts]]
 
 

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
+from phrasemate.types import Progress
 from phrasemate.utils import import_extra
-from phrasemate.vectors.vocabulary import EVERY, Progress, count_words, tokens
+from phrasemate.vectors.vocabulary import EVERY, count_words, tokens
 from phrasemate.vectors.word_vectors import WordVectors
 
 CHUNK = 1_000_000  # words whose neighbours are counted at once

@@ -8,7 +8,7 @@ a uniform sample without replacement for each word. All words look at the same n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -18,13 +18,10 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError
 from phrasemate.text import words
 from phrasemate.text.normalize import composed, visible
-from phrasemate.types import Document
+from phrasemate.types import Document, Progress
 
 HELD = 4_000_000  # different words that are held at once (about 0.5 GB); beyond that the rarest go
 EVERY = 10_000  # sentences between two calls of progress
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how many are done, and of how many (0: not known)."""
 
 
 class Token(NamedTuple):

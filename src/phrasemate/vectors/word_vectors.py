@@ -20,6 +20,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import file_digest, sha256
@@ -274,10 +275,8 @@ class WordVectors:
 
     def using(self, matrix: Floats, **facts: Any) -> WordVectors:
         """Give the words other vectors, and more facts; the projection no longer belongs to them."""
-        own_facts = {
-            name: value for name, value in self.facts.items() if name != "hash"
-        }  # that of the folder they are from
-        return replace(self, matrix=matrix, facts={**own_facts, **facts}, projection=None)
+        origin = {name: value for name, value in self.facts.items() if name != "hash"}  # of the folder they are from
+        return replace(self, matrix=matrix, facts={**origin, **facts}, projection=None)
 
     def save(self, folder: str | Path, force: bool = False) -> str:
         """Write a sealed folder; returns its hash. Raises InputError if it already exists, unless ``force``."""
@@ -384,11 +383,8 @@ def write_fasttext(vectors: WordVectors, path: str | Path, force: bool = False) 
         raise InputError(f"the word {bad!r} holds a space, a line break, NUL or a lone surrogate; take it out")
     with NewFile(path, binary=True) as new:
         raw = cast("IO[bytes]", new.stream)
-        if path.suffix != ".gz":
-            return raw.writelines(_lines(vectors))
-        with gzip.GzipFile(path.name, "wb", fileobj=raw) as gzip_file:
-            gzip_file.writelines(_lines(vectors))
-    return None
+        with gzip.GzipFile(path.name, "wb", fileobj=raw) if path.suffix == ".gz" else nullcontext(raw) as file:
+            file.writelines(_lines(vectors))
 
 
 def _lines(vectors: WordVectors) -> Iterable[bytes]:
