@@ -8,7 +8,7 @@ from __future__ import annotations
 import mmap
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import blake2b, sha256
@@ -154,6 +154,7 @@ _TELL = 10_000  # sentences between two calls of the progress
 LONGEST = 2_000  # characters: what is longer is not a sentence, and its vector says little
 _FILES = ("txt", "starts.npy", "lengths.npy", "places.npy", "first.npy")
 _FACTS = {"made_of": str, "key": str, "counts": dict, "documents": list, "hidden": int, "places": int, "skipped": list}
+_SKIPPED = [str, int, str, bool]  # fields of what was passed over
 
 
 class Place(NamedTuple):
@@ -209,14 +210,9 @@ class Collection:
 
     def find(self, texts: set[str]) -> dict[str, int]:
         """The numbers of those of the texts that are here."""
-        blocks = (range(at, min(at + _TELL, len(self))) for at in range(0, len(self), _TELL))
-        blocks_of_texts = ((block[0], self.texts(slice(block[0], block[-1] + 1))) for block in blocks)
-        return {
-            text: first + at
-            for first, texts_of_block in blocks_of_texts
-            for at, text in enumerate(texts_of_block)
-            if text in texts
-        }
+        blocks = (slice(at, min(at + _TELL, len(self))) for at in range(0, len(self), _TELL))
+        places = (pair for block in blocks for pair in enumerate(self.texts(block), block.start))
+        return {text: number for number, text in places if text in texts}
 
     def places(self, number: int) -> tuple[Place, ...]:
         """Places of the sentence, in the order of reading."""
@@ -264,13 +260,9 @@ def _is_whole(content: dict[str, Any], documents: int) -> bool:
     counts = content["counts"]
     if not is_entry(counts, dict.fromkeys(Counts.__slots__, int)) or min(counts.values()) < 0:
         return False
-    if not all(isinstance(item, list | tuple) and _is_skipped(*item) for item in content["skipped"]):
+    if not all(isinstance(item, list | tuple) and [*map(type, item)] == _SKIPPED for item in content["skipped"]):
         return False
     return content["hidden"] == counts["distinct"] and len(content["documents"]) == documents
-
-
-def _is_skipped(*item: Any) -> bool:
-    return list(map(type, item)) == [str, int, str, bool]
 
 
 def normal(text: str) -> str:
@@ -340,7 +332,8 @@ class _Distinct:
         first = np.searchsorted(places[:, 0], np.arange(len(self._texts) + 1))
         digest = sha256()
         with (folder / f"{side}.txt").open("wb") as file:
-            for line in self._lines():
+            for text_line in self._texts:
+                line = text_line + b"\n"
                 digest.update(line)
                 file.write(line)
         arrays: tuple[NDArray[Any], ...] = (starts, np.array(self._lengths, np.int32), places[:, 1:], first)
@@ -348,6 +341,3 @@ class _Distinct:
             np.save(folder / f"{side}.{kind}", values, allow_pickle=False)
         facts = {"counts": asdict(counts), "documents": self._documents, "hidden": counts.distinct}
         return facts | {"key": digest.hexdigest(), "places": len(places)}
-
-    def _lines(self) -> Iterator[bytes]:
-        return (text + b"\n" for text in self._texts)

@@ -37,7 +37,6 @@ from phrasemate.mine.select import (
     LexiconMatch,
     Mate,
     Mining,
-    Progress,
     Report,
     SentenceEncoder,
     WordMatch,
@@ -55,7 +54,7 @@ from phrasemate.rank import whole
 from phrasemate.reranker import Attention, Trained, load_reranker
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.units import Side, Unit
-from phrasemate.types import Document, PhrasePair, Run, Scorer
+from phrasemate.types import Document, PhrasePair, Progress, Run, Scorer
 from phrasemate.utils.knn import RECALL_SAMPLE, ApproximateSearch, ExactSearch, NeighbourSearch, engine_for
 from phrasemate.utils.machine import cores, load_faiss, single_blas
 from phrasemate.utils.storage import NewFile, check_new
@@ -225,14 +224,9 @@ def _json(mate: Mate) -> str:
 
 def _units(mates: Iterable[Mate], languages: tuple[str, str]) -> Iterator[Unit]:
     for mate in mates:
-        sides = (
-            Side(text, language, {"place": [f"{place.document}:{place.line}" for place in places]})
-            for text, language, places in (
-                (mate.source, languages[0], mate.source_places),
-                (mate.target, languages[1], mate.target_places),
-            )
-        )
-        yield Unit(tuple(sides), {"score": f"{mate.score:.4f}"})
+        places = mate.source_places, mate.target_places
+        properties = ({"place": [f"{place.document}:{place.line}" for place in side]} for side in places)
+        yield Unit(tuple(map(Side, mate[:2], languages, properties)), {"score": f"{mate.score:.4f}"})
 
 
 _TELL = 1 << 14  # pairs between two calls of the progress

@@ -7,13 +7,13 @@ compared, too, by the lexicon (`LexiconMatch`) or by vectors (`WordMatch`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log, sqrt
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from phrasemate.align import Worded
@@ -27,11 +27,8 @@ from phrasemate.mine.collection import CHECKS, Counts, Place
 from phrasemate.rank import MARGINS, margin_of, neighbour_pairs, neighbourhood
 from phrasemate.text import folded, words
 from phrasemate.text.normalize import plain
-from phrasemate.types import PhrasePair, Run
+from phrasemate.types import Floats, PhrasePair, Run
 from phrasemate.utils.knn import ENGINES
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much is done, and of how much (0: not known)."""
 
 FLOORS = {
     "absolute": 0.0,
@@ -191,7 +188,6 @@ class Report:
 
 PAIRING = ("greedy", "mutual", "all")
 Ids = NDArray[np.int32]
-Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 SLACK = 8  # characters added to both lengths: short sentences differ more
@@ -223,10 +219,7 @@ def candidates(forward: Run, backward: Run, how: str = "ratio", floor: float = -
     ``forward`` has the k nearest targets of each source sentence, ``backward`` the other way round. Artetxe and
     Schwenk (ACL 2019), section 3; equal scores in the order of the sentences.
     """
-    forward_means, backward_means = (
-        neighbourhood(forward, forward.ids.shape[1]),
-        neighbourhood(backward, backward.ids.shape[1]),
-    )
+    forward_means, backward_means = (neighbourhood(run, run.ids.shape[1]) for run in (forward, backward))
     source, target, cosine = neighbour_pairs(forward, backward)
     score = margin_of(cosine, forward_means[source], backward_means[target], how)
     order = np.argsort(-score, kind="stable")
@@ -255,11 +248,9 @@ def one_to_one(pairs: Candidates, pairing: str = "greedy") -> NDArray[np.int64]:
     numbers = np.arange(len(pairs.score))
     if pairing == "all" or not len(numbers):
         return numbers
-    best = [np.zeros(len(numbers), bool), np.zeros(len(numbers), bool)]
-    for flags, side in zip(best, (pairs.source, pairs.target), strict=True):
-        flags[np.unique(side, return_index=True)[1]] = True
     if pairing == "mutual":
-        return numbers[best[0] & best[1]]
+        best_of_source, best_of_target = (np.unique(side, return_index=True)[1] for side in pairs[:2])
+        return np.intersect1d(best_of_source, best_of_target)
     return _greedy(pairs)
 
 
@@ -394,38 +385,21 @@ class LexiconMatch:
     def __init__(self, lexicon: InducedLexicon, languages: tuple[str, str]) -> None:
         self.languages = languages
         self._lexicon = lexicon
-        self._words: LRUCache[tuple[str, str], _Word | None] = LRUCache(_FORMS)
-        self._texts: LRUCache[tuple[str, str], list[_Word]] = LRUCache(_TEXTS)
+        self._read = lru_cache(_TEXTS)(self._words_of)
+        self._word = lru_cache(_FORMS)(self._stems)
 
     def score(self, pairs: Iterable[tuple[str, str]]) -> Floats:
         """(pairs,) float32."""
-        source_language, target_language = self.languages
-        return np.array(
-            [
-                (_match(source, target) + _match(target, source)) / 2
-                for source, target in (
-                    (self._read(one, source_language), self._read(other, target_language)) for one, other in pairs
-                )
-            ],
-            np.float32,
-        )
+        sides = (tuple(map(self._read, pair, self.languages)) for pair in pairs)
+        return np.array([(_match(source, target) + _match(target, source)) / 2 for source, target in sides], np.float32)
 
-    def _read(self, text: str, language: str) -> list[_Word]:
+    def _words_of(self, text: str, language: str) -> list[_Word]:
         """The words of a text that are not function words."""
-        key = text, language
-        if key not in self._texts:
-            forms = [folded(text[start:end]) for start, end in words(text)]
-            self._texts[key] = [word for form in forms if (word := self._word(form, language)) is not None]
-        return self._texts[key]
-
-    def _word(self, form: str, language: str) -> _Word | None:
-        """The English stems of a form; None for a function word."""
-        key = form, language
-        if key not in self._words:
-            self._words[key] = self._stems(form, language)
-        return self._words[key]
+        forms = [folded(text[start:end]) for start, end in words(text)]
+        return [word for form in forms if (word := self._word(form, language)) is not None]
 
     def _stems(self, form: str, language: str) -> _Word | None:
+        """The English stems of a form; None for a function word."""
         if language == "en":
             return None if form in ENGLISH_FUNCTION_WORDS else _Word({stem(form, "en"): 1.0}, True)
         equivalents = self._lexicon.equivalents(form, language, "en")
