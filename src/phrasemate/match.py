@@ -10,8 +10,9 @@ the target terms are the candidates, and their sentences the occurrences. It is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ from phrasemate.query import marked
 from phrasemate.rank import margin_of, neighbour_pairs, numbered
 from phrasemate.text import folded
 from phrasemate.text.formats.units import Term, TermPair
-from phrasemate.types import Phrase, Run
+from phrasemate.types import Floats, Phrase, Progress, Run
 from phrasemate.utils import import_extra
 from phrasemate.utils.knn import nearest
 
@@ -43,7 +44,6 @@ THRESHOLDS = {"csls": 0.2, "ratio": 1.15, "probability": 0.3}
 READABLE = 80  # characters: of many sentences, those of about this length are shown
 
 Ids = NDArray[np.int64]
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,13 +263,9 @@ def _prepared(
     title = f"{name} {terms[0].language}".strip()
     examples = _examples(terms, finder, title, settings.examples, progress)
     texts, pooling = [term.text for term in terms], settings.pooling or pooling_of(model)
-
-    def show(count: int, total: int) -> None:
-        progress(f"encoding, {title}", count, total)
-
-    return _Prepared(
-        terms, examples, by_examples(model, texts, examples, pooling, settings.layer, settings.bare, show)[0]
-    )
+    show = partial(progress, f"encoding, {title}")
+    vectors, _ = by_examples(model, texts, examples, pooling, settings.layer, settings.bare, show)
+    return _Prepared(terms, examples, vectors)
 
 
 def pooling_of(model: Model) -> str:
@@ -344,20 +340,10 @@ def _examples(
 
 
 def _matches(pairs: Candidates, first: _Prepared, second: _Prepared, evidence: int) -> Iterable[Match]:
-    for source, target, score, margin, rank, mutual in zip(*(column.tolist() for column in pairs), strict=True):
-        evidence_source, target_examples = first.examples[source], second.examples[target]
-        yield Match(
-            first.terms[source],
-            second.terms[target],
-            score,
-            margin,
-            rank,
-            mutual,
-            len(evidence_source),
-            len(target_examples),
-            _evidence(evidence_source, evidence),
-            _evidence(target_examples, evidence),
-        )
+    for source, target, *figures in zip(*(column.tolist() for column in pairs), strict=True):
+        examples = first.examples[source], second.examples[target]
+        sentences = (_evidence(side, evidence) for side in examples)
+        yield Match(first.terms[source], second.terms[target], *figures, *map(len, examples), *sentences)
 
 
 def _evidence(examples: Sequence[Phrase], count: int) -> tuple[Phrase, ...]:
@@ -372,8 +358,6 @@ def _without(terms: Sequence[Term], ids: Ids) -> tuple[Term, ...]:
 
 DEPTH = 20  # nearest terms of each term, both ways, that are looked at
 UNLISTED = 0.5  # "no lexicon" of a term: it has an unlisted equivalent more often than a phrase of a text has
-
-Floats = NDArray[np.float32]
 
 
 class Candidates(NamedTuple):
@@ -391,14 +375,7 @@ class Candidates(NamedTuple):
 
     def only(self, mask: NDArray[np.bool_]) -> Candidates:
         """Candidates of a mask."""
-        return Candidates(
-            self.sources[mask],
-            self.targets[mask],
-            self.scores[mask],
-            self.margins[mask],
-            self.ranks[mask],
-            self.mutual[mask],
-        )
+        return Candidates._make(column[mask] for column in self)
 
 
 def candidates(source: Floats, target: Floats, k: int = 10, how: str = "csls", depth: int = DEPTH) -> Candidates:
@@ -470,8 +447,8 @@ def likely_pairs(
     dictionaries that are asked beside the bundled lexicon.
     """
     if languages[0] == "en":
-        swapped = likely_pairs(target, source, scorer, languages[::-1], lexicons)
-        return _ordered(swapped.targets, swapped.sources, swapped.scores, swapped.margins)
+        mirror = likely_pairs(target, source, scorer, languages[::-1], lexicons)
+        return _ordered(mirror.targets, mirror.sources, mirror.scores, mirror.margins)
     texts = [*map(folded, target.terms)]
     place_of = {text: place for place, text in reversed([*enumerate(texts)])}  # of the first term with a wording
     distinct, count = list(dict.fromkeys(texts)), len(target.vectors)
@@ -489,19 +466,19 @@ def likely_pairs(
     proposed, wordings = [], []
     for term, row in zip(source.terms, near, strict=True):
         parts = proposals.parts(term, dictionaries, languages[0])
-        listed = proposals.equivalents(table, term, dictionaries, languages[0])
-        composed = proposals.compositions(table, parts)
-        proposed.append(proposals.gather(table, term, firsts[row[row >= 0]].tolist(), listed, composed))
+        equivalents = proposals.equivalents(table, term, dictionaries, languages[0])
+        compositions = proposals.compositions(table, parts)
+        proposed.append(proposals.gather(table, term, firsts[row[row >= 0]].tolist(), equivalents, compositions))
         wordings.append(proposals.Wording(parts, {}, no_lexicon))
     search = WordingSearch(table, lambda ids: target.vectors[ids])
-    described = proposals.describe(
+    descriptions = proposals.describe(
         search, source.terms, proposed, source.types, source.alone, languages[1] or "en", wordings
     )
     pairs = [
         (row, place_of[candidate.wording], probability)
-        for row, one in enumerate(described)
-        if one.candidates
-        for candidate, probability in zip(one.candidates, scorer.probabilities(one.features).tolist(), strict=True)
+        for row, item in enumerate(descriptions)
+        if item.candidates
+        for candidate, probability in zip(item.candidates, scorer.probabilities(item.features).tolist(), strict=True)
     ]
     rows, columns = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
     scores = np.einsum("nd,nd->n", source.types[rows], target.types[columns])
@@ -524,9 +501,8 @@ def assign(pairs: Candidates) -> NDArray[np.bool_]:
     solve = matching_function()
     from scipy.sparse import csr_array
 
-    chosen_pairs = np.zeros(len(pairs.sources), np.bool_)
-    if not len(chosen_pairs):
-        return chosen_pairs
+    if not len(pairs.sources):
+        return np.zeros(0, np.bool_)
     rows, row = np.unique(pairs.sources, return_inverse=True)
     columns, column = np.unique(pairs.targets, return_inverse=True)
     worth = pairs.margins.astype(np.float64) - pairs.margins.min()
@@ -539,8 +515,7 @@ def assign(pairs: Candidates) -> NDArray[np.bool_]:
     partners = np.full(len(rows), -1)
     mates = solve(graph)
     partners[mates[0]] = mates[1]
-    chosen_pairs[:] = partners[row] == column
-    return chosen_pairs
+    return partners[row] == column  # type: ignore[no-any-return]
 
 
 def matching_function() -> Any:

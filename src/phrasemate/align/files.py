@@ -32,7 +32,7 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.text.error_policy import Damage, Skipped, without_options
 from phrasemate.text.formats.bilingual import format_of, read_bilingual
 from phrasemate.text.text_file import TextFile, numbered_lines
-from phrasemate.types import Phrase, PhrasePair
+from phrasemate.types import Phrase, PhrasePair, Progress
 from phrasemate.utils.storage import ResumableFile, sha256_of
 
 _BLOCK = 1 << 20
@@ -136,7 +136,7 @@ class ParallelText:
     def _lines(self, path: Path) -> Iterator[str]:
         """Every line, an empty one for each that was passed over."""
         line_number = 1
-        for number, line in _text_file(path, self.damage).lines():
+        for number, line in TextFile(path, str(path), path.suffix == ".gz", "utf-8", self.damage).lines():
             yield from ("" for _ in range(line_number, number))
             yield line
             line_number = number + 1
@@ -144,10 +144,6 @@ class ParallelText:
             if item.whole:
                 raise ReadError(item.file, item.line, item.reason, "fix the file")
         yield from ("" for _ in range(line_number, count_lines(path) + 1))
-
-
-def _text_file(path: Path, damage: Damage) -> TextFile:
-    return TextFile(path, str(path), path.suffix == ".gz", "utf-8", damage)
 
 
 def count_lines(path: Path) -> int:
@@ -181,9 +177,6 @@ def same_length(*paths: Path) -> int:
 
 
 BATCH = 1000  # sentence pairs between two writes of phrase pairs
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how many lines are done, and of how many."""
 
 
 @dataclass(frozen=True, slots=True)

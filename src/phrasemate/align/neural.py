@@ -112,12 +112,8 @@ class NeuralAligner:
     @property
     def signature(self) -> dict[str, str]:
         """Name the settings that decide about the links."""
-        facts = {"method": self.method, "symmetrisation": self.symmetrisation or "none"}
-        facts |= {
-            "model": self.model.hash,
-            "layer": "last" if self.layer is None else str(self.layer),
-            "pooling": self.pooling,
-        }
+        facts = {"method": self.method, "symmetrisation": self.symmetrisation or "none", "model": self.model.hash}
+        facts |= {"layer": "last" if self.layer is None else str(self.layer), "pooling": self.pooling}
         if self.method == "softmax":
             facts |= {"threshold": str(self.threshold), "temperature": str(self.temperature)}
         facts |= {"units": self.units} if self.units != "words" else {}
@@ -174,13 +170,11 @@ class NeuralAligner:
 
     def _vectors(self, sentences: Sequence[Worded]) -> list[tuple[Floats, Rows]]:
         """What is compared of each sentence, and where each of its words begins in it."""
+        arguments = self.model, sentences, self.layer, self.pooling
         if self.units == "words":
-            rows = [
-                (vectors, np.arange(len(vectors)))
-                for vectors in word_vectors(self.model, sentences, self.layer, self.pooling)
-            ]
+            rows = [(vectors, np.arange(len(vectors))) for vectors in word_vectors(*arguments)]
         else:
-            rows = subword_vectors(self.model, sentences, self.layer, self.pooling)
+            rows = subword_vectors(*arguments)
         if self.method == "softmax" and self.pooling == "mean":
             return rows
         return [(unit(vectors), firsts) for vectors, firsts in rows]
