@@ -200,7 +200,7 @@ def test_senseless_rows_are_refused(text: str) -> None:
 def test_tables_as_text_and_json(tmp_path: Path) -> None:
     table = Table("t", "T", ("name", "acc", "n", "p"), (("a", Estimate(0.5, 0.25, 1.0), 12_345, None),))
     assert report.text_table(table.header, table.rows).splitlines()[1] == "a     .500 [.250, 1.000]  12,345"
-    report.write_json(tmp_path / "t.json", [table], {"seed": 1}, {"more": [1]})
+    report.Result([table], {"more": [1]}, {"seed": 1}).write(tmp_path, "t")
     record = json.loads((tmp_path / "t.json").read_text())
     row = {"name": "a", "acc": {"value": 0.5, "low": 0.25, "high": 1.0}, "n": 12_345, "p": None}
     assert record == {"t": {"title": "T", "note": "", "rows": [row]}, "more": [1], "signature": {"seed": 1}}

@@ -210,12 +210,12 @@ def test_vectors_that_are_not_numbers_are_not_right(measure: Callable[[], Any]) 
 
 
 def test_a_result_is_whole_or_not_there(tmp_path: Path) -> None:
-    from phrasemate.evaluate.report import Table, write_json
+    from phrasemate.evaluate.report import Result, Table
 
-    write_json(tmp_path / "a.json", [Table("t", "T", ("name",), (("half \udcff",),))], {}, {})
+    Result([Table("t", "T", ("name",), (("half \udcff",),))]).write(tmp_path, "a")
     assert json.loads((tmp_path / "a.json").read_text())["t"]["rows"] == [{"name": "half \ufffd"}]
     with pytest.raises(TypeError):
-        write_json(tmp_path / "a.json", [], {"seed": object()}, {})
+        Result(signature={"seed": object()}).write(tmp_path, "a")
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 

@@ -62,12 +62,10 @@ def evaluate_alignment(
     most: Mapping[str, int],
     extra: int,
     progress: Progress = lambda what, step, total: None,
-    settings: Mapping[str, Mapping[str, Any]] = NEURAL,
 ) -> tuple[Table, dict[str, str]]:
     """The table, and a remark for the signature where eflomal, or what a method needs, is not installed.
 
-    ``most``: how many sentence pairs of a language at most; ``extra``: pairs for eflomal to learn from besides;
-    ``settings``: name -> arguments of `NeuralAligner`.
+    ``most``: how many sentence pairs of a language at most; ``extra``: pairs for eflomal to learn from besides.
     """
     rows: list[tuple[Any, ...]] = []
     remarks: dict[str, str] = {}
@@ -76,7 +74,7 @@ def evaluate_alignment(
         pairs, right = links_of(data, lang, most.get(lang))
         for name, model in models.items():
             before = f"{name} " if len(models) > 1 else ""
-            for method, arguments in settings.items():
+            for method, arguments in NEURAL.items():
                 try:
                     links, rate = _neural(model, arguments, pairs)
                 except MissingExtra as error:

@@ -55,8 +55,8 @@ class SentenceSet(NamedTuple):
         return np.where(again, np.float32(-np.inf), scores)
 
 
-def read_set(folder: Path, pair: str) -> SentenceSet:
-    """PAIR.SOURCE and PAIR.TARGET of a folder, a sentence a line.
+def read_set(folder: Path, pair: str, first: int | None = None) -> SentenceSet:
+    """PAIR.SOURCE and PAIR.TARGET of a folder, a sentence a line; of ``first`` lines, None for all.
 
     Raises InputError for files that are absent, empty or differ in length, ReadError for a blank line or one that is
     not UTF-8.
@@ -69,7 +69,7 @@ def read_set(folder: Path, pair: str) -> SentenceSet:
         raise InputError(
             f"{paths[0]} has {len(queries)} lines and {paths[1].name} {len(documents)}; the numbers must be equal"
         )
-    return SentenceSet(pair, queries, documents, (paths[0], paths[1]))
+    return SentenceSet(pair, queries[:first], documents[:first], (paths[0], paths[1]))
 
 
 def _lines(path: Path) -> list[str]:
@@ -159,17 +159,15 @@ def ensemble_tables(precisions: Precisions, rankers: Precisions) -> list[Table]:
     for kind, names in best.items():
         rows.append((f"best of {kind}", *_with_mean([_map(precisions[pair], names[pair]) for pair in pairs])))
     rows.append(("  paper's best", *_with_mean([PAPER_BEST.get(pair) for pair in pairs])))
-
-    def row(pair: str, name: str) -> tuple[str, str, float, float, str]:
-        system, alone = precisions[pair][name], rankers[pair]["BiCLA"]
-        return pair, name, float(system.mean()), float(alone.mean()), _signed(system, alone)
-
     note = f"Ranks or, where it says so, z-scores of each query's list, interpolated with these weights. {_OTHERWISE}"
     tables = [Table("ensembles", "Table 3: ensembles, MAP", ("ensemble", *pairs, "mean"), tuple(rows), note)]
     for kind, names in best.items():
-        titles = tuple(row(*name) for name in names.items())
+        best_rows = []
+        for pair, name in names.items():
+            system, alone = precisions[pair][name], rankers[pair]["BiCLA"]
+            best_rows.append((pair, name, float(system.mean()), float(alone.mean()), _signed(system, alone)))
         header = ("pair", "ensemble", "MAP", "BiCLA", "p")
-        tables.append(Table(f"best ensembles of {kind}", f"The best ensembles of {kind}", header, titles))
+        tables.append(Table(f"best ensembles of {kind}", f"The best ensembles of {kind}", header, tuple(best_rows)))
     return tables
 
 
@@ -391,7 +389,8 @@ class _Work:
     def __init__(self, settings: Settings, trained: Sequence[TrainedRanker], progress: Progress) -> None:
         self._settings, self._progress = settings, progress
         _check_sets(settings)
-        self.sets = [self._cut(read_set(settings.data / SETS, pair)) for pair in dict.fromkeys(settings.pairs)]
+        first = settings.first or None
+        self.sets = [read_set(settings.data / SETS, pair, first) for pair in dict.fromkeys(settings.pairs)]
         self._trained = {(item.kind, item.pair): item for item in trained}
         if len(self._trained) < len(trained):
             names = [f"{item.kind} {item.pair}" for item in trained]
@@ -403,10 +402,6 @@ class _Work:
         self._check_widths()
         self._model: Model | None = load_model(None, settings.threads) if settings.bundled else None
         self._reranker = self._second_look()
-
-    def _cut(self, whole: SentenceSet) -> SentenceSet:
-        first = self._settings.first or None
-        return whole._replace(queries=whole.queries[:first], documents=whole.documents[:first])
 
     def _second_look(self) -> Attention | None:
         """The re-ranker; of those that come with the package, only one that belongs to the model."""
@@ -468,9 +463,7 @@ class _Work:
         if self._model is None:
             return {}
         self._progress(f"{sentence_set.pair}: bundled encoder", 0, 1)
-        queries, documents = (
-            self._model.encode_sentences(side) for side in (sentence_set.queries, sentence_set.documents)
-        )
+        queries, documents = map(self._model.encode_sentences, (sentence_set.queries, sentence_set.documents))
         cosines = queries @ documents.T
         return {"encoder": cosines, "encoder, CSLS": csls(cosines)}
 

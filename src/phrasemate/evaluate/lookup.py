@@ -20,8 +20,8 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import pairwise
+from functools import lru_cache, partial
+from itertools import chain, compress, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -442,39 +442,30 @@ def _batches(queries: Sequence[LookupQuery]) -> Iterator[Sequence[LookupQuery]]:
     return (queries[start : start + BATCH] for start in range(0, len(queries), BATCH))
 
 
-class _Sentences(NamedTuple):
-    """The sentences of an index: their vectors (n, dim), and the number of the first phrase and of phrases of each."""
-
-    vectors: NDArray[np.float32]
-    first: NDArray[np.int64]
-    phrases: NDArray[np.int64]
-
-
 def sentence_answers(
     index: BaseIndex, model: Model, queries: Sequence[LookupQuery], progress: Callable[[int], None]
 ) -> Answers:
     """The phrases nearest the query's phrase in the `NEAR` sentences that are nearest its sentence."""
-    sentences = _sentences(index, model)
+    sentence_vectors, phrases = _sentences(index, model)
     answers: list[list[str]] = []
     for batch in _batches(queries):
         vectors = model.encode([query.phrase for query in batch])
-        nearness = model.encode_sentences([query.phrase.context for query in batch]) @ sentences.vectors.T
+        nearness = model.encode_sentences([query.phrase.context for query in batch]) @ sentence_vectors.T
         for vector, near in zip(vectors, nearness, strict=True):
             nearest_rows = np.argsort(-near, kind="stable")[:NEAR]
-            ids = np.concatenate([np.arange(sentences.phrases[i]) + sentences.first[i] for i in nearest_rows])
+            ids = np.fromiter(chain.from_iterable(phrases[row] for row in nearest_rows), np.int64)
             answers.append(_wordings(index, ids, vector))
         progress(len(answers))
     return Answers(answers)
 
 
-def _sentences(index: BaseIndex, model: Model) -> _Sentences:
-    """The sentences of an index; their vectors are kept in its folder's neighbour."""
-    rows = [(row.text, row.first_phrase, row.phrases) for row in index.store.all_sentences()]
+def _sentences(index: BaseIndex, model: Model) -> tuple[NDArray[np.float32], list[range]]:
+    """The vectors (n, dim) of an index's sentences, which are kept in its folder's neighbour; the phrases of each."""
+    rows = list(index.store.all_sentences())
     path = Path(index.path).with_suffix(".sentences")
     if not path.exists():
-        save_arrays(path, {"vectors": model.encode_sentences([text for text, _, _ in rows])})
-    numbers = np.array([row[1:] for row in rows], np.int64)
-    return _Sentences(load_file(path)["vectors"], numbers[:, 0], numbers[:, 1])
+        save_arrays(path, {"vectors": model.encode_sentences([row.text for row in rows])})
+    return load_file(path)["vectors"], [range(row.first_phrase, row.first_phrase + row.phrases) for row in rows]
 
 
 def _wordings(index: BaseIndex, ids: NDArray[np.int64], vector: NDArray[np.float32]) -> list[str]:
@@ -533,6 +524,9 @@ class Systems:
             return search_answers(Searcher(index, model, **switches), queries, tell)
 
 
+Ask = Callable[[str, Collection, Sequence[LookupQuery]], Answers]  # of a system, by its name
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Settings: the questions and the systems.
@@ -580,12 +574,12 @@ def run(settings: Settings, progress: Progress = lambda stage, count, total: Non
     with ExitStack() as stack:
         work = settings.work or Path(stack.enter_context(TemporaryDirectory(prefix="phrasemate-")))
         work.mkdir(parents=True, exist_ok=True)
-        systems = Systems(bundled_model, models, work, settings.threads)
+        ask = partial(Systems(bundled_model, models, work, settings.threads).answers, progress=progress)
         for questions, collection in tasks:
-            _ask(settings, names, systems, questions, collection, result, progress)
+            _ask(settings, names, ask, questions, collection, result)
         sense_queries = [query for query in senses if not settings.langs or query.language in settings.langs]
         if sense_queries:
-            _ask_senses(settings, names, systems, sense_queries, collections[0], result, progress)
+            _ask_senses(settings, names, ask, sense_queries, collections[0], result)
     models_by_name: dict[str, Model] = models | {"bundled": bundled_model}
     facts = {"data": digest([*files, *(settings.folder / f"{collection.name}.txt" for collection in collections)])}
     result.signature = signature(models_by_name, **facts, half=settings.half, seed=settings.seed)
@@ -641,13 +635,7 @@ def _names(settings: Settings, models: list[str]) -> list[str]:
 
 
 def _ask(
-    settings: Settings,
-    names: list[str],
-    systems: Systems,
-    queries: list[LookupQuery],
-    collection: Collection,
-    result: Result,
-    progress: Progress,
+    settings: Settings, names: list[str], ask: Ask, queries: list[LookupQuery], collection: Collection, result: Result
 ) -> None:
     """Add the tables of a collection, and each system's ranks, -1 for a query without a right answer.
 
@@ -656,11 +644,11 @@ def _ask(
     able = np.array(answerable(queries, collection.sentences), np.bool_)
     if not able.any():
         raise InputError(f"{collection.name}: no query with a right wording in it")
-    answers = {name: systems.answers(name, collection, queries, progress) for name in names}
+    answers = {name: ask(name, collection, queries) for name in names}
     ranks_by_system = {name: ranks(queries, system.wordings) for name, system in answers.items()}
     title = f"{settings.half} half, {collection.name}" if collection.base is None else collection.name
     able_ranks = {name: Ranks(*(part[able] for part in system)) for name, system in ranks_by_system.items()}
-    able_queries = [query for query, is_able in zip(queries, able, strict=True) if is_able]
+    able_queries = list(compress(queries, able))
     result.tables += lookup_tables(able_queries, able_ranks, settings.against or names[0], title, settings.seed)
     sure = {name: np.array(system.confidence) for name, system in answers.items() if system.confidence is not None}
     if sure:
@@ -674,13 +662,7 @@ def _ask(
 
 
 def _ask_senses(
-    settings: Settings,
-    names: list[str],
-    systems: Systems,
-    senses: list[SenseQuery],
-    collection: Collection,
-    result: Result,
-    progress: Progress,
+    settings: Settings, names: list[str], ask: Ask, senses: list[SenseQuery], collection: Collection, result: Result
 ) -> None:
     """Add the table of the ambiguous phrases of which the collection has the right sense and another one.
 
@@ -694,9 +676,6 @@ def _ask_senses(
     ]
     without_mates = [name for name in names if name != SENTENCES]
     if queries and without_mates:
-        ranks_by_system = {
-            name: ranks(queries, systems.answers(name, collection, queries, progress).wordings)
-            for name in without_mates
-        }
+        ranks_by_system = {name: ranks(queries, ask(name, collection, queries).wordings) for name in without_mates}
         against = settings.against if settings.against in without_mates else without_mates[0]
         result.tables.append(sense_table(queries, ranks_by_system, against, f"{settings.half} half, {collection.name}"))

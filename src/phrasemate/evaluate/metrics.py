@@ -191,13 +191,7 @@ def joint_means(
         return np.concatenate([np.nanmean((times @ values) / (times @ weights), axis=1) for times in draws])
 
 
-def over_runs(
-    sets: Sequence[ArrayLike],
-    groups: Sequence[ArrayLike],
-    samples: int = SAMPLES,
-    seed: int = 0,
-    level: float = LEVEL,
-) -> Estimate:
+def over_runs(sets: Sequence[ArrayLike], groups: Sequence[ArrayLike], seed: int = 0) -> Estimate:
     """The mean of the means of several sets of scores (runs, queries), with an interval for other queries and runs.
 
     The queries are drawn as in `joint_means`. To their interval comes that of Student's t over the runs' means, as
@@ -207,14 +201,14 @@ def over_runs(
     counts = {len(run_scores) for run_scores in scores}
     if len(counts) != 1:
         raise InputError(f"sets of {', '.join(map(str, sorted(counts)))} runs; the numbers must be equal")
-    draws = joint_means([run_scores.mean(0) for run_scores in scores], groups, samples, seed)
-    ends = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    draws = joint_means([run_scores.mean(0) for run_scores in scores], groups, seed=seed)
+    ends = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     value = float(np.mean([run_scores.mean() for run_scores in scores]))
     (runs,) = counts
     half = 0.0
     if runs > 1:
         means = np.mean([run_scores.mean(1) for run_scores in scores], axis=0)  # (runs,)
-        half = student_quantile((1 + level) / 2, runs - 1) * float(means.std(ddof=1)) / math.sqrt(runs)
+        half = student_quantile((1 + LEVEL) / 2, runs - 1) * float(means.std(ddof=1)) / math.sqrt(runs)
     low, high = (math.hypot(float(end) - value, half) for end in ends)
     return Estimate(value, value - low, value + high)
 

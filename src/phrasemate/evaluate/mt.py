@@ -10,13 +10,16 @@ import json
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from phrasemate.encode import load_model
 from phrasemate.errors import InputError, ReadError
@@ -106,7 +109,7 @@ BASELINE = "plain"
 COUNTED = ("phrases", "hinted", "equivalents", "in_reference", "in_output", "both")
 
 Foreign = dict[str, dict[tuple[str, str], list[float]]]  # score -> (direction, system) -> a score for each sentence
-Sources = dict[tuple[str, str], list[str]]  # (direction, system) -> source sentences
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,8 @@ def run(settings: Settings, progress: Progress = lambda what, step, total: None)
     """Measure every system. Raises InputError, before anything is computed, for files that do not fit each other."""
     directions = read_runs(settings.runs, settings.only)
     baseline = _baseline(directions, settings.against)
-    foreign, sources = _foreign(settings, directions), _sources(settings, directions)
+    foreign = _foreign(settings, directions)
+    sources = _by_system(directions, _sources) if settings.comet else {}
     if settings.out is not None:
         settings.out.mkdir(parents=True, exist_ok=True)
     result = Result()
@@ -160,32 +164,31 @@ def run(settings: Settings, progress: Progress = lambda what, step, total: None)
     if settings.bertscore is not None:
         model = load_model(None if str(settings.bertscore) == "bundled" else settings.bertscore)
         models["BERTScore"] = model
-        scores = {
-            (direction.name, system): bert_scores(
-                model, direction.outputs(system), direction.references, settings.layer
-            )[2].tolist()
-            for direction in directions
-            for system in direction.systems
-        }
+
+        def f1(direction: Direction, system: str) -> list[float]:
+            *_, values = bert_scores(model, direction.outputs(system), direction.references, settings.layer)
+            return list(map(float, values))
+
+        scores = _by_system(directions, f1)
         note = "F1 of token states, 0 to 1; no idf weights, no rescaling by a baseline"
         result.tables.append(_score_table("BERTScore", note, scores, directions, baseline, settings.samples))
     if settings.comet:
-        foreign["COMET"] = _comet(settings.comet, sources, directions)
+
+        def comet(direction: Direction, system: str) -> list[float]:
+            lines = sources[direction.name, system]
+            return comet_scores(settings.comet, lines, direction.outputs(system), direction.references)
+
+        foreign["COMET"] = _by_system(directions, comet)
     for name, scores in foreign.items():
         note = "scores that were made elsewhere"
         result.tables.append(_score_table(name, note, scores, directions, baseline, settings.samples))
     if settings.terms:
         terms = _terms(settings, directions)
-        result.tables += [
-            _term_table(terms, directions, baseline, settings),
-            _term_hint_table(terms, directions, baseline),
-        ]
+        result.tables.append(_term_table(terms, directions, baseline, settings))
+        result.tables.append(_term_hint_table(terms, directions, baseline))
     result.tables += [_hint_table(directions), _line_table(directions)]
-    facts = {
-        "runs": name_of(settings.runs),
-        "data": digest([path for direction in directions for path in direction.paths]),
-    }
-    facts |= _made_by(settings)
+    files = [path for direction in directions for path in direction.paths]
+    facts = {"runs": name_of(settings.runs), "data": digest(files)} | _made_by(settings)
     result.signature = signature(models, **facts, samples=settings.samples, seed=SEED, **_signatures(directions))
     result.write(settings.out, "mt")
     return result
@@ -313,20 +316,20 @@ def _made_by(settings: Settings) -> dict[str, str]:
     return facts | ({"comet": settings.comet} if settings.comet else {})
 
 
-def _sources(settings: Settings, directions: Sequence[Direction]) -> Sources:
+def _sources(direction: Direction, system: str) -> list[str]:
     """The sentences that COMET needs beside translations and references."""
-    source_texts: Sources = {}
-    for direction in directions:
-        for system, records in direction.systems.items() if settings.comet else ():
-            sources = [record.get("source") for record in records]
-            if None in sources or not any(sources):
-                line = sources.index(None) + 1 if None in sources else 1
-                raise InputError(
-                    f"{direction.name}/{system}: no sources, which COMET needs, as of line {line}; "
-                    "they are in .jsonl files"
-                )
-            source_texts[direction.name, system] = list(map(str, sources))
-    return source_texts
+    sources = [record.get("source") for record in direction.systems[system]]
+    if None in sources or not any(sources):
+        line = sources.index(None) + 1 if None in sources else 1
+        raise InputError(
+            f"{direction.name}/{system}: no sources, which COMET needs, as of line {line}; they are in .jsonl files"
+        )
+    return list(map(str, sources))
+
+
+def _by_system(directions: Sequence[Direction], measure: Callable[[Direction, str], T]) -> dict[tuple[str, str], T]:
+    """What is measured of each system of each direction."""
+    return {(item.name, system): measure(item, system) for item in directions for system in item.systems}
 
 
 def _terms(settings: Settings, directions: Sequence[Direction]) -> dict[str, list[Term]]:
@@ -362,11 +365,7 @@ def _term_table(
     terms: Mapping[str, Sequence[Term]], directions: Sequence[Direction], baseline: str, settings: Settings
 ) -> Table:
     """Share of the terms whose equivalent is used."""
-    scores = {
-        (direction.name, system): _uses(terms[direction.name], direction, system)
-        for direction in directions
-        for system in direction.systems
-    }
+    scores = _by_system(directions, lambda direction, system: _uses(terms[direction.name], direction, system))
     lines = {name: [term.line for term in term_list] for name, term_list in terms.items()}
     counts = ", ".join(f"{len(numbers)} in {name}" for name, numbers in lines.items())
     note = f"share of the terms in source and reference ({counts}) of which the translation has an equivalent"
@@ -396,43 +395,27 @@ def _term_hint_table(terms: Mapping[str, Sequence[Term]], directions: Sequence[D
     return Table("term hints", "Terms and their hints", header, tuple(rows), note)
 
 
-def _comet(command: str, sources: Sources, directions: Sequence[Direction]) -> dict[tuple[str, str], list[float]]:
-    by_name = {direction.name: direction for direction in directions}
-    return {
-        (direction, system): comet_scores(
-            command, source_lines, by_name[direction].outputs(system), by_name[direction].references
-        )
-        for (direction, system), source_lines in sources.items()
-    }
-
-
 # -- tables
 
 
 def _metric_table(name: str, directions: Sequence[Direction], baseline: str, samples: int) -> Table:
     """A row for each system, a column for each direction, then the mean of the directions into one language."""
-    groups = _groups(directions)
-    statistics = {
-        (direction.name, system): corpus_statistics(
-            metric(name, _target(direction)), direction.outputs(system), direction.references
-        )
-        for direction in directions
-        for system in direction.systems
-    }
+
+    def counts(direction: Direction, system: str) -> NDArray[np.float64]:
+        return corpus_statistics(metric(name, _target(direction)), direction.outputs(system), direction.references)
+
+    statistics = _by_system(directions, counts)
     names = list(dict.fromkeys(system for direction in directions for system in direction.systems))
     cells: dict[str, list[Any]] = {system: [] for system in names}
     header = []
-    for title, members in groups:
+    for title, members in _groups(directions):
         header += [title, f"p {title}"]
         having = [system for system in names if all(system in member.systems for member in members)]
         corpora = {system: [statistics[member.name, system] for member in members] for system in having}
         comparisons = compare(name, corpora, baseline, _target(members[0]), samples)
         for system in names:
             comparison = comparisons.get(system)
-            cells[system] += [
-                Estimate(*comparison[:3]) if comparison else None,
-                comparison.p if comparison else None,
-            ]
+            cells[system] += [Estimate(*comparison[:3]), comparison.p] if comparison else [None, None]
     rows = tuple((system, *cells[system]) for system in names)
     better = "lower is better" if name == "TER" else "higher is better"
     note = f"{better}; 95 % intervals; p against {baseline}, paired bootstrap, two-sided"
@@ -453,30 +436,27 @@ def _score_table(
     ``lines`` has the sentence of each score of a direction, where a sentence has several, drawn together then.
     """
     names = list(dict.fromkeys(system for _, system in scores))
-    rows: list[tuple[Any, ...]] = []
-    header: list[str] = []
-    for title, members in _groups(directions):
-        if len(members) > 1 or any((members[0].name, system) in scores for system in names):
-            header += [title, f"p {title}"]
-    for system in names:
-        row: list[Any] = [system]
-        for title, members in _groups(directions):
-            if title not in header:
-                continue
-            keys = [(member.name, system) for member in members]
-            if not all(key in scores for key in keys):
-                row += [None, None]
-                continue
-            groups = None if lines is None else [lines[member.name] for member in members]
-            row += [stratified([scores[key] for key in keys], groups, samples, SEED)]
-            bases = [(member.name, baseline) for member in members]
-            if system == baseline or not all(base in scores for base in bases):
-                row += [None]
-            else:
-                score_pairs = [(scores[key], scores[base]) for key, base in zip(keys, bases, strict=True)]
-                row += [stratified_test(score_pairs, groups, samples, SEED)]
-        rows.append(tuple(row))
-    return Table(name, name, ("system", *header), tuple(rows), f"{note}; p against {baseline}, paired bootstrap")
+    groups = {
+        title: members
+        for title, members in _groups(directions)
+        if len(members) > 1 or any((members[0].name, system) in scores for system in names)
+    }
+
+    def cells(system: str, members: Sequence[Direction]) -> list[Any]:
+        keys = [(member.name, system) for member in members]
+        if not all(key in scores for key in keys):
+            return [None, None]
+        owners = None if lines is None else [lines[member.name] for member in members]
+        estimate = stratified([scores[key] for key in keys], owners, samples, SEED)
+        bases = [(member.name, baseline) for member in members]
+        if system == baseline or not all(base in scores for base in bases):
+            return [estimate, None]
+        score_pairs = [(scores[key], scores[base]) for key, base in zip(keys, bases, strict=True)]
+        return [estimate, stratified_test(score_pairs, owners, samples, SEED)]
+
+    rows = tuple((system, *(cell for item in groups.values() for cell in cells(system, item))) for system in names)
+    header = [column for title in groups for column in (title, f"p {title}")]
+    return Table(name, name, ("system", *header), rows, f"{note}; p against {baseline}, paired bootstrap")
 
 
 def _hint_table(directions: Sequence[Direction]) -> Table:
@@ -486,7 +466,7 @@ def _hint_table(directions: Sequence[Direction]) -> Table:
         for system, records in direction.systems.items():
             if not any(record.get("hints") for record in records):
                 continue
-            counts = hint_counts(records, direction.references)._asdict()
+            counts = hint_counts(records, direction.references)
             shares = [counts[name] / max(1, counts["hinted"]) for name in ("in_reference", "in_output")]
             follow_rate = counts["both"] / max(1, counts["in_reference"])
             rows.append((direction.name, system, *(counts[name] for name in COUNTED), *shares, follow_rate))

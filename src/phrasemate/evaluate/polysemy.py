@@ -112,14 +112,9 @@ def score_senses(phrases: Sequence[Ambiguous], similar: Floats) -> Scores:
 
 def _numbers(phrases: Sequence[Ambiguous], side: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(sentences,) the number of each one's phrase, and of its sense, counted over all phrases."""
-    owners, senses, count = [], [], 0
-    for number, phrase in enumerate(phrases):
-        for sense in phrase.senses:
-            size = len(getattr(sense, side))
-            owners += [number] * size
-            senses += [count] * size
-            count += 1
-    return np.array(owners, np.int64), np.array(senses, np.int64)
+    owners = np.repeat(np.arange(len(phrases)), [len(phrase.senses) for phrase in phrases])
+    sizes = [len(getattr(sense, side)) for phrase in phrases for sense in phrase.senses]
+    return np.repeat(owners, sizes), np.repeat(np.arange(len(sizes)), sizes)
 
 
 def evaluate_senses(model: Encoder, phrases: Sequence[Ambiguous]) -> dict[str, Scores]:
@@ -145,9 +140,7 @@ def polysemy_tables(models: Mapping[str, Encoder], phrases: Sequence[Ambiguous],
         scores = evaluate_senses(model, phrases)
         whole = scores["in context"]
         for view, score in scores.items():
-            differences = [
-                100 * (first_score - second_score) for first_score, second_score in zip(whole, score, strict=True)
-            ]
+            differences = [100 * (first - second) for first, second in zip(whole, score, strict=True)]
             apart = [bootstrap(d, owners, seed=seed) if score is not whole else None for d in differences]
             p = None if score is whole else bootstrap_test(whole.sense, score.sense, owners, seed=seed)
             rows.append((name, view, *(bootstrap(s, owners, seed=seed) for s in score), *apart, p))
@@ -156,9 +149,6 @@ def polysemy_tables(models: Mapping[str, Encoder], phrases: Sequence[Ambiguous],
     header = ("model", "vectors", "sense", "acc@1", "points lost, sense", "points lost, acc@1", "p")
     title = f"Ambiguous phrases: {len(phrases)} phrases, {len(owners)} contexts"
     note = "[95 % interval of the bootstrap over phrases]; lost: against the same model in context; p: of sense"
-    return [
-        Table("polysemy", title, header, tuple(rows), note),
-        Table(
-            "polysemy languages", "Right senses by language", ("model", "vectors", *np.unique(langs)), tuple(by_lang)
-        ),
-    ]
+    columns = ("model", "vectors", *np.unique(langs))
+    by_language = Table("polysemy languages", "Right senses by language", columns, tuple(by_lang))
+    return [Table("polysemy", title, header, tuple(rows), note), by_language]

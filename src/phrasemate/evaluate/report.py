@@ -45,7 +45,7 @@ class Table:
 
 @dataclass(slots=True)
 class Result:
-    """Tables, what goes into the JSON beside them (curves, counts), the signature, and the files that were written."""
+    """Tables, what goes into the JSON after them (curves, counts), the signature, and the files that were written."""
 
     tables: list[Table] = field(default_factory=list)
     more: dict[str, Any] = field(default_factory=dict)
@@ -54,13 +54,18 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         """Mapping for JSON."""
-        return _content(self.tables, self.signature, self.more)
+        return {table.name: table.as_dict() for table in self.tables} | self.more | {"signature": self.signature}
 
     def write(self, folder: Path | None, name: str) -> None:
-        """Write ``NAME.json`` into a folder, and the plots that an evaluation of this name has; None writes nothing."""
+        """Write ``NAME.json`` into a folder, and the plots that an evaluation of this name has; None writes nothing.
+
+        A file is there whole or not at all. Raises InputError if one cannot be written.
+        """
         if folder is not None:
+            text = json.dumps(self.as_dict(), indent=1, ensure_ascii=False, default=float)
             self.written = [folder / f"{name}.json"]
-            write_json(self.written[0], self.tables, self.signature, self.more)
+            with NewFile(self.written[0]) as file:
+                file.write(text + "\n")
             if name in _PLOTS:
                 self.written += draw(self.as_dict(), folder, name)
 
@@ -115,20 +120,6 @@ def cell(value: Any) -> str:
     return f"{value:.4f}" if abs(value) < 10 else f"{value:,.0f}"
 
 
-def write_json(path: Path, tables: Iterable[Table], facts: Mapping[str, Any], more: Mapping[str, Any]) -> None:
-    """Tables by name, then what else there is, then the signature; whole or not at all.
-
-    Raises InputError if the file cannot be written.
-    """
-    text = json.dumps(_content(tables, facts, more), indent=1, ensure_ascii=False, default=float)
-    with NewFile(path) as file:
-        file.write(text + "\n")
-
-
-def _content(tables: Iterable[Table], facts: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    return {table.name: table.as_dict() for table in tables} | dict(more) | {"signature": dict(facts)}
-
-
 def _short(value: float) -> str:
     return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3f}"
 
@@ -146,9 +137,6 @@ def _processor() -> str:
             facts.setdefault(key.strip(), value.strip())
     name = facts.get("model name", platform.processor())
     return f"{name} family {facts.get('cpu family', '?')} model {facts.get('model', '?')}"
-
-
-Results = Mapping[str, Any]
 
 
 def need_matplotlib() -> None:
@@ -177,7 +165,7 @@ def _figure(path: Path, height: int) -> Iterator[Any]:
         figure.savefig(path, metadata={"Date": None})
 
 
-def draw(results: Results, folder: Path, of: str) -> list[Path]:
+def draw(results: Mapping[str, Any], folder: Path, of: str) -> list[Path]:
     """Draw what the results (`Result.as_dict`) of an evaluation (ccpr, bicla, xpr) hold; returns the files.
 
     No window system is needed. The files of the same results are the same, byte for byte.
@@ -287,7 +275,6 @@ _PLOTS: dict[str, dict[str, tuple[str, Callable[[Any, Any], None]]]] = {
 
 LOSSES = ("loss", "dev loss", "align", "segment", "sentence", "mean")
 SHARES = ("acc@1", "dev acc@1", "dev score", "dev sentences", "dev f1")
-Lines = Sequence[Mapping[str, Any]]
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -328,7 +315,7 @@ def draw_curves(metrics: Path, out: Path) -> bool:
     return True
 
 
-def _plot(axis: Any, lines: Lines, name: str) -> None:
+def _plot(axis: Any, lines: Sequence[Mapping[str, Any]], name: str) -> None:
     points = [(line["step"], line[name]) for line in lines if name in line]
     if points:
         style = {"marker": "o", "markersize": 3} if name.startswith("dev") else {"linewidth": 0.8}

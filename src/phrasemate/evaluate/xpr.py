@@ -41,6 +41,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from hashlib import sha256
+from itertools import compress
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -53,17 +54,9 @@ from phrasemate.encode import Model, load_model
 from phrasemate.encode.pooling import POOLINGS, by_examples, unit
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest, languages, name_of
-from phrasemate.evaluate.metrics import (
-    Doubles,
-    Estimate,
-    Ranking,
-    check_numbers,
-    check_seed,
-    over_runs,
-    randomisation_test,
-)
+from phrasemate.evaluate.metrics import Estimate, Ranking, check_numbers, check_seed, over_runs, randomisation_test
 from phrasemate.evaluate.report import Named, Result, Table, make_folder, signature
-from phrasemate.rank import csls, numbered
+from phrasemate.rank import Doubles, csls, numbered
 from phrasemate.text.normalize import composed
 from phrasemate.text.text_file import numbered_lines
 from phrasemate.types import Floats, Phrase, Progress
@@ -161,19 +154,18 @@ def _rows(path: Path, table: Any) -> Iterator[Row]:
 
 
 def _row(path: Path, table: Mapping[str, Any]) -> Row:
+    label = f"{path}: row {table.get('name')!r}"
     kinds = {field.name: str(field.type) for field in fields(Row)}
     values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
     for key, value in values.items():
         if key not in kinds:
-            raise InputError(
-                f"{path}: row {table.get('name')!r}: {key} is unknown; expected some of {', '.join(kinds)}"
-            )
+            raise InputError(f"{label}: {key} is unknown; expected some of {', '.join(kinds)}")
         if not _fits(value, kinds[key]):
-            raise InputError(f"{path}: row {table.get('name')!r}: {key} is {value!r}; expected {kinds[key]}")
+            raise InputError(f"{label}: {key} is {value!r}; expected {kinds[key]}")
     try:
         return Row(**values)
     except TypeError as error:
-        raise InputError(f"{path}: row {table.get('name')!r}: {error}") from error
+        raise InputError(f"{label}: {error}") from error
 
 
 def _fits(value: Any, kind: str) -> bool:
@@ -319,8 +311,7 @@ class _Measured:
         return {
             pair: [
                 f"{languages(pair)[1]} {_folded(item.target)}"
-                for item, is_asked in zip(self.data(pair, self.settings.split), mask, strict=True)
-                if is_asked
+                for item in compress(self.data(pair, self.settings.split), mask)
             ]
             for pair, mask in self.asked.items()
         }

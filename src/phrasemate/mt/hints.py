@@ -83,9 +83,10 @@ class Hint:
 
     def as_dict(self) -> dict[str, Any]:
         """Mapping for JSON."""
-        equivalents = [equivalent._asdict() | {"score": round(equivalent.score, 4)} for equivalent in self.equivalents]
-        for item in equivalents:
-            item["places"] = [place._asdict() for place in item["places"]]
+        equivalents = [
+            item._asdict() | {"score": round(item.score, 4), "places": [place._asdict() for place in item.places]}
+            for item in self.equivalents
+        ]
         return {"phrase": self.phrase, "start": self.start, "end": self.end, "equivalents": equivalents} | (
             {} if self.confidence is None else {"confidence": round(self.confidence, 4)}
         )
@@ -182,10 +183,8 @@ class Hinter:
     ) -> None:
         self.apart, self.languages = apart, languages
         self.dictionaries = (*dictionaries, *index.dictionaries)
-        self.settings, self.searcher = (
-            settings,
-            searcher or Searcher(index, views=not settings.quick, lexicons=dictionaries),
-        )
+        self.settings = settings
+        self.searcher = searcher or Searcher(index, views=not settings.quick, lexicons=dictionaries)
         self.model = self.searcher.model
         limits = BY_CONFIDENCE if self.searcher.calibrated is not None else BY_COSINES
         limits = BY_SCORER if self.searcher.scorer is not None else limits
@@ -207,20 +206,14 @@ class Hinter:
         """
         spans = self.promising(sentences)
         parts = self.segment(sentences, overlapping=False) if self.apart else [[] for _ in sentences]
-        chances = [[span for span, good in candidates if good] for candidates in spans]
-        queries = [
-            marked(text, span.start, span.end)
-            for text, candidates in zip(sentences, chances, strict=True)
-            for span in candidates
-        ]
-        ban = None
-        if without is not None:
-            ban = [text for text, candidates in zip(without, chances, strict=True) for _ in candidates]
+        chances = [(number, span) for number, candidates in enumerate(spans) for span, good in candidates if good]
+        queries = [marked(sentences[number], span.start, span.end) for number, span in chances]
+        ban = None if without is None else [without[number] for number, _ in chances]
         places = max(1, self.settings.contexts)
         results = iter(self.searcher.search_all(queries, self.settings.k, places, without=ban))
         answers = []
         for number, (text, candidates) in enumerate(zip(sentences, spans, strict=True)):
-            hints = [hint for _ in chances[number] if (hint := self._hint(next(results))) is not None]
+            hints = [hint for _, good in candidates if good and (hint := self._hint(next(results))) is not None]
             hints = self._with_terms(text, hints)
             free = hints if self.settings.overlapping else chosen(hints)
             affordable = within(free, self.settings.budget, cost)
@@ -287,10 +280,8 @@ class Hinter:
         """The terms of the dictionaries as hints, and the retrieved ones that share no word with them."""
         terms = []
         for start, end, equivalents in terms_in(text, self.dictionaries, *self.languages):
-            equivalents_of_hint = next(
-                (hint.equivalents for hint in hints if (hint.start, hint.end) == (start, end)), ()
-            )
-            places = {folded(equivalent.text): equivalent for equivalent in equivalents_of_hint}
+            counterpart = next((hint for hint in hints if (hint.start, hint.end) == (start, end)), None)
+            places = {folded(item.text): item for item in (counterpart.equivalents if counterpart else ())}
             best = [places.get(folded(wording)) or Equivalent(wording, 1.0, 0, ()) for wording in equivalents]
             terms.append(Hint(text[start:end], start, end, tuple(best[: self.settings.k]), 1.0))
         outside_hints = [

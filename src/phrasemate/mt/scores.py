@@ -12,8 +12,9 @@ language has a stemmer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,22 +47,6 @@ class Compared(NamedTuple):
     p: float | None
 
 
-class HintCounts(NamedTuple):
-    """Sums over sentences: phrases that the segmenter found, those with hints, and their equivalents.
-
-    ``in_reference`` and ``in_output`` count the phrases of which some equivalent occurs there as whole words;
-    ``both`` those of which one and the same does; ``lines`` the sentences.
-    """
-
-    lines: int = 0
-    phrases: int = 0
-    hinted: int = 0
-    equivalents: int = 0
-    in_reference: int = 0
-    in_output: int = 0
-    both: int = 0
-
-
 def metric(name: str, target: str = "") -> Any:
     """A metric of sacrebleu as it is by default; ``target`` chooses BLEU's tokenizer for zh, ja and ko.
 
@@ -90,7 +75,6 @@ def compare(
     baseline: str,
     target: str = "",
     samples: int = SAMPLES,
-    seed: int = SEED,
 ) -> dict[str, Compared]:
     """Each system's score, the mean of the corpora that are given: statistics (sentences, n) of each, the same for all.
 
@@ -100,7 +84,7 @@ def compare(
     """
     measure = metric(name, target)
     sizes = [len(corpus) for corpus in systems[baseline]]
-    draws = [_draws(size, samples, seed + number) for number, size in enumerate(sizes)]
+    draws = [_draws(size, samples, SEED + number) for number, size in enumerate(sizes)]
     scores = {system: _mean(measure, corpora, None) for system, corpora in systems.items()}
     resampled_means = {system: _mean(measure, corpora, draws) for system, corpora in systems.items()}
     comparisons = {}
@@ -169,29 +153,28 @@ def _states(model: Model, texts: Sequence[str], layer: int | None) -> list[NDArr
     opening, closing = len(model.runtime.opening), len(model.runtime.closing)
     for states in model.token_states([text if text.strip() else "" for text in texts], layer):
         values = unit(states.values)
-        arrays += [
-            values[low + opening : high - closing] for low, high in zip(states.bounds, states.bounds[1:], strict=False)
-        ]
+        arrays += [values[low + opening : high - closing] for low, high in pairwise(states.bounds)]
     return arrays
 
 
-def hint_counts(
-    records: Sequence[Mapping[str, Any]],
-    references: Sequence[str],
-    occurs: Callable[[str, str], Any] = occurrences,
-) -> HintCounts:
-    """What became of the hints of a run; ``records`` as `phrasemate.mt.Translation.as_dict` gives them."""
+def hint_counts(records: Sequence[Mapping[str, Any]], references: Sequence[str]) -> Counter[str]:
+    """What became of the hints of a run; ``records`` as `phrasemate.mt.Translation.as_dict` gives them.
+
+    ``phrases`` that the segmenter found, the ``hinted`` ones, and their ``equivalents``. ``in_reference`` and
+    ``in_output`` count the phrases of which some equivalent occurs there as whole words, ``both`` those of which one
+    and the same does.
+    """
     counts: Counter[str] = Counter()
     for record, reference in zip(records, references, strict=True):
         hints = record.get("hints", [])
-        counts.update(lines=1, phrases=len(record.get("phrases", [])), hinted=len(hints))
+        counts.update(phrases=len(record.get("phrases", [])), hinted=len(hints))
         for hint in hints:
             texts = [item["text"] for item in hint["equivalents"]]
-            right = {text for text in texts if occurs(text, reference)}
-            used_texts = {text for text in texts if occurs(text, record["translation"])}
+            right = {text for text in texts if occurrences(text, reference)}
+            used_texts = {text for text in texts if occurrences(text, record["translation"])}
             counts.update(equivalents=len(texts), in_reference=bool(right), in_output=bool(used_texts))
             counts.update(both=bool(right & used_texts))
-    return HintCounts(**counts)
+    return counts
 
 
 Stems = tuple[str, ...]
