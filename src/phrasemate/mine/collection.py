@@ -332,8 +332,8 @@ class _Distinct:
         first = np.searchsorted(places[:, 0], np.arange(len(self._texts) + 1))
         digest = sha256()
         with (folder / f"{side}.txt").open("wb") as file:
-            for text_line in self._texts:
-                line = text_line + b"\n"
+            for sentence in self._texts:
+                line = sentence + b"\n"
                 digest.update(line)
                 file.write(line)
         arrays: tuple[NDArray[Any], ...] = (starts, np.array(self._lengths, np.int32), places[:, 1:], first)

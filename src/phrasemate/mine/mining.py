@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
@@ -133,10 +134,8 @@ def scores(
     keys = [_key(*settings, pairs.source[part].tobytes().hex(), pairs.target[part].tobytes().hex()) for part in parts]
     blocks = Blocks(folder, "scores", (len(pairs.score), 1), np.float32, SCORED, keys)
     for number in blocks.missing:
-        texts = zip(pairs.source[parts[number]].tolist(), pairs.target[parts[number]].tolist(), strict=True)
-        phrase_pairs = [
-            PhrasePair(whole(sides[0].text(source)), whole(sides[1].text(target))) for source, target in texts
-        ]
+        numbers = pairs.only(parts[number]).numbers()
+        phrase_pairs = [PhrasePair(whole(sides[0].text(one)), whole(sides[1].text(other))) for one, other in numbers]
         pair_scores = np.asarray(scorer.score(phrase_pairs), np.float32)
         if pair_scores.shape != (len(phrase_pairs),) or not np.isfinite(pair_scores).all():
             raise InputError(
@@ -387,9 +386,7 @@ class _Steps:
         settings, path = self.settings, self.folder.path
         with self._timed("encoding"):
             source, target = (
-                encode(
-                    path, name, side, model, lambda *progress, name=name: self.progress(f"encoding {name}", *progress)
-                )
+                encode(path, name, side, model, partial(self.progress, f"encoding {name}"))
                 for name, side in zip(("source", "target"), sides, strict=True)
             )
         small, large = sorted(map(len, sides))  # each is the database of one direction: the smaller one decides
@@ -466,8 +463,8 @@ class _Steps:
         """The margin below which no pair is taken; if they are looked at again, below which few would be."""
         margin, again = self.settings.margin, self.look.scorer is not None
         if known_pairs:
-            mates, numbers = set(known_pairs), zip(pairs.source.tolist(), pairs.target.tolist(), strict=True)
-            known_scores = pairs.score[np.fromiter((pair in mates for pair in numbers), bool, len(pairs.score))]
+            mates = set(known_pairs)
+            known_scores = pairs.score[np.fromiter((pair in mates for pair in pairs.numbers()), bool)]
             lowest = float(np.quantile(known_scores, LOST if again else 0.0)) if len(known_scores) else FLOORS[margin]
             return lowest if limit is None else min(lowest, self._floor(pairs, (), limit, least))
         return limit if not again and limit is not None else least
@@ -477,9 +474,7 @@ class _Steps:
         total, parts = len(pairs.score), [np.zeros(0, np.float32)]
         with self._timed("comparing words"):
             for at in range(0, total, SCORED):
-                numbers = zip(
-                    pairs.source[at : at + SCORED].tolist(), pairs.target[at : at + SCORED].tolist(), strict=True
-                )
+                numbers = pairs.only(slice(at, at + SCORED)).numbers()
                 parts.append(words.score([(sides[0].text(one), sides[1].text(other)) for one, other in numbers]))
                 self.progress("comparing words", min(at + SCORED, total), total)
         return pairs.added(np.float32(LEXICON) * np.concatenate(parts))
@@ -488,7 +483,7 @@ class _Steps:
         if (most := self.settings.copies) is None:
             return pairs
         mask, total = np.ones(len(pairs.score), bool), len(pairs.score)
-        for at, (source, target) in enumerate(zip(pairs.source.tolist(), pairs.target.tolist(), strict=True)):
+        for at, (source, target) in enumerate(pairs.numbers()):
             mask[at] = not is_copy(sides[0].text(source), sides[1].text(target), most)
             if not at % _TELL:
                 self.progress("filtering", at, total)
@@ -501,10 +496,9 @@ class _Steps:
             return pairs
         order = np.lexsort((pairs.target, pairs.source))  # a sentence's pairs together, so that it is read once
         second_scores = np.empty(len(order), np.float32)
+        show = partial(self.progress, "reranking")
         with self._timed("reranking"):
-            second_scores[order] = scores(
-                self.folder.path, scorer, pairs.only(order), sides, lambda *at: self.progress("reranking", *at)
-            )
+            second_scores[order] = scores(self.folder.path, scorer, pairs.only(order), sides, show)
         return pairs.added(np.float32(self.look.weight) * second_scores)
 
     def choose(

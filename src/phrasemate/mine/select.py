@@ -7,7 +7,7 @@ compared, too, by the lexicon (`LexiconMatch`) or by vectors (`WordMatch`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log, sqrt
@@ -204,12 +204,16 @@ class Candidates(NamedTuple):
     cosine: Floats
     score: Floats
 
+    def numbers(self) -> Iterator[tuple[int, int]]:
+        """The numbers of both sentences of each pair."""
+        return zip(self.source.tolist(), self.target.tolist(), strict=True)
+
     def added(self, more: Floats) -> Candidates:
         """With ``more`` (n,) added to the scores, in the new order."""
         new_scores = self._replace(score=self.score + more)
         return new_scores.only(np.argsort(-new_scores.score, kind="stable"))
 
-    def only(self, mask: NDArray[np.bool_] | NDArray[np.int64]) -> Candidates:
+    def only(self, mask: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Candidates:
         return Candidates(self.source[mask], self.target[mask], self.cosine[mask], self.score[mask])
 
 
@@ -257,7 +261,7 @@ def one_to_one(pairs: Candidates, pairing: str = "greedy") -> NDArray[np.int64]:
 def _greedy(pairs: Candidates) -> NDArray[np.int64]:
     sources, targets = bytearray(int(pairs.source.max()) + 1), bytearray(int(pairs.target.max()) + 1)
     pair_rows = []
-    for number, (source, target) in enumerate(zip(pairs.source.tolist(), pairs.target.tolist(), strict=True)):
+    for number, (source, target) in enumerate(pairs.numbers()):
         if not sources[source] and not targets[target]:
             sources[source] = targets[target] = 1
             pair_rows.append(number)
@@ -348,9 +352,8 @@ def _recognised(chosen: Candidates, known_pairs: Sequence[tuple[int, int]]) -> t
     """Tell, for each chosen pair, whether it is a known one, and whether it has a sentence of one."""
     pairs = set(known_pairs)
     sources, targets = {s for s, _ in known_pairs}, {t for _, t in known_pairs}
-    place_pairs = list(zip(chosen.source.tolist(), chosen.target.tolist(), strict=True))
-    right = np.array([pair in pairs for pair in place_pairs], bool)
-    is_touched = np.array([s in sources or t in targets for s, t in place_pairs], bool)
+    right = np.array([pair in pairs for pair in chosen.numbers()], bool)
+    is_touched = np.array([s in sources or t in targets for s, t in chosen.numbers()], bool)
     return right, is_touched
 
 
