@@ -9,6 +9,7 @@ import gzip
 import json
 import time
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice, zip_longest
@@ -255,8 +256,7 @@ def _learn(aligner: Aligner, rows: Iterator[tuple[Worded, Worded]], file: Resuma
     """Pass over what is aligned already, and let the aligner see the first part of it."""
     priors_lines = _aligned(rows, file)
     aligner.learn(islice(priors_lines, aligner.chunk))
-    for _ in priors_lines:
-        pass
+    deque(priors_lines, maxlen=0)
 
 
 def _aligned(rows: Iterator[tuple[Worded, Worded]], file: ResumableFile) -> Iterator[tuple[Worded, Worded, Links]]:

@@ -126,12 +126,8 @@ class NeuralAligner:
         """
         if self.symmetrisation is not None:
             return [symmetrise(*pair, self.symmetrisation) for pair in self.directions(pairs)]
-        link: Callable[[Floats], Bools] = {
-            "intersection": intersection,
-            "itermax": itermax,
-            "mwmf": mwmf,
-            "softmax": lambda values: np.logical_and(*softmax(values / self.temperature, self.threshold)),
-        }[self.method]
+        undirected: Callable[[Floats], Bools] | None = {"itermax": itermax, "mwmf": mwmf}.get(self.method)
+        link = undirected or (lambda values: np.logical_and(*self._directed(values)))
         return [_links(link(values)) for values in self._similarities(pairs)]
 
     def directions(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[tuple[Links, Links]]:
@@ -142,14 +138,14 @@ class NeuralAligner:
         """
         if self.method in ("itermax", "mwmf"):
             raise InputError(f"{self.method} has no directions; take intersection or softmax")
-        directions = []
-        for values in self._similarities(pairs):
-            if self.method == "softmax":
-                mask = softmax(values / self.temperature, self.threshold)
-            else:
-                mask = _best(values), _best(values.T).T
-            directions.append((_links(mask[0]), _links(mask[1])))
-        return directions
+        masks = map(self._directed, self._similarities(pairs))
+        return [(_links(forward), _links(reverse)) for forward, reverse in masks]
+
+    def _directed(self, similarity: Floats) -> tuple[Bools, Bools]:
+        """(m, n) links of either direction: what each source word chooses, and what each target word chooses."""
+        if self.method == "softmax":
+            return softmax(similarity / self.temperature, self.threshold)
+        return _best(similarity), _best(similarity.T).T
 
     def learn(self, aligned: Iterable[tuple[Worded, Worded, Links]]) -> None:
         """Nothing to learn: each sentence pair is aligned by itself."""
