@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -34,7 +34,7 @@ from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported, ReadError
 from phrasemate.text.error_policy import Damage, Skipped
 from phrasemate.text.text_file import TextFile
-from phrasemate.utils.storage import NewFile, check_new, save_arrays, swap_folder
+from phrasemate.utils.storage import NewFile, check_new, save_arrays, sha256_of, swap_folder
 
 FORMAT = "phrasemate-vectors"
 VERSION = 1
@@ -135,8 +135,7 @@ def check_free(folder: Path, force: bool = False) -> None:
 
 
 def _entry(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": file_digest(file, "sha256").hexdigest()}
+    return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
 
 
 def _sealed(facts: Any, files: Any) -> bytes:
