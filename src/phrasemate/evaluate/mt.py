@@ -513,13 +513,10 @@ def _target(direction: Direction) -> str:
 
 def _signatures(directions: Sequence[Direction]) -> dict[str, str]:
     """Signatures of sacrebleu's metrics, for one reference."""
-    signatures: dict[str, str] = {}
+    signatures: dict[str, dict[str, None]] = {name: {} for name in METRICS}
     for name in METRICS:
         for target in dict.fromkeys(map(_target, directions)):
             measure = metric(name, target)
             measure.corpus_score(["a"], [["a"]])
-            signatures.setdefault(str(measure.get_signature()), name)
-    groups: dict[str, list[str]] = {}
-    for text, name in signatures.items():
-        groups.setdefault(name, []).append(text)
-    return {name: " and ".join(texts) for name, texts in groups.items()}
+            signatures[name][str(measure.get_signature())] = None
+    return {name: " and ".join(texts) for name, texts in signatures.items()}

@@ -393,7 +393,7 @@ class RelatedSentences:
     def _load(self) -> None:
         with self.index.snapshot():
             self._generation = self.index.store.state().generation
-            self._ids, self._vectors = self._all(self._progress)
+            self._ids, self._vectors = self._all()
 
     def __call__(self, sentences: Sequence[str], without: Sequence[str] | None = None) -> list[tuple[str, float]]:
         """The nearest sentence of each, with its cosine; ("", 0) where there is none.
@@ -439,7 +439,7 @@ class RelatedSentences:
             row, best = np.where(score > best, places + low, row), np.maximum(score, best)
         return row, best
 
-    def _all(self, progress: Progress) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
+    def _all(self) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
         """Ids (sentences,) and vectors (sentences, width)."""
         every = [(row.id, _digest(row.text)) for row in self.index.store.all_sentences()]
         ids = np.fromiter((identity for identity, _ in every), np.int64, len(every))
@@ -452,18 +452,12 @@ class RelatedSentences:
         vectors = np.zeros((len(every), self.model.width), np.float16)
         vectors[is_stored] = stored_vectors[at[is_stored]]
         if not is_stored.all():
-            self._make(digests, vectors, is_stored, progress)
+            self._make(digests, vectors, is_stored)
         elif len(stored_ids) > len(every):  # what is gone is not kept for ever
             self._write(digests, vectors)
         return ids, vectors
 
-    def _make(
-        self,
-        digests: NDArray[np.uint64],
-        vectors: NDArray[np.float16],
-        is_stored: NDArray[np.bool_],
-        progress: Progress,
-    ) -> None:
+    def _make(self, digests: NDArray[np.uint64], vectors: NDArray[np.float16], is_stored: NDArray[np.bool_]) -> None:
         missing = np.flatnonzero(~is_stored)
         count = saved_count = 0
         sentences = compress(self.index.store.all_sentences(), (~is_stored).tolist())
@@ -472,7 +466,7 @@ class RelatedSentences:
             vectors[places] = self.model.encode_sentences([row.text for row in block]).astype(np.float16)
             is_stored[places] = True
             count += len(block)
-            progress("sentence vectors", count, len(missing))
+            self._progress("sentence vectors", count, len(missing))
             if count - saved_count >= SAVED or count == len(missing):
                 self._write(digests[is_stored], vectors[is_stored])
                 saved_count = count
