@@ -283,7 +283,7 @@ def _pooled(states: States, mode: str, skipped: int) -> Floats:
     return vectors
 
 
-def load_sentence_head(folder: Path, config: Mapping[str, Any], remedy: str) -> SentenceHead | None:
+def load_sentence_head(folder: Path, config: Mapping[str, Any]) -> SentenceHead | None:
     """The sentence head of a model folder; None where the model takes the mean of all token states.
 
     Raises ModelDamaged for an entry or weights that do not fit each other or the encoder's width.
@@ -313,5 +313,5 @@ def load_sentence_head(folder: Path, config: Mapping[str, Any], remedy: str) -> 
         if not np.isfinite(head(states)).all():
             raise ValueError("weights that are not finite")
     except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError, InputError) as error:
-        raise ModelDamaged(f"{folder / SENTENCE}: does not fit the configuration ({error}); {remedy}") from error
+        raise ModelDamaged(f"{folder / SENTENCE}: does not fit the configuration ({error}); {REMEDY}") from error
     return head

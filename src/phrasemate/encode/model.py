@@ -139,7 +139,7 @@ class Model:
         self.pooling = "head" if self.head else str(self.config["pooling"])
         self.context_weight = float(self.config.get("context_weight", 0.0))
         self.longest = float(self.config.get("longest", 0.0))
-        self.sentence_head = load_sentence_head(folder, self.config, REMEDY)
+        self.sentence_head = load_sentence_head(folder, self.config)
         self.runtime = Runtime(folder, self.config, threads, device)
 
     def warm_up(self) -> Model:

@@ -69,7 +69,13 @@ class Tokenizer:
         """The whole tokenizer of the library ``tokenizers``; made when it is first asked for."""
         with self._lock:
             if self._library is None:
-                self._library = _whole(self.path, self._content)
+                from tokenizers import Tokenizer as Library
+
+                with reading(self.path):
+                    library: Any = Library.from_buffer(self._content)
+                    library.no_padding()  # an export has neither, and a text may be padded to any length
+                    library.no_truncation()
+                self._library = library
                 self._content, self._pieces = b"", None
             return self._library
 
@@ -264,16 +270,6 @@ def _renumbered(template: Mapping[str, Any] | None, places: Mapping[int, int]) -
         for name, token in template["special_tokens"].items()
     }
     return {**template, "special_tokens": tokens}
-
-
-def _whole(path: Path, content: bytes) -> Any:
-    from tokenizers import Tokenizer as Library
-
-    with reading(path):
-        library = Library.from_buffer(content)
-        library.no_padding()  # an export has neither, and a text may be padded to any length
-        library.no_truncation()
-    return library
 
 
 def load_tokenizer(path: Path) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from phrasemate.encode.export.hf_folder import (
     read_tokenizer,
     read_training,
     read_weights,
+    write_json,
 )
 from phrasemate.encode.export.onnx_graph import TEXTS, build_graph, smoothing_of
 from phrasemate.encode.heads import Arrays, SentenceHead, principal_axes, segmenter_of
@@ -188,7 +188,7 @@ def export_model(
             "common_words": common,
             "signature": history,
         }
-        (target / names.CONFIG).write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_json(target / names.CONFIG, config)
         digest = names.write_manifest(target)
         if project is not None:
             digest = add_projection(target, project, dim)
@@ -342,7 +342,7 @@ def add_projection(folder: Path, texts: Iterable[str], dim: int, signature: Mapp
     config = dict(model.config)
     facts = {"projection": "principal components of phrase ends", "phrases": count, "dim": dim, **(signature or {})}
     config["signature"] = {**config["signature"], **facts}
-    (folder / names.CONFIG).write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(folder / names.CONFIG, config)
     return names.write_manifest(folder)
 
 

@@ -96,17 +96,15 @@ def averaged(weights: Weights, base: Weights, share: float, folder: Path) -> Wei
     """
     if not 0 <= share <= 1:
         raise InputError(f"share {share}; expected 0 (the base alone) to 1 (the trained weights alone)")
-    weights, base = _one_kind(weights), _Complete(_one_kind(base), folder)
+    weights, base = _one_kind(weights), _of_encoder(_one_kind(base), folder)
     for name, value in weights.items():
         if base[name].shape != value.shape:
             raise ModelError(f"{folder}: {name} has the shape {base[name].shape}, expected {value.shape}; not its base")
-    mixture = {name: _mixed(value, base[name], share) for name, value in weights.items()}
-    return _Complete(mixture, folder)
-
-
-def _mixed(value: Floats, base: Floats, share: float) -> Floats:
-    mixture: Floats = np.where(value == base, value, share * value + (1 - share) * base).astype(np.float32)
-    return mixture
+    mixture = {
+        name: np.where(value == base[name], value, share * value + (1 - share) * base[name]).astype(np.float32)
+        for name, value in weights.items()
+    }
+    return _of_encoder(mixture, folder)
 
 
 def _one_kind(weights: Weights) -> Weights:
@@ -133,18 +131,22 @@ def read_weights(folder: Path) -> Weights:
         raise ModelUnsupported(f"{folder}: no embeddings.word_embeddings.weight among the weights")
     prefix = anchor.removesuffix("embeddings.word_embeddings.weight")
     weights = {key.removeprefix(prefix): value.astype(np.float32, copy=False) for key, value in tensors.items()}
-    return _Complete(weights, folder)
+    return _of_encoder(weights, folder)
 
 
 class _Complete(Weights):
-    """Weights whose absent members are a ModelError, not a KeyError."""
+    """Weights whose absent members are a ModelError, not a KeyError; ``lack`` and ``remedy`` stand around the name."""
 
-    def __init__(self, weights: Weights, folder: Path) -> None:
+    def __init__(self, weights: Weights, lack: str, remedy: str) -> None:
         super().__init__(weights)
-        self.folder = folder
+        self.lack, self.remedy = lack, remedy
 
-    def __missing__(self, key: str) -> NDArray[np.float32]:
-        raise ModelError(f"{self.folder}: the weights lack {key}; the file is not whole, or of another architecture")
+    def __missing__(self, key: str) -> Floats:
+        raise ModelError(f"{self.lack} {key}; {self.remedy}")
+
+
+def _of_encoder(weights: Weights, folder: Path) -> Weights:
+    return _Complete(weights, f"{folder}: the weights lack", "the file is not whole, or of another architecture")
 
 
 def check_weights(config: Mapping[str, Any], weights: Weights, folder: Path) -> None:
@@ -259,15 +261,7 @@ def read_heads(folder: Path, width: int) -> Arrays:
 def read_training(folder: Path) -> dict[str, Any]:
     """Read how the weights were trained, nothing where it is not told; ModelError when it is not a JSON object."""
     path = folder / TRAINING
-    if not path.exists():
-        return {}
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: not readable as JSON ({error}); train again, or remove it") from error
-    if not isinstance(value, dict):
-        raise ModelError(f"{path}: a JSON {type(value).__name__}, expected an object; train again, or remove it")
-    return value
+    return _json(path, dict, "an object", "train again, or remove it") if path.exists() else {}
 
 
 MODULES, SETTINGS = "modules.json", "config_sentence_transformers.json"
@@ -323,13 +317,13 @@ def read_sentence_folder(folder: Path) -> SentenceFolder | None:
     return SentenceFolder(encoder, head, max_tokens, lower)
 
 
-def _json(path: Path, kind: type) -> Any:
+def _json(path: Path, kind: type, wording: str = "", remedy: str = "download the folder again") -> Any:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: not readable as JSON ({error}); download the folder again") from error
+        raise ModelError(f"{path}: not readable as JSON ({error}); {remedy}") from error
     if not isinstance(value, kind):
-        raise ModelError(f"{path}: a JSON {type(value).__name__}, expected {kind.__name__}; download the folder again")
+        raise ModelError(f"{path}: a JSON {type(value).__name__}, expected {wording or kind.__name__}; {remedy}")
     return value
 
 
@@ -386,18 +380,7 @@ def _layer(kind: str, folder: Path) -> Layer:
     return Layer("dense", name, arrays["linear.weight"], **bias)
 
 
-class _Arrays(dict[str, Any]):
-    """Weights whose absent members are a ModelError."""
-
-    def __init__(self, arrays: Mapping[str, Any], path: Path) -> None:
-        super().__init__(arrays)
-        self.path = path
-
-    def __missing__(self, key: str) -> Any:
-        raise ModelError(f"{self.path}: lacks {key}; download the folder again")
-
-
-def _weights(folder: Path) -> _Arrays:
+def _weights(folder: Path) -> Weights:
     path = folder / "model.safetensors"
     if not path.exists():
         raise ModelError(
@@ -408,7 +391,7 @@ def _weights(folder: Path) -> _Arrays:
         arrays = {name: array.astype(np.float32) for name, array in load_file(path).items()}
     except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ModelError(f"{path}: not readable ({error}); download the folder again") from error
-    return _Arrays(arrays, path)
+    return _Complete(arrays, f"{path}: lacks", "download the folder again")
 
 
 def _prompts(folder: Path, normalised: bool) -> tuple[dict[str, str], str | None]:
@@ -433,7 +416,7 @@ def write_sentence_folder(folder: Path, head: SentenceHead, width: int, max_toke
     if tuple(mode for name, mode in LEGACY.items() if modes[name]) != head.pooling:  # another order
         modes = {"pooling_mode": list(head.pooling)}
     pooling = {"word_embedding_dimension": width, **modes, "include_prompt": head.include_prompt}
-    _write(folder / "1_Pooling" / "config.json", pooling)
+    write_json(folder / "1_Pooling" / "config.json", pooling)
     names = {"dense": "Dense", "layer_norm": "LayerNorm", "normalize": "Normalize"}
     size = width * len(head.pooling)
     for number, layer in enumerate(head.layers, 2):
@@ -448,24 +431,25 @@ def write_sentence_folder(folder: Path, head: SentenceHead, width: int, max_toke
                 "bias": bool(layer.bias.size),
             }
             config |= {"activation_function": f"torch.nn.modules.{path}.{layer.activation}"}
-            _write(place / "config.json", config)
+            write_json(place / "config.json", config)
             arrays = {"linear.weight": layer.weight} | ({"linear.bias": layer.bias} if layer.bias.size else {})
             save_arrays(place / "model.safetensors", arrays, {"format": "pt"})
             size = len(layer.weight)
         elif layer.kind == "layer_norm":
-            _write(place / "config.json", {"dimension": size})
+            write_json(place / "config.json", {"dimension": size})
             arrays = {"norm.weight": layer.weight, "norm.bias": layer.bias}
             save_arrays(place / "model.safetensors", arrays, {"format": "pt"})
     modules = [
         {"idx": number, "name": str(number), "path": path, "type": CLASSES + kind}
         for number, (kind, path) in enumerate(kinds)
     ]
-    _write(folder / MODULES, modules)
-    _write(folder / "sentence_bert_config.json", {"max_seq_length": max_tokens, "do_lower_case": False})
+    write_json(folder / MODULES, modules)
+    write_json(folder / "sentence_bert_config.json", {"max_seq_length": max_tokens, "do_lower_case": False})
     prompts = {"prompts": dict(head.prompts or {}), "default_prompt_name": head.default_prompt}
-    _write(folder / SETTINGS, {**prompts, "similarity_fn_name": "cosine"})
+    write_json(folder / SETTINGS, {**prompts, "similarity_fn_name": "cosine"})
 
 
-def _write(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as JSON, and make the folder around it where there is none."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -12,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import model_folder as names
-from phrasemate.encode.export.hf_folder import TRAINING, tokenizer_settings, write_sentence_folder
+from phrasemate.encode.export.hf_folder import TRAINING, tokenizer_settings, write_json, write_sentence_folder
 from phrasemate.encode.export.onnx_graph import ACTIVATIONS, norms_of
+from phrasemate.encode.export.traced_graph import line_of
 from phrasemate.encode.heads import Layer, SentenceHead, load_sentence_head
 from phrasemate.encode.runtime import EmbeddingTable
 from phrasemate.encode.tokenizer import load_tokenizer, tokenizer_bytes
@@ -46,7 +46,7 @@ def unpack_model(folder: str | Path, out: str | Path) -> None:
         raise ModelUnsupported(f"{folder}: its graph was traced; take the encoder that it was exported from")
     constants, nodes = _graph(folder / names.ENCODER)
     table = EmbeddingTable(folder / names.EMBEDDINGS)
-    load_tokenizer(folder / names.TOKENIZER)
+    library = load_tokenizer(folder / names.TOKENIZER)
     tokenizer = tokenizer_bytes(folder / names.TOKENIZER)
     try:
         weights = {**_embeddings(table), **_layers(constants, int(config["depth"]))}
@@ -61,12 +61,12 @@ def unpack_model(folder: str | Path, out: str | Path) -> None:
         save_arrays(partial / "model.safetensors", weights, {"format": "pt"})
         (partial / "tokenizer.json").write_bytes(tokenizer)
         settings = tokenizer_settings(tokenizer)
-        _write(partial / "tokenizer_config.json", settings | {"model_max_length": int(config["max_tokens"])})
-        padding = {"pad_token_id": _number(tokenizer, settings.get("pad_token"))}
-        _write(partial / "config.json", architecture | padding)
-        _write(partial / TRAINING, config.get("signature") or {})
+        write_json(partial / "tokenizer_config.json", settings | {"model_max_length": int(config["max_tokens"])})
+        padding = {"pad_token_id": library.token_to_id(settings["pad_token"]) if "pad_token" in settings else 0}
+        write_json(partial / "config.json", architecture | padding)
+        write_json(partial / TRAINING, config.get("signature") or {})
         max_tokens = int(config["max_tokens"])
-        head = load_sentence_head(folder, config, names.REMEDY) or _mean_head(str(config.get("sentence_prefix", "")))
+        head = load_sentence_head(folder, config) or _mean_head(str(config.get("sentence_prefix", "")))
         write_sentence_folder(partial, head, int(config["width"]), max_tokens)
         if (folder / names.HEADS).exists():
             shutil.copyfile(folder / names.HEADS, partial / names.HEADS)
@@ -89,8 +89,7 @@ def _graph(path: Path) -> tuple[dict[str, NDArray[Any]], list[Any]]:
         graph = onnx.load(path, load_external_data=False).graph
         return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}, list(graph.node)
     except Exception as error:  # of protobuf, of the checker, of NumPy
-        reason = " ".join(str(error).split())[:200]
-        raise ModelDamaged(f"{path}: not a readable graph ({reason}); {names.REMEDY}") from error
+        raise ModelDamaged(f"{path}: not a readable graph ({line_of(error)}); {names.REMEDY}") from error
 
 
 def _embeddings(table: EmbeddingTable) -> Arrays:
@@ -171,14 +170,3 @@ def _config(
         "hidden_act": next(name for name, approximate in ACTIVATIONS.items() if approximate == form),
         "position_embedding_type": "absolute",
     }
-
-
-def _number(tokenizer: bytes, token: str | None) -> int:
-    """The number of a token; 0 where there is none."""
-    from tokenizers import Tokenizer
-
-    return (Tokenizer.from_buffer(tokenizer).token_to_id(token) if token else None) or 0
-
-
-def _write(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

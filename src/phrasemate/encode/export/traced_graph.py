@@ -146,7 +146,7 @@ def layers_of(encoder: Any) -> Any:
 
 def keep_layers(encoder: Any, count: int) -> None:
     """Take the layers above the lowest ``count`` out of an encoder, and out of its configuration."""
-    config, layers = encoder.config, None
+    config = encoder.config
     if count == config.num_hidden_layers:
         return
     if config.model_type != "albert":  # whose layers are one, used again and again
