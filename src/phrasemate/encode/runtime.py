@@ -663,17 +663,18 @@ def _keep_texts_apart(graph: Any) -> bool:
 
 
 @contextmanager
-def _mapped(path: Path) -> Iterator[None]:
+def _mapped(path: Path, engine: str = "OpenVINO", kind: type[Exception] = RuntimeError) -> Iterator[None]:
+    """Raises ModelDamaged for the errors of a kind with which an engine refuses a graph."""
     try:
         yield
-    except RuntimeError as error:
-        raise ModelDamaged(
-            f"{path}: not a graph that OpenVINO runs ({first_line(error)}); export the model again"
-        ) from error
+    except kind as error:
+        reason = f"not a graph that {engine} runs ({first_line(error)})"
+        raise ModelDamaged(f"{path}: {reason}; export the model again") from error
 
 
 PROVIDERS = {"CUDA": "CUDAExecutionProvider"}
 _ERRORS_ALONE = 3  # of what ONNX Runtime logs
+_OF_SESSIONS = "ONNX Runtime", Exception  # its errors are of its own kinds, none of which is a RuntimeError
 
 
 def is_session_device(device: str) -> bool:
@@ -691,10 +692,8 @@ class SessionQueue:
         self, inputs: dict[str, NDArray[np.float32]], output: str, keep: Callable[[NDArray[np.float32]], None]
     ) -> None:
         """Compute a batch, and hand its output on."""
-        try:
+        with _mapped(self._path, *_OF_SESSIONS):
             (states,) = self._session.run([output], inputs)
-        except Exception as error:  # of its own kinds, none of which is a RuntimeError
-            raise _damaged(self._path, error) from error
         keep(states)
 
     def wait(self) -> None:
@@ -723,18 +722,12 @@ def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callabl
     def opened() -> tuple[SessionQueue, bool]:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = _ERRORS_ALONE
-        try:
-            providers = [(PROVIDERS[name], {"device_id": number or "0"}), "CPUExecutionProvider"]
+        providers = [(PROVIDERS[name], {"device_id": number or "0"}), "CPUExecutionProvider"]
+        with _mapped(path, *_OF_SESSIONS):
             session = onnxruntime.InferenceSession(str(path), options, providers=providers)
             missing = sorted(set(outputs) - {item.name for item in session.get_outputs()})
-        except Exception as error:
-            raise _damaged(path, error) from error
         if missing:
             raise ModelDamaged(f"{path}: no output {', '.join(missing)}; export the model again")
         return SessionQueue(session, path), False
 
     return opened
-
-
-def _damaged(path: Path, error: BaseException) -> ModelDamaged:
-    return ModelDamaged(f"{path}: not a graph that ONNX Runtime runs ({first_line(error)}); export the model again")
