@@ -50,7 +50,8 @@ scorer.json, beside what the model's hash seals::
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
@@ -178,17 +179,24 @@ def load_confidence(folder: Path, model_hash: str) -> Confidence | None:
     path = folder / CONFIDENCE
     if not path.exists():
         return None
-    try:
+    with _reading(path, "a confidence file", "export the model again"):
         record = json.loads(path.read_text(encoding="utf-8"))
-        confidence = _read(record)
+        confidence = _confidence(record)
         if "views" in record:
-            confidence = replace(confidence, with_views=_read(record["views"]))
+            confidence = replace(confidence, with_views=_confidence(record["views"]))
         return confidence if record["model"] == model_hash else None
-    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        raise ModelDamaged(f"{path}: not a confidence file ({error}); remove it, or export the model again") from error
 
 
-def _read(record: Mapping[str, Any]) -> Confidence:
+@contextmanager
+def _reading(path: Path, kind: str, remedy: str) -> Iterator[None]:
+    """Raises ModelDamaged for what the reading of a file of another kind raises."""
+    try:
+        yield
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        raise ModelDamaged(f"{path}: not {kind} ({error}); remove it, or {remedy}") from error
+
+
+def _confidence(record: Mapping[str, Any]) -> Confidence:
     """Raises ValueError, TypeError or KeyError for what is not one."""
     first, second, third = map(float, record["weights"])
     confidence = Confidence(float(record["bias"]), (first, second, third))
@@ -356,15 +364,11 @@ def load_scorer(folder: Path, model_hash: str) -> CandidateScorer | None:
     path = folder / SCORER
     if not path.exists():
         return None
-    try:
+    with _reading(path, "a scorer file", "fit it again"):
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["model"] != model_hash or not _named(record) <= set(FEATURES):
             return None
-        unlisted_scorer = _scorer(record["unlisted"], None) if "unlisted" in record else None
-        scorer = _scorer(record, unlisted_scorer)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise ModelDamaged(f"{path}: not a scorer file ({error}); remove it, or fit it again") from error
-    return scorer
+        return _scorer(record, _scorer(record["unlisted"], None) if "unlisted" in record else None)
 
 
 def _named(record: Mapping[str, Any]) -> set[str]:

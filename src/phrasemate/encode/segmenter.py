@@ -291,10 +291,24 @@ class LearnedSegmenter:
         if self.max_words is not None:
             reach = np.minimum(reach, self.max_words)
         before = np.concatenate([[0], np.cumsum(text_words.lettered)])  # (words + 1,) words with a letter before each
-        table = _Table(as_start, as_end, self.bias - self.bias[0], reach, before)
-        pieces = [_passing(table, rows, self.threshold) for rows in _parts(reach)]
+        pieces = [self._passing(as_start, as_end, reach, before, rows) for rows in _parts(reach)]
         starts, ends, scores = (np.concatenate(column) for column in zip(*pieces, strict=True))
         return starts, ends, scores
+
+    def _passing(
+        self, as_start: Floats, as_end: Floats, reach: Rows, before: Rows, rows: slice
+    ) -> tuple[Rows, Rows, Floats]:
+        """First word, last word and probability of the spans that begin in ``rows`` and have the threshold or more."""
+        begin = np.arange(len(as_start))[rows, None]  # (rows, 1)
+        length = np.arange(reach[rows].max(initial=0))  # (lengths,) less one
+        finish = np.minimum(begin + length, len(as_start) - 1)  # (rows, lengths)
+        logits = as_start[begin] + as_end[finish]  # (rows, lengths): the broadcast sum
+        if len(self.bias) > 1:
+            logits += (self.bias - self.bias[0])[np.minimum(length, len(self.bias) - 1)]
+        scores = sigmoid(logits)
+        passing = (scores >= np.float32(self.threshold)) & (length < reach[begin])
+        row, column = np.nonzero(passing & (before[finish + 1] > before[begin]))
+        return row + rows.start, finish[row, column], scores[row, column]
 
 
 def _words(texts: Sequence[str]) -> _Words:
@@ -316,34 +330,6 @@ def _parts(reach: Rows) -> Iterator[slice]:
         high = low + max(1, int(np.searchsorted(cells, CELLS, side="right")))
         yield slice(low, high)
         low = high
-
-
-class _Table(NamedTuple):
-    """The summands of all logits: of each word as a start and as an end, (words,), and of each length less the first's.
-
-    ``reach``: words from each to the farthest end; ``before``: words with a letter before each.
-    """
-
-    as_start: Floats
-    as_end: Floats
-    longer: Floats
-    reach: Rows
-    before: Rows
-
-
-def _passing(table: _Table, rows: slice, threshold: float) -> tuple[Rows, Rows, Floats]:
-    """First word, last word and probability of the spans that begin in ``rows`` and have ``threshold`` or more."""
-    as_start, as_end, longer, reach, before = table
-    begin = np.arange(len(as_start))[rows, None]  # (rows, 1)
-    length = np.arange(reach[rows].max(initial=0))  # (lengths,) less one
-    finish = np.minimum(begin + length, len(as_start) - 1)  # (rows, lengths)
-    logits = as_start[begin] + as_end[finish]  # (rows, lengths): the broadcast sum
-    if len(longer) > 1:
-        logits += longer[np.minimum(length, len(longer) - 1)]
-    scores = sigmoid(logits)
-    passing = (scores >= np.float32(threshold)) & (length < reach[begin]) & (before[finish + 1] > before[begin])
-    row, column = np.nonzero(passing)
-    return row + rows.start, finish[row, column], scores[row, column]
 
 
 def sigmoid(logits: Floats) -> Floats:
