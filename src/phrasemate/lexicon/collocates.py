@@ -76,10 +76,8 @@ class Collocates:
         stems = [(place, stem) for place, stem_list in enumerate(wordings) for stem in stem_list if stem in self._rows]
         if not around or not stems:
             return np.zeros(len(wordings), np.float32)
-        rows_around, shares = (
-            np.array([row for row, _ in around]),
-            np.array([weight for _, weight in around], np.float32),
-        )
+        rows_around = np.array([row for row, _ in around])
+        shares = np.array([weight for _, weight in around], np.float32)
         owners = np.array([place for place, _ in stems])
         rows, places_of = np.unique([self._rows[stem] for _, stem in stems], return_inverse=True)
         # in ascending order, as all are here, searchsorted takes half the time

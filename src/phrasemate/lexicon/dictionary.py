@@ -21,6 +21,7 @@ from phrasemate.errors import IndexDamaged, InputError, ReadError
 from phrasemate.lexicon.formats import (
     Entry,
     book_name,
+    ending,
     memory_entries,
     plain_text_entries,
     read_dictd,
@@ -44,7 +45,6 @@ _READ = (
     ".tsv, .csv, .txt, .tbx, .xml (MultiTerm), .tmx, .xlf (each also with .gz), .xlsx, .ifo (StarDict) and "
     ".index (dictd)"
 )
-_MEMORIES = (".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")
 _OF_SETS = (".idx", ".dict", ".syn", ".dz")  # files that belong to an .ifo or .index file
 
 Rows = NDArray[np.int64]
@@ -220,13 +220,9 @@ def _indexed(name: str, entries: Iterable[Entry]) -> tuple[Wordings, list[_Side]
     numbers: dict[tuple[int | str, str], int] = {}
     rows_here, rows_there = array("q"), array("q")
     for entry in entries:
-        rows = [numbers.setdefault(wording, len(numbers)) for wording in dict.fromkeys(entry)]
-        for row, (side, _) in zip(rows, dict.fromkeys(entry), strict=True):
-            links = [
-                row_there
-                for row_there, (language, _) in zip(rows, dict.fromkeys(entry), strict=True)
-                if language != side
-            ]
+        rows = {wording: numbers.setdefault(wording, len(numbers)) for wording in entry}
+        for (side, _), row in rows.items():
+            links = [row_there for (language, _), row_there in rows.items() if language != side]
             rows_here.extend([row] * len(links))
             rows_there.extend(links)
         if len(rows_here) > 2 * PAIRS:
@@ -311,7 +307,7 @@ def _files(path: Path) -> list[Path]:
     files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
     sets = {file.stem for file in files if file.suffix in (".ifo", ".index")}
     selection = [file for file in files if file.suffix not in _OF_SETS or file.name.split(".")[0] not in sets]
-    selection = [file for file in selection if _kind(file)]
+    selection = [file for file in selection if ending(file) in _READERS]
     if not selection:
         raise ReadError(str(path), 0, f"no dictionary in this folder; expected {_READ}", "give the path of a file")
     return selection
@@ -325,40 +321,30 @@ def _main_file(path: Path) -> Path:
     return next((main for end in (".ifo", ".index") if (main := stem.with_suffix(end)).is_file()), path)
 
 
-def _kind(path: Path) -> str:
-    """The reader of a file by the end of its name."""
-    suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
-    if suffix in _MEMORIES:
-        return "memory"
-    return {".tsv": "table", ".csv": "table", ".xlsx": "table", ".txt": "text", ".tbx": "terms", ".xml": "terms"}.get(
-        suffix, suffix if suffix in (".ifo", ".index") else ""
-    )
+def _headword_entries(path: Path) -> Iterator[Entry]:
+    """The headwords of a StarDict or dictd dictionary, whose title may name its languages."""
+    is_stardict = ending(path) == ".ifo"
+    first, second = languages_in(f"{path.name} {book_name(path)}" if is_stardict else path.name)
+    for word, texts in read_stardict(path) if is_stardict else read_dictd(path):
+        yield [(first or 0, word), *((second or 1, text) for text in texts)]
+
+
+_READERS: dict[str, Callable[[Path], Iterator[Entry]]] = {
+    **dict.fromkeys((".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff"), memory_entries),
+    **dict.fromkeys((".tsv", ".csv", ".xlsx"), table_entries),
+    **dict.fromkeys((".tbx", ".xml"), term_base_entries),
+    **dict.fromkeys((".ifo", ".index"), _headword_entries),
+    ".txt": plain_text_entries,
+}
 
 
 def _read(path: Path, languages: tuple[str, ...]) -> Dictionary:
-    kind, name = _kind(path), path.name
-    entries: Iterator[Entry]
-    if kind in (".ifo", ".index"):
-        title = f"{path.name} {book_name(path)}" if kind == ".ifo" else path.name
-        pairs = read_stardict(path) if kind == ".ifo" else read_dictd(path)
-        title_languages = languages_in(title)
-        entries = (
-            [(title_languages[0] or 0, word), *((title_languages[1] or 1, text) for text in texts)]
-            for word, texts in pairs
-        )
-    elif kind == "memory":
-        entries = memory_entries(path)
-    elif kind == "terms":
-        entries = term_base_entries(path)
-    elif kind == "table":
-        entries = table_entries(path)
-    elif kind == "text":
-        entries = plain_text_entries(path)
-    else:
+    reader = _READERS.get(ending(path))
+    if reader is None:
         raise ReadError(str(path), 0, f"no dictionary by its name; expected {_READ}", "convert or rename it")
     try:
         with without_options():
-            return Dictionary(name, _in_languages(entries, languages))
+            return Dictionary(path.name, _in_languages(reader(path), languages))
     except ReadError:
         raise
     except InputError as error:

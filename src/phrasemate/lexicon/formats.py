@@ -141,6 +141,11 @@ def text_file(path: Path) -> TextFile:
     return TextFile(path, str(path), path.suffix.lower() == ".gz", "utf-8", Damage(skip=False))
 
 
+def ending(path: Path) -> str:
+    """The end of a file's name in small letters, such as ".tsv", without ".gz"."""
+    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+
+
 def memory_entries(path: Path) -> Iterator[Entry]:
     """The units of a translation memory (TMX, XLIFF) whose segments are short, as they are."""
     for unit in stream_units(text_file(path), "tmx" if ".tmx" in path.name.lower() else "xliff"):
@@ -165,7 +170,7 @@ def table_entries(path: Path) -> Iterator[Entry]:
     "term" and "translation"). Otherwise the first two columns do, and the name of the file may name the languages.
     """
     file = text_file(path)
-    suffix = (path.with_suffix("") if file.packed else path).suffix.lower()
+    suffix = ending(path)
     if suffix == ".xlsx":
         rows: Iterable[tuple[str, int, list[str]]] = sheet_rows(file)
     else:

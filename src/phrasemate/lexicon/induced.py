@@ -757,12 +757,10 @@ class _Selection:
         """For each pair that is a part of longer ones, with content words left out, the links of the most frequent."""
         wholes: Counter[tuple[str, str]] = Counter()
         for (wording, english), count in self.counts.items():
-            for part in _parts(self.words[wording], self.function_words):
-                pair = self.join.join(part), english
-                if pair in self.counts:
-                    wholes[pair] = max(wholes[pair], count)
-            for part in _parts(self.english_words[english], ENGLISH_FUNCTION_WORDS):
-                pair = wording, " ".join(part)
+            parts = _parts(self.words[wording], self.function_words)
+            english_parts = _parts(self.english_words[english], ENGLISH_FUNCTION_WORDS)
+            pairs = [(self.join.join(part), english) for part in parts]
+            for pair in [*pairs, *((wording, " ".join(part)) for part in english_parts)]:
                 if pair in self.counts:
                     wholes[pair] = max(wholes[pair], count)
         return wholes
@@ -785,12 +783,8 @@ def _words(text: str, lang: str) -> tuple[str, ...]:
 
 def _trimmed(words: tuple[str, ...], function_words: frozenset[str]) -> tuple[str, ...]:
     """The words without function words at both ends."""
-    start, end = 0, len(words)
-    while start < end and words[start] in function_words:
-        start += 1
-    while end > start and words[end - 1] in function_words:
-        end -= 1
-    return words[start:end]
+    content = [place for place, word in enumerate(words) if word not in function_words]
+    return words[content[0] : content[-1] + 1] if content else ()
 
 
 def _parts(words: tuple[str, ...], function_words: frozenset[str]) -> list[tuple[str, ...]]:

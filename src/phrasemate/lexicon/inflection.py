@@ -96,14 +96,12 @@ def languages_in(name: str) -> tuple[str, str]:
     return "", ""
 
 
-_STEMMERS = {
-    **{"ar": "arabic", "hy": "armenian", "eu": "basque", "ca": "catalan", "cs": "czech", "da": "danish"},
-    **{"nl": "dutch", "en": "english", "eo": "esperanto", "et": "estonian", "fi": "finnish", "fr": "french"},
-    **{"de": "german", "el": "greek", "hi": "hindi", "hu": "hungarian", "id": "indonesian", "ga": "irish"},
-    **{"it": "italian", "lt": "lithuanian", "ne": "nepali", "no": "norwegian", "fa": "persian", "pl": "polish"},
-    **{"pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian", "es": "spanish", "sv": "swedish"},
-    **{"ta": "tamil", "tr": "turkish", "yi": "yiddish"},
-}
+_SNOWBALL = """
+    arabic armenian basque catalan czech danish dutch english esperanto estonian finnish french german greek hindi
+    hungarian indonesian irish italian lithuanian nepali norwegian persian polish portuguese romanian russian serbian
+    spanish swedish tamil turkish yiddish
+    """.split()  # noqa: SIM905
+_STEMMERS = {_CODES[name]: name for name in _SNOWBALL}
 # Articles, marks of the infinitive and reflexive pronouns, as dictionaries write them before a word.
 _FUNCTION_WORDS = {
     "da": "en et den det de at sig",
@@ -155,19 +153,8 @@ def stemmed_all(wordings: Iterable[str], lang: str, are_folded: bool = False) ->
     contents = (_content(wording if are_folded else folded(wording), lang) for wording in wordings)
     if stemmer is None:
         return [*map(" ".join, contents)]
-    stems = _Stems(stemmer)
-    return [" ".join(map(stems.__getitem__, words)) for words in contents]
-
-
-class _Stems(dict[str, str]):
-    """Stems of words, each computed once."""
-
-    def __init__(self, stemmer: Any) -> None:
-        self._stemmer = stemmer
-
-    def __missing__(self, word: str) -> str:
-        self[word] = stem = str(self._stemmer.stemWord(word))
-        return stem
+    stem_once = cache(stemmer.stemWord)
+    return [" ".join(map(stem_once, words)) for words in contents]
 
 
 @lru_cache(1 << 16)
@@ -222,9 +209,8 @@ def _content(text: str, lang: str) -> list[str]:
     words = text.split()
     if not all(map(str.isalnum, words)):
         words = [word for part in words if (word := _EDGE.sub("", part))] or words
-    leading = _WORDS.get(lang, frozenset())
     start = 0
-    while start < len(words) - 1 and words[start] in leading:
+    while start < len(words) - 1 and words[start] in function_words(lang):
         start += 1
     return words[start:]
 

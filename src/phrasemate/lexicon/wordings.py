@@ -76,7 +76,6 @@ class Wordings:
 
     def __init__(self, blob: NDArray[np.uint8], ends: NDArray[Any]) -> None:
         self._blob, self._ends = memoryview(blob), memoryview(ends)  # type: ignore[arg-type]
-        self._rows = _Rows(self)
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Wordings:
@@ -165,7 +164,8 @@ class Wordings:
         low = bisect_left(self._sorted, beginning(start))
         high = bisect_right(self._sorted, beginning(start[:_BYTES].ljust(_BYTES, b"\xff")), low)
         if len(start) > _BYTES and low < high:
-            low, high = (bisect_left(self._rows, end, low, high) for end in (start, start + b"\xff"))
+            rows = range(high)
+            low, high = (bisect_left(rows, end, low, key=self.bytes_of) for end in (start, start + b"\xff"))
         return range(low, high)
 
     def bytes_of(self, row: int) -> bytes:
@@ -176,19 +176,6 @@ class Wordings:
 def beginning(text: bytes) -> int:
     """The first `_BYTES` bytes of a wording as a number, which sorts as they do."""
     return int.from_bytes(text[:_BYTES].ljust(_BYTES, b"\0"), "big")
-
-
-class _Rows(Sequence[bytes]):
-    """The wordings as bytes, for bisect."""
-
-    def __init__(self, wordings: Wordings) -> None:
-        self._wordings = wordings
-
-    def __len__(self) -> int:
-        return len(self._wordings)
-
-    def __getitem__(self, row: Any) -> Any:
-        return self._wordings.bytes_of(row)
 
 
 class Keys:
