@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, S
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, islice, product
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -175,14 +176,10 @@ class Dictionaries:
         by_lexicon = [self._fitting(lexicon, wording, language) for lexicon in self.lexicons]
         if any(equivalent.exact for equivalents in by_lexicon for equivalent in equivalents):
             by_lexicon = [[equivalent for equivalent in row if equivalent.exact] for row in by_lexicon]
-        of_files: list[list[Equivalent]] = []
-        probable: list[Equivalent] = []
-        for lexicon, equivalents in zip(self.lexicons, by_lexicon, strict=True):
-            if getattr(lexicon, "has_ranks", False):
-                of_files.append(equivalents)
-            else:
-                probable += equivalents
-        return [*chain.from_iterable(weighed(equivalents, probable) for equivalents in of_files), *probable]
+        file_flags = [getattr(lexicon, "has_ranks", False) for lexicon in self.lexicons]
+        rows = list(zip(file_flags, by_lexicon, strict=True))
+        probable = [equivalent for is_file, row in rows if not is_file for equivalent in row]
+        return [*chain.from_iterable(weighed(row, probable) for is_file, row in rows if is_file), *probable]
 
     def _fitting(self, lexicon: Lexicon, wording: str, language: str) -> list[Equivalent]:
         """The equivalents that one lexicon gives in the languages of the index, each once."""
@@ -230,13 +227,12 @@ def parts(phrase: str, dictionaries: Dictionaries, language: str = "") -> list[P
     translations = []
     for word in [piece for start, end in words(phrase) for piece in _pieces(phrase[start:end], dictionaries, language)]:
         stems: dict[str, float] = {}
-        likeliest = ("", 0.0)
-        for equivalent in dictionaries.equivalents(word, language):
-            if equivalent.weight > likeliest[1]:
-                likeliest = equivalent.text, equivalent.weight
+        entries = dictionaries.equivalents(word, language)
+        for equivalent in entries:
             for form in stemmed(equivalent.text, equivalent.language or "en").split():
                 stems[form] = max(stems.get(form, 0.0), equivalent.weight)
-        translations.append(Part(stems or {stemmed(word, "en"): UNKNOWN}, likeliest[0] in ENGLISH_FUNCTION_WORDS))
+        likeliest = max(entries, key=attrgetter("weight")).text if entries else ""
+        translations.append(Part(stems or {stemmed(word, "en"): UNKNOWN}, likeliest in ENGLISH_FUNCTION_WORDS))
     return translations
 
 

@@ -138,11 +138,8 @@ class Glossary:
 
     def conflicts(self) -> set[int]:
         """Numbers of entries whose term has another preferred equivalent in the same language and domain."""
-        rivals: dict[tuple[str, ...], list[Entry]] = {}
-        for entry in self.entries:
-            if entry.status == "preferred":
-                rivals.setdefault((*_key(entry), entry.target_language, folded(entry.domain)), []).append(entry)
-        return {entry.id for several in rivals.values() if len(several) > 1 for entry in several}
+        rivals = _concepts([entry for entry in self.entries if entry.status == "preferred"])
+        return {entry.id for several in rivals if len(several) > 1 for entry in several}
 
     def _entry(self, number: int) -> Entry:
         entry = next((old for old in self.entries if old.id == number), None)
@@ -247,15 +244,12 @@ def write_glossary(path: str | os.PathLike[str], entries: Sequence[Entry], forma
         raise InputError(f"format {format_[:20]!r}; expected one of {', '.join(FORMATS)}")
 
 
-def _concepts(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+def _concepts(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """The entries with the same term, languages and domain together."""
     concepts: dict[tuple[str, ...], list[Entry]] = {}
     for entry in entries:
         concepts.setdefault((*_key(entry), entry.target_language, folded(entry.domain)), []).append(entry)
-    yield from concepts.values()
-
-
-def _administrative(status: str) -> str:
-    return f"{status}Term-admn-sts"
+    return list(concepts.values())
 
 
 def _terms(concept: Sequence[Entry]) -> Iterator[Term]:
@@ -264,7 +258,7 @@ def _terms(concept: Sequence[Entry]) -> Iterator[Term]:
     contexts = (first.context,) if first.context else ()
     yield Term(first.source, first.source_language, number, contexts=contexts, metadata=field)
     for entry in concept:
-        facts = {"administrativeStatus": _administrative(entry.status), **field}
+        facts = {"administrativeStatus": f"{entry.status}Term-admn-sts", **field}
         facts |= {"source": entry.origin} if entry.origin else {}
         contexts = (entry.example,) if entry.example else ()
         yield Term(entry.target, entry.target_language, number, "", entry.note, contexts, facts)

@@ -73,15 +73,10 @@ class Lookup:
             }
             for line in self.lines
         ]
-        pair_lists = {name: [list(pair) for pair in getattr(self, name)] for name in ("wordings", "before", "after")}
         numbers = {"count": self.count, "sentences": self.sentences, "whole": self.whole}
-        return {
-            "query": self.query,
-            **numbers,
-            **pair_lists,
-            "documents": [list(p) for p in self.documents],
-            "lines": lines,
-        }
+        names = ("wordings", "before", "after", "documents")
+        counts = {name: [list(pair) for pair in getattr(self, name)] for name in names}
+        return {"query": self.query, **numbers, **counts, "lines": lines}
 
 
 def lookup(
@@ -158,10 +153,8 @@ def lookup(
                 counts["before"].update(before)
                 counts["after"].update(after)
                 if len(lines) < LINES:
-                    phrase, language = (
-                        Phrase(row.text, start, stop),
-                        text_language if side == "translation" else info.language,
-                    )
+                    phrase = Phrase(row.text, start, stop)
+                    language = text_language if side == "translation" else info.language
                     lines.append(Line(name, Hit(phrase, 1.0, info.name, row.line, language, -1, row.metadata)))
             total += matches
             hit_sentences += bool(matches)
@@ -216,7 +209,7 @@ def _finder(query: str, way: str, language: str) -> tuple[Find, str]:
     parts = re.split(r"([*?]|\s+)", query)
     pattern = "".join({"*": r"\w*", "?": r"\w"}.get(p, r"\s+" if p.isspace() else re.escape(p)) for p in parts)
     expression = re.compile(rf"(?<!\w){pattern}(?!\w)", re.IGNORECASE)
-    if not any(map(str.isspace, query)) and not query.isascii() and not words(f"{query}")[1:]:
+    if not any(map(str.isspace, query)) and not query.isascii() and not words(query)[1:]:
         expression = re.compile(pattern, re.IGNORECASE) if _unspaced(query) else expression
     literal = max((part for part in parts if part not in ("*", "?") and part.strip()), key=len)
     return _spans(expression), literal

@@ -264,20 +264,15 @@ def _checked(scores: Floats, pairs: int) -> Floats:
     return scores
 
 
-def _top(scores: Floats, k: int) -> Floats:
-    """(rows, k) the highest of each row, in no order. Raises InputError for k below 1."""
+def _mean_top(scores: Floats, k: int) -> Floats:
+    """(rows, 1) the mean of the k highest that are not -inf, 0 where there are none; InputError for k below 1."""
     if k < 1:
         raise InputError(f"k {k}; expected 1 or more neighbours")
-    if scores.shape[1] <= k:
-        return scores
-    rows = max(1, _AT_ONCE // scores.shape[1])
-    parts = [np.partition(scores[at : at + rows], -k, axis=1)[:, -k:] for at in range(0, len(scores), rows)]
-    return np.concatenate(parts) if parts else np.zeros((0, k), np.float32)
-
-
-def _mean_top(scores: Floats, k: int) -> Floats:
-    """(rows, 1) the mean of the k highest that are not -inf; 0 where there are none."""
-    top = _top(scores, k)
+    top = scores
+    if len(scores) and scores.shape[1] > k:
+        rows = max(1, _AT_ONCE // scores.shape[1])
+        parts = (np.partition(scores[at : at + rows], -k, axis=1)[:, -k:] for at in range(0, len(scores), rows))
+        top = np.concatenate(list(parts))
     finite = top != -np.inf
     mean: Floats = np.where(finite, top, 0).sum(1, keepdims=True) / np.maximum(finite.sum(1, keepdims=True), 1)
     return mean.astype(np.float32)

@@ -147,10 +147,9 @@ def _is_noun(places: Sequence[Occurrence], language: str) -> bool:
 
 
 def _inflects(one: str, other: str, language: str) -> bool:
-    pairs = list(zip(one.split(" "), other.split(" "), strict=False))
-    return len(one.split(" ")) == len(other.split(" ")) and all(
-        first == second or _same_word(first, second, language) for first, second in pairs
-    )
+    pairs = zip(one.split(" "), other.split(" "), strict=False)
+    is_same = (first == second or _same_word(first, second, language) for first, second in pairs)
+    return one.count(" ") == other.count(" ") and all(is_same)
 
 
 def _same_word(one: str, other: str, language: str) -> bool:
@@ -239,11 +238,11 @@ def is_phrase_of(language: str, parts: Sequence[str], places: Sequence[Occurrenc
 
 def termhood(phrases: Phrases) -> dict[str, float]:
     """The probability of each described phrase to be a term."""
-    return {key: 1 / (1 + math.exp(-_logit(statistics.features))) for key, statistics in phrases.items()}
-
-
-def _logit(features: Mapping[str, float]) -> float:
-    return BIAS + sum(WEIGHTS[name] * value for name, value in features.items())
+    logits = {
+        key: BIAS + sum(WEIGHTS[name] * value for name, value in statistics.features.items())
+        for key, statistics in phrases.items()
+    }
+    return {key: 1 / (1 + math.exp(-logit)) for key, logit in logits.items()}
 
 
 def longer_phrases(phrases: Phrases) -> dict[str, list[str]]:

@@ -205,7 +205,7 @@ class SentenceHead:
 
     pooling: tuple[str, ...] = ("mean",)
     include_prompt: bool = True
-    prompts: Mapping[str, str] | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
     default_prompt: str | None = None
     layers: tuple[Layer, ...] = ()
 
@@ -213,18 +213,16 @@ class SentenceHead:
         unknown = [mode for mode in self.pooling if mode not in MODES]
         if unknown or not self.pooling:
             raise InputError(f"pooling {', '.join(unknown) or 'missing'}; expected some of {', '.join(MODES)}")
-        if self.default_prompt is not None:
-            self.prompt(self.default_prompt)
+        self.prompt()
 
     def prompt(self, name: str | None = None) -> str:
         """The text before a sentence; ``name`` None is the default. Raises InputError for an unknown name."""
         name = self.default_prompt if name is None else name
         if name is None:
             return ""
-        if name not in (self.prompts or {}):
-            names = ", ".join(self.prompts or ()) or "none"
-            raise InputError(f"prompt {name!r}: the model has {names}")
-        return (self.prompts or {})[name]
+        if name not in self.prompts:
+            raise InputError(f"prompt {name!r}: the model has {', '.join(self.prompts) or 'none'}")
+        return self.prompts[name]
 
     def __call__(self, states: States, skipped: int = 0) -> Floats:
         """(texts, dim) vectors of the texts of a block; the first ``skipped`` tokens of each are not pooled."""
@@ -247,7 +245,7 @@ class SentenceHead:
         return {
             "pooling": list(self.pooling),
             "include_prompt": self.include_prompt,
-            "prompts": dict(self.prompts or {}),
+            "prompts": dict(self.prompts),
             "default_prompt": self.default_prompt,
             "layers": layers,
         }

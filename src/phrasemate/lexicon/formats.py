@@ -308,23 +308,27 @@ def read_stardict(path: Path) -> Iterator[tuple[str, list[str]]]:
     width = 8 if facts.get("idxoffsetbits") == "64" else 4
     types = facts.get("sametypesequence", "")
     synonyms = _synonyms(path)
-    at = number = read = 0
-    while at < len(index):
-        end = index.find(b"\0", at, at + 2048)
-        if end < 0 or end + 1 + width + 4 > len(index):
-            raise ReadError(str(index_path), 0, f"no entry at byte {at:,}", _COPY)
-        word = index[at:end].decode("utf-8", "replace")
-        start = int.from_bytes(index[end + 1 : end + 1 + width], "big")
-        size = int.from_bytes(index[end + 1 + width : end + 5 + width], "big")
-        at = end + 5 + width
+    read = 0
+    for number, (_, word, place) in enumerate(_records(index_path, index, width + 4)):
+        if number > ENTRIES:
+            raise ReadError(str(index_path), 0, f"more than {ENTRIES:,} entries", "split the dictionary")
+        start, size = (int.from_bytes(digits, "big") for digits in (place[:width], place[width:]))
         entry = defined(dict_path, content, start, size, read)
         read += len(entry)
         equivalents = [text for field in _fields(entry, types) for text in definition_equivalents(field, word)]
         for headword in (word, *synonyms.get(number, ())):
             yield headword, equivalents
-        number += 1
-        if number > ENTRIES:
-            raise ReadError(str(index_path), 0, f"more than {ENTRIES:,} entries", "split the dictionary")
+
+
+def _records(path: Path, content: bytes, size: int) -> Iterator[tuple[int, str, bytes]]:
+    """Records of a headword, a zero byte, and ``size`` bytes: where each begins, its headword and these bytes."""
+    at = 0
+    while at < len(content):
+        end = content.find(b"\0", at, at + 2048)
+        if end < 0 or end + 1 + size > len(content):
+            raise ReadError(str(path), 0, f"no entry at byte {at:,}", _COPY)
+        yield at, content[at:end].decode("utf-8", "replace"), content[end + 1 : end + 1 + size]
+        at = end + 1 + size
 
 
 def _facts(path: Path) -> dict[str, str]:
@@ -340,15 +344,10 @@ def _synonyms(path: Path) -> dict[int, list[str]]:
     words: dict[int, list[str]] = {}
     if file is None:
         return words
-    content = read_whole(file)
-    at = count = 0
-    while at < len(content):
-        end = content.find(b"\0", at, at + 2048)
-        if end < 0 or end + 5 > len(content) or count == ENTRIES:
+    for count, (at, word, number) in enumerate(_records(file, read_whole(file), 4)):
+        if count == ENTRIES:
             raise ReadError(str(file), 0, f"no entry at byte {at:,}", _COPY)
-        number = int.from_bytes(content[end + 1 : end + 5], "big")
-        words.setdefault(number, []).append(content[at:end].decode("utf-8", "replace"))
-        at, count = end + 5, count + 1
+        words.setdefault(int.from_bytes(number, "big"), []).append(word)
     return words
 
 

@@ -142,6 +142,8 @@ def export_model(
         raise InputError(f"{licence}: no such file; expected the licence of the weights")
     if base is None and share != 1:
         raise InputError(f"share {share} without a base; name the encoder that the training began with")
+    if not 0 <= share <= 1:
+        raise InputError(f"share {share}; expected 0 (the base alone) to 1 (the trained weights alone)")
     sentences = read_sentence_folder(folder)
     source = sentences.encoder if sentences else folder
     mixture = (Path(base), share) if base is not None else None
@@ -236,8 +238,6 @@ def _traced(folder: Path, base: tuple[Path, float] | None, bits: int, precision:
     """The encoder as OpenVINO's converter makes it of torch."""
     encoder = traced_graph.load_encoder(folder)
     if base is not None:
-        if not 0 <= base[1] <= 1:
-            raise InputError(f"share {base[1]}; expected 0 (the base alone) to 1 (the trained weights alone)")
         traced_graph.average_weights(encoder, traced_graph.load_encoder(base[0]), base[1], base[0])
     config = encoder.config
     table = traced_graph.token_vectors(encoder, int(encoder.get_input_embeddings().weight.shape[0]))

@@ -92,10 +92,8 @@ def read_config(folder: Path) -> dict[str, Any]:
 def averaged(weights: Weights, base: Weights, share: float, folder: Path) -> Weights:
     """``share`` of the weights and the rest of the base's, one by one; what is equal in both stays so to the bit.
 
-    Raises InputError for a share outside 0 to 1, ModelError where the base (of ``folder``) is another architecture.
+    Raises ModelError where the base (of ``folder``) is another architecture.
     """
-    if not 0 <= share <= 1:
-        raise InputError(f"share {share}; expected 0 (the base alone) to 1 (the trained weights alone)")
     weights, base = _one_kind(weights), _of_encoder(_one_kind(base), folder)
     for name, value in weights.items():
         if base[name].shape != value.shape:
@@ -419,25 +417,21 @@ def write_sentence_folder(folder: Path, head: SentenceHead, width: int, max_toke
     write_json(folder / "1_Pooling" / "config.json", pooling)
     names = {"dense": "Dense", "layer_norm": "LayerNorm", "normalize": "Normalize"}
     size = width * len(head.pooling)
+    config: dict[str, Any]
     for number, layer in enumerate(head.layers, 2):
         place = folder / f"{number}_{names[layer.kind]}"
         kinds.append((names[layer.kind], place.name))
         place.mkdir()
         if layer.kind == "dense":
             path = "linear" if layer.activation == "Identity" else "activation"
-            config: dict[str, Any] = {
-                "in_features": size,
-                "out_features": len(layer.weight),
-                "bias": bool(layer.bias.size),
-            }
+            config = {"in_features": size, "out_features": len(layer.weight), "bias": bool(layer.bias.size)}
             config |= {"activation_function": f"torch.nn.modules.{path}.{layer.activation}"}
-            write_json(place / "config.json", config)
             arrays = {"linear.weight": layer.weight} | ({"linear.bias": layer.bias} if layer.bias.size else {})
-            save_arrays(place / "model.safetensors", arrays, {"format": "pt"})
             size = len(layer.weight)
         elif layer.kind == "layer_norm":
-            write_json(place / "config.json", {"dimension": size})
-            arrays = {"norm.weight": layer.weight, "norm.bias": layer.bias}
+            config, arrays = {"dimension": size}, {"norm.weight": layer.weight, "norm.bias": layer.bias}
+        if layer.kind != "normalize":
+            write_json(place / "config.json", config)
             save_arrays(place / "model.safetensors", arrays, {"format": "pt"})
     modules = [
         {"idx": number, "name": str(number), "path": path, "type": CLASSES + kind}
@@ -445,7 +439,7 @@ def write_sentence_folder(folder: Path, head: SentenceHead, width: int, max_toke
     ]
     write_json(folder / MODULES, modules)
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": max_tokens, "do_lower_case": False})
-    prompts = {"prompts": dict(head.prompts or {}), "default_prompt_name": head.default_prompt}
+    prompts = {"prompts": dict(head.prompts), "default_prompt_name": head.default_prompt}
     write_json(folder / SETTINGS, {**prompts, "similarity_fn_name": "cosine"})
 
 

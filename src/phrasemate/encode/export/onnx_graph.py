@@ -123,11 +123,11 @@ class _Graph:
     def _attention(self, x: _States, bias: str, name: str) -> str:
         """softmax(Q K' / sqrt(d) + bias) V, with one product for Q, K and V and the root folded into Q's weights."""
         root = np.float32((self.dim // self.heads) ** -0.5)
-        parts = [(self.weights[f"{name}{part}.weight"].T, self.weights[f"{name}{part}.bias"]) for part in _QKV]
+        parts = [(self.weights[f"{name}{part}.weight"].T, self.weights[f"{name}{part}.bias"]) for part in QKV]
         parts[0] = (parts[0][0] * root, parts[0][1] * root)
         kernel, shift = (np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))
         qkv = self._product(x.tensor, name + "qkv", kernel, shift, x.smooth)  # (batch, tokens, 3 dim)
-        outputs = [name + part for part in _QKV]
+        outputs = [name + part for part in QKV]
         self.nodes.append(self.onnx.helper.make_node("Split", [qkv], outputs, axis=2, num_outputs=3))
         q, k, v = (self._op("Reshape", part, "split_heads") for part in outputs)  # (batch, tokens, heads, d)
         q, v = (self._op("Transpose", part, perm=[0, 2, 1, 3]) for part in (q, v))  # (batch, heads, tokens, d)
@@ -187,7 +187,7 @@ class _Graph:
         return output
 
 
-_QKV = ("query", "key", "value")
+QKV = ("query", "key", "value")
 
 POWER = 0.5  # of a channel's spread: that much of the difference goes into the weights
 SHIFT_STEP, SCALE_STEPS = 1 / 32, 4  # shifts are multiples of the one, scales have so many steps to the double:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from phrasemate.encode import model_folder as names
 from phrasemate.encode.export.hf_folder import TRAINING, tokenizer_settings, write_json, write_sentence_folder
-from phrasemate.encode.export.onnx_graph import ACTIVATIONS, norms_of
+from phrasemate.encode.export.onnx_graph import ACTIVATIONS, QKV, norms_of
 from phrasemate.encode.export.traced_graph import line_of
 from phrasemate.encode.heads import Layer, SentenceHead, load_sentence_head
 from phrasemate.encode.runtime import EmbeddingTable
@@ -20,7 +20,6 @@ from phrasemate.encode.tokenizer import load_tokenizer, tokenizer_bytes
 from phrasemate.errors import InputError, MissingExtra, ModelDamaged, ModelUnsupported
 from phrasemate.utils.storage import save_arrays, swap_folder
 
-QUERY, KEY, VALUE = "query", "key", "value"
 ROWS = 8_192  # rows of the token table at a time
 Arrays = dict[str, NDArray[np.float32]]
 
@@ -124,8 +123,8 @@ def _layers(constants: dict[str, NDArray[Any]], depth: int) -> Arrays:
         dense = name + "intermediate.dense"
         weights[dense + ".weight"], weights[dense + ".bias"] = _product(constants, dense, within)
         qkv, shift = _product(constants, name + "attention.self.qkv", before)
-        for place, part in enumerate((QUERY, KEY, VALUE)):
-            root = np.float32(size**0.5 if part == QUERY else 1)  # the graph's query is divided by it
+        for place, part in enumerate(QKV):
+            root = np.float32(1 if place else size**0.5)  # the graph's query is divided by it
             rows = slice(place * width, (place + 1) * width)
             weights[f"{name}attention.self.{part}.weight"] = qkv[rows] * root
             weights[f"{name}attention.self.{part}.bias"] = shift[rows] * root
