@@ -72,8 +72,7 @@ class Group:
     @property
     def weight(self) -> float:
         """The value that orders groups: the probability, else the support, else the score."""
-        ranks = (self.probability, self.support, self.score)
-        return next(rank for rank in ranks if rank is not None)
+        return next(rank for rank in (self.probability, self.support, self.score) if rank is not None)
 
     def as_dict(self, explain: bool = False) -> dict[str, Any]:
         """Mapping for JSON; with ``explain`` the evidence and the reasons, too."""
@@ -483,8 +482,7 @@ class Searcher:
 
     def _outside(self, ids: NDArray[np.int64], is_same: Callable[[str], bool]) -> NDArray[np.bool_]:
         """(ids,) whether the sentence of each phrase is not one of a text (`is_of`)."""
-        hits = {hit.phrase_id: hit for hit in self.index.hits(ids, np.zeros(len(ids)))}
-        return np.array([not is_same(hits[phrase].context) for phrase in ids.tolist()], np.bool_)
+        return np.array([not is_same(phrase.context) for phrase in self._phrases_of(ids)], np.bool_)
 
     def _ranked(
         self,

@@ -528,8 +528,9 @@ def _compiler(
 
     def compiled() -> tuple[_Queue, bool]:
         cache = _CompiledGraph(path, outputs, settings, core) if device == "CPU" else None
-        if cache is not None and (network := cache.read()) is not None:
-            return _Queue(network, threads), cache.apart
+        if cache is not None and (content := cache.read()) is not None:
+            network, apart = content
+            return _Queue(network, threads), apart
         with _mapped(path):
             graph = core.read_model(path)
             available = {name for output in graph.outputs for name in output.names}
@@ -561,19 +562,14 @@ class _CompiledGraph:
         self._file: Path | None = None
         with suppress(InputError):  # no home
             self._file = cache_folder() / "graphs" / f"{sha256(manifest + facts).hexdigest()[:32]}.bin"
-        self._core, self._settings, self.apart = core, settings, False
+        self._core, self._settings = core, settings
 
-    def read(self) -> Any | None:
-        """The compiled graph, or None."""
-        if self._file is None:
-            return None
-        try:
-            content = self._file.read_bytes()
-            if sha256(content[32:]).digest() == content[:32]:
-                self.apart = bool(content[32])
-                return self._core.import_model(content[33:], "CPU", self._settings)
-        except (OSError, RuntimeError, MemoryError):
-            pass
+    def read(self) -> tuple[Any, bool] | None:
+        """The compiled graph, and whether texts may share a row; or None."""
+        with suppress(OSError, RuntimeError, MemoryError):
+            content = self._file.read_bytes() if self._file is not None else b""
+            if content and sha256(content[32:]).digest() == content[:32]:
+                return self._core.import_model(content[33:], "CPU", self._settings), bool(content[32])
         return None
 
     def write(self, network: Any, apart: bool) -> None:

@@ -63,8 +63,7 @@ class Spans(NamedTuple):
     def lists(self) -> list[list[Span]]:
         """The spans of each text."""
         spans = list(map(Span, self.starts.tolist(), self.ends.tolist(), self.scores.tolist()))
-        cuts = self.bounds.tolist()
-        return [spans[low:high] for low, high in pairwise(cuts)]
+        return [spans[low:high] for low, high in pairwise(self.bounds.tolist())]
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[Span]]) -> Self:

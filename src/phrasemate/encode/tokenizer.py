@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
@@ -57,7 +57,9 @@ class Tokenizer:
         self._content, self._library = content, None
         self._remaining = FEW  # characters
         self._lock = Lock()
-        self._pieces = _pieces_of(path, content)
+        self._pieces: _Pieces | None = None
+        with suppress(ModelDamaged), reading(path):  # of another kind, or none: the library tells what is wrong
+            self._pieces = _Pieces(*_parsed(content))
         if self._pieces is None:
             with reading(path):
                 self.opening, self.closing = special_tokens(self.reference)
@@ -153,12 +155,9 @@ class _Vocabulary:
         is_bucket = np.zeros(1 << 16, bool)
         is_bucket[_buckets(b"".join(strings), starts, ends - starts)] = True
         rows = np.flatnonzero(is_bucket[self._lookup])
-        numbers = {}
-        for row, start, end in zip(rows.tolist(), self._starts[rows].tolist(), self._ends[rows].tolist(), strict=True):
-            piece = strings.get(self._table[start:end])
-            if piece is not None:
-                numbers[piece] = row
-        return numbers
+        places = zip(rows.tolist(), self._starts[rows].tolist(), self._ends[rows].tolist(), strict=True)
+        pairs = ((strings.get(self._table[start:end]), row) for row, start, end in places)
+        return {piece: row for piece, row in pairs if piece is not None}
 
 
 def _escapes(content: bytes) -> Iterator[int]:
@@ -234,15 +233,6 @@ class _Pieces:
 
 
 _HOLE = '"the vocabulary"'
-
-
-def _pieces_of(path: Path, content: bytes) -> _Pieces | None:
-    """The pieces of a tokenizer.json; None where it is of another kind, or none: the library tells what is wrong."""
-    try:
-        with reading(path):
-            return _Pieces(*_parsed(content))
-    except ModelDamaged:
-        return None
 
 
 def _parsed(content: bytes) -> tuple[dict[str, Any], _Vocabulary]:

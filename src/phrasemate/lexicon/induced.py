@@ -172,8 +172,9 @@ class InducedLexicon:
         rows, exact = self._rows(lang, wording) if lang else (self._in_every_language(wording), True)
         for name, row in rows:
             if name in ENGLISH:
+                english = row if name == "en" else row + len(self._keys_of("en").wordings)
                 for language in self.languages if not target else {target}.intersection(self.languages):
-                    self._from_english(language, self._english_row(name, row), weights)
+                    self._from_english(language, english, weights)
             elif target in ("", "en"):
                 self._into_english(name, row, weights)
             elif target in self.languages:
@@ -249,9 +250,6 @@ class InducedLexicon:
         """Sections and rows that one way of looking up gives in a language."""
         names = self._section_names[language]
         return [(name, row) for name in names for row in way(self._keys_of(name), wording, language)]
-
-    def _english_row(self, name: str, row: int) -> int:
-        return row if name == "en" else row + len(self._keys_of("en").wordings)
 
     def _english(self, row: int) -> str:
         words = self._keys_of("en").wordings

@@ -176,11 +176,10 @@ def average_weights(encoder: Any, base: Any, share: float, folder: Path) -> None
     base_parameters = dict(base.named_parameters())
     with torch.no_grad():
         for name, value in encoder.named_parameters():
-            if name not in base_parameters or base_parameters[name].shape != value.shape:
+            old = base_parameters.get(name)
+            if old is None or old.shape != value.shape:
                 raise ModelError(f"{folder}: has no {name} of shape {tuple(value.shape)}; not its base")
-            value.copy_(
-                torch.where(value == base_parameters[name], value, share * value + (1 - share) * base_parameters[name])
-            )
+            value.copy_(torch.where(value == old, value, share * value + (1 - share) * old))
 
 
 def token_vectors(encoder: Any, tokens: int) -> Floats:
@@ -233,7 +232,7 @@ def _states_module(encoder: Any, layers: Sequence[int]) -> Any:
     import torch
     from torch import Tensor, nn
 
-    config, depth = encoder.config, int(encoder.config.num_hidden_layers)
+    config = encoder.config
     window = getattr(config, "sliding_window", None)
     masks = config.model_type == "gemma3_text"  # its own masks, made by functions, are what the tracer stumbles at
     causal = is_causal(config)
@@ -257,19 +256,22 @@ def _states_module(encoder: Any, layers: Sequence[int]) -> Any:
             self.encoder = encoder
 
         def forward(self, embeddings: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
-            output = self.encoder(
-                inputs_embeds=embeddings, attention_mask=attention(mask), output_hidden_states=True, return_dict=True
-            )
-            layer_states = [output.last_hidden_state if n == depth else output.hidden_states[n] for n in layers]
-            return tuple(
-                states * mask[:, :, None] for states in layer_states
-            )  # an input that is an output crashes OpenVINO
+            layer_states = _layer_states(self.encoder, embeddings, attention(mask), layers)
+            # an input that is an output crashes OpenVINO
+            return tuple(states * mask[:, :, None] for states in layer_states)
 
     if hasattr(config, "use_cache"):
         config.use_cache = False
     if masks:
         encoder.set_attn_implementation("eager")
     return States().eval()
+
+
+def _layer_states(encoder: Any, embeddings: Any, mask: Any, layers: Sequence[int]) -> list[Any]:
+    """States (batch, tokens, width) after each of some layers."""
+    output = encoder(inputs_embeds=embeddings, attention_mask=mask, output_hidden_states=True, return_dict=True)
+    depth = int(encoder.config.num_hidden_layers)
+    return [output.last_hidden_state if n == depth else output.hidden_states[n] for n in layers]
 
 
 def _compare(graph: Any, module: Any, layers: Sequence[int], table: Floats) -> None:
@@ -284,14 +286,9 @@ def _compare(graph: Any, module: Any, layers: Sequence[int], table: Floats) -> N
         embeddings, mask = table[ids], np.ones((batch, tokens), np.float32)
         mask[0, tokens - 1 :] = 0
         with torch.no_grad():
-            output = module.encoder(  # with masks of its own, so that a wrong mask of the module is seen
-                inputs_embeds=torch.from_numpy(embeddings),
-                attention_mask=torch.from_numpy(mask).long(),
-                output_hidden_states=True,
-                return_dict=True,
-            )
-        depth = int(module.encoder.config.num_hidden_layers)
-        reference_states = [output.last_hidden_state if n == depth else output.hidden_states[n] for n in layers]
+            # with masks of its own, so that a wrong mask of the module is seen
+            inputs = torch.from_numpy(embeddings), torch.from_numpy(mask).long()
+            reference_states = _layer_states(module.encoder, *inputs, layers)
         result = compiled_model({"embeddings": embeddings, "mask": mask})
         for layer, states in zip(layers, reference_states, strict=True):
             least = _least_cosine(states.numpy()[mask > 0], result[output_name(layer)][mask > 0])
@@ -325,8 +322,7 @@ def round_matrices(graph: Any, precision: str = "int8") -> int:
         if matrix.size < LEAST_WEIGHTS:
             continue
         if precision == "bf16":
-            wide = ops.convert(ops.constant(matrix, openvino.Type.bf16), "f32")
-            node.input(1).replace_source_output(wide.output(0))
+            values = ops.convert(ops.constant(matrix, openvino.Type.bf16), "f32")
         else:
             is_transposed = bool(node.get_attributes()["transpose_b"])
             axis = 1 if is_transposed else 0  # of what is summed
@@ -334,7 +330,7 @@ def round_matrices(graph: Any, precision: str = "int8") -> int:
             scales[scales == 0] = 1
             codes = np.rint(matrix / scales).astype(np.int8)
             wide = ops.convert(ops.constant(codes), "f32")
-            product = ops.multiply(wide, ops.constant(scales.astype(np.float32)))
-            node.input(1).replace_source_output(product.output(0))
+            values = ops.multiply(wide, ops.constant(scales.astype(np.float32)))
+        node.input(1).replace_source_output(values.output(0))
         count += 1
     return count
