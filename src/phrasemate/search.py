@@ -410,11 +410,25 @@ class Searcher:
         request: SearchRequest,
         without: Sequence[str] = (),
     ) -> list[Answer]:
-        """Up to k groups for each phrase: candidates proposed by every means, the likeliest first."""
+        """Up to k groups for each phrase: candidates proposed by every means, the likeliest first.
+
+        Inflected forms of its words count for a candidate.
+        """
         with self.index.snapshot():
-            description = self.candidates(phrases, vectors, bare, request, without)
+            descriptions = self.candidates(phrases, vectors, bare, request, without)
             language = next(iter(self._target_languages(request.languages)), "") or "en"
-            return self._ranked(description, scorer, request, language)
+            probabilities = [scorer.probabilities(query.features) for query in descriptions]
+            forms_of = []
+            for query, values in zip(descriptions, probabilities, strict=True):
+                order = np.argsort(-values, kind="stable").tolist()
+                forms_of.append(proposals.by_words(query.candidates, order, language, request.k))
+            pairs = zip(descriptions, forms_of, strict=True)
+            nearest = [query.nearest(forms) for query, groups in pairs for forms in groups]
+            hits = iter(self._different(nearest, max(request.contexts, 1)))
+            return [
+                _answer(query, values, scorer, groups, list(islice(hits, len(groups))), request.contexts)
+                for query, values, groups in zip(descriptions, probabilities, forms_of, strict=True)
+            ]
 
     def _target_languages(self, languages: Sequence[str] | None) -> list[str]:
         """The languages that are searched, without regions ("en" for "en-GB"), the most frequent one first."""
@@ -483,30 +497,6 @@ class Searcher:
     def _outside(self, ids: NDArray[np.int64], is_same: Callable[[str], bool]) -> NDArray[np.bool_]:
         """(ids,) whether the sentence of each phrase is not one of a text (`is_of`)."""
         return np.array([not is_same(phrase.context) for phrase in self._phrases_of(ids)], np.bool_)
-
-    def _ranked(
-        self,
-        descriptions: Sequence[proposals.Described],
-        scorer: CandidateScorer,
-        request: SearchRequest,
-        language: str,
-    ) -> list[Answer]:
-        """The k likeliest candidates of each query as groups, and the probability of the first.
-
-        Inflected forms of its words count for a candidate.
-        """
-        probabilities = [scorer.probabilities(query.features) for query in descriptions]
-        forms_of = []
-        for query, values in zip(descriptions, probabilities, strict=True):
-            order = np.argsort(-values, kind="stable").tolist()
-            forms_of.append(proposals.by_words(query.candidates, order, language, request.k))
-        pairs = zip(descriptions, forms_of, strict=True)
-        phrases = [query.nearest(forms) for query, groups in pairs for forms in groups]
-        hits = iter(self._different(phrases, max(request.contexts, 1)))
-        return [
-            _answer(query, values, scorer, groups, list(islice(hits, len(groups))), request.contexts)
-            for query, values, groups in zip(descriptions, probabilities, forms_of, strict=True)
-        ]
 
     def _different(self, nearest: Sequence[tuple[NDArray[np.int64], Floats]], count: int) -> list[list[Hit]]:
         """Take the first ``count`` phrases of each candidate, with cosines, no two of the same sentence."""
