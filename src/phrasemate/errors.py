@@ -128,12 +128,15 @@ class MissingExtra(PhrasemateError):
 
 
 @contextmanager
-def extra(package: str, name: str) -> Iterator[None]:
-    """Within, an import that fails raises MissingExtra: the package belongs to the optional dependencies ``name``."""
+def needs_extra(name: str, package: str = "") -> Iterator[None]:
+    """Raise MissingExtra for an import within that fails: the optional dependencies ``name`` have the package.
+
+    ``package``: as it is called where it is installed from; by default the module that is missing.
+    """
     try:
         yield
-    except ImportError:
-        raise MissingExtra(package, name) from None
+    except ImportError as error:
+        raise MissingExtra(package or error.name or name, name) from error
 
 
 _EXPECTED = {

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from phrasemate.cli.options import CpuThreads, JsonTables, Threads, argument, flag, needs_extra, option, several
+from phrasemate.cli.options import CpuThreads, JsonTables, Threads, argument, flag, option, several
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import clean, out
-from phrasemate.errors import InputError
+from phrasemate.errors import InputError, needs_extra
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -312,7 +312,7 @@ def bicla(
 
 def trained_in(folder: Path, threads: int | None = None) -> Sequence[TrainedRanker]:
     """The trained models of a folder and of those in it. Raises InputError where there is none."""
-    with needs_extra("train", "torch"):
+    with needs_extra("train"):
         from phrasemate.training.bicla import folders_in
         from phrasemate.training.trainer import chosen_device
     device = chosen_device("auto", threads)

@@ -21,14 +21,13 @@ from phrasemate.cli.options import (
     Threads,
     argument,
     flag,
-    needs_extra,
     opened_dictionaries,
     option,
     pairs_of,
 )
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import DefaultGroup, clean
-from phrasemate.errors import EndpointError, InputError, ReadError
+from phrasemate.errors import EndpointError, InputError, ReadError, needs_extra
 from phrasemate.utils.machine import cache_folder
 
 if TYPE_CHECKING:
@@ -441,7 +440,7 @@ def tune(
         raise InputError(f"{data}: no such file; expected one that phrasemate mt prepare wrote")
     check_new(out, force, folder=True)
     _check_base(base)
-    with needs_extra("train", "torch"):
+    with needs_extra("train"):
         from phrasemate.training.lora import LoraSettings, read_lessons, train_lora
         from phrasemate.training.trainer import chosen_device
     precision = "bf16" if bf16 else "fp32"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from phrasemate.cli.shell import clean, out
-from phrasemate.errors import InputError, MissingExtra, ReadError
+from phrasemate.errors import InputError, ReadError
 from phrasemate.utils.machine import cache_folder
 
 if TYPE_CHECKING:
@@ -203,15 +203,6 @@ def pairs_of(path: Path, source: str, target: str, options: str) -> Iterator[tup
     except ReadError as error:
         remedy = _NO_OPTION.sub("", error.remedy).replace("--langs, source first", options).replace("--langs", options)
         raise ReadError(error.file, error.line, error.reason, remedy) from error
-
-
-@contextmanager
-def needs_extra(name: str, package: str) -> Iterator[None]:
-    """Raises MissingExtra where what is imported within is not installed: ``package``, or another of the extra."""
-    try:
-        yield
-    except ImportError as error:
-        raise MissingExtra(error.name or package, name) from error
 
 
 @contextmanager

@@ -20,13 +20,12 @@ from phrasemate.cli.options import (
     WithLexicon,
     argument,
     flag,
-    needs_extra,
     opened_dictionaries,
     option,
     print_json,
 )
 from phrasemate.cli.shell import clean, count, is_unicode, out
-from phrasemate.errors import InputError, QueryError
+from phrasemate.errors import InputError, QueryError, needs_extra
 
 if TYPE_CHECKING:
     from phrasemate.lookup import Lookup
@@ -238,7 +237,7 @@ def watch(
       phrasemate watch idx -k 3 --dictionary clients.tbx
       phrasemate watch --page http://127.0.0.1:8000/         shows them on the page of a running server
     """
-    with needs_extra("watch", "pyperclip"):
+    with needs_extra("watch"):
         import pyperclip
     if (index is None) == (page is None):
         raise InputError("expected an index, or --page with the address of a running server")

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from phrasemate.cli.options import Dictionaries, Quick, argument, flag, needs_extra, opened_dictionaries, option
-from phrasemate.errors import InputError
+from phrasemate.cli.options import Dictionaries, Quick, argument, flag, opened_dictionaries, option
+from phrasemate.errors import InputError, needs_extra
 from phrasemate.utils.machine import share_heaps
 
 
@@ -80,7 +80,7 @@ def serve(
       phrasemate serve idx --host 0.0.0.0 --public               a demo that everybody may use
       curl http://127.0.0.1:8000/api/v1/search --json '{"query": "Er sitzt auf der [[Bank]]."}'
     """
-    with needs_extra("serve", "fastapi"):
+    with needs_extra("serve"):
         from phrasemate.server import api, app
     from phrasemate.glossary import Glossary
     from phrasemate.server.indexes import Library

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from phrasemate.cli.options import CpuThreads, JsonAtEnd, Model, argument, needs_extra, option
+from phrasemate.cli.options import CpuThreads, JsonAtEnd, Model, argument, option
 from phrasemate.cli.shell import EXIT_INTERRUPTED, err
-from phrasemate.errors import InputError, MissingExtra
+from phrasemate.errors import InputError, MissingExtra, needs_extra
 from phrasemate.utils.machine import cores
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def enough_memory() -> Iterator[None]:
 
 
 def tables_of(config: Path, changes: list[str] | None) -> dict[str, Any]:
-    with needs_extra("train", "torch"):
+    with needs_extra("train"):
         from phrasemate.training.config import file_of, overridden, read_toml
     return overridden(read_toml(file_of(config)), changes or [])
 
@@ -202,7 +202,7 @@ def ccpr(
 
     To resume a stopped run, give the same command again.
     """
-    with needs_extra("train", "torch"):
+    with needs_extra("train"):
         from phrasemate.training import processes
         from phrasemate.training.ccpr import CCPRTask, Config
         from phrasemate.training.trainer import Trainer, chosen_device
@@ -241,7 +241,7 @@ def xpr(
 
     To resume a stopped run, give the same command again.
     """
-    with needs_extra("train", "torch"):
+    with needs_extra("train"):
         from phrasemate.training import processes
         from phrasemate.training.trainer import Trainer, chosen_device
         from phrasemate.training.xpr import Config, XPRTask
@@ -281,7 +281,7 @@ def bicla(
 
     To resume a stopped run, give the same command again.
     """
-    with needs_extra("train", "torch"):
+    with needs_extra("train"):
         from phrasemate.training.bicla import BiCLATask, Config
         from phrasemate.training.processes import expect_one
         from phrasemate.training.trainer import Trainer, chosen_device
@@ -319,7 +319,7 @@ def reranker(
 
     To resume a stopped run, give the same command again.
     """
-    with needs_extra("train", "torch"):
+    with needs_extra("train"):
         from phrasemate.training.processes import expect_one
         from phrasemate.training.reranker import Config, RerankerTask
         from phrasemate.training.trainer import Trainer, chosen_device

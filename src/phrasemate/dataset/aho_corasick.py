@@ -20,7 +20,7 @@ from pathlib import Path
 from unicodedata import category
 
 from phrasemate.dataset.split import SPACELESS
-from phrasemate.errors import InputError, MissingExtra
+from phrasemate.errors import InputError, needs_extra
 from phrasemate.examples.matching import Matcher
 from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Phrase
@@ -99,10 +99,8 @@ class _Samples:
         for phrase in dict.fromkeys(phrases):
             spellings[_folded(phrase)].append(phrase)
         self._spellings = list(spellings.values())
-        try:
+        with needs_extra("dataset", "ahocorasick-rs"):
             from ahocorasick_rs import AhoCorasick
-        except ImportError as error:
-            raise MissingExtra("ahocorasick-rs", "dataset") from error
         self._matcher = AhoCorasick(list(spellings))
         self._kept: dict[str, list[int]] = {phrase: [] for phrase in phrases}  # heaps of negated numbers
 

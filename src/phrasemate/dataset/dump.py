@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
-from phrasemate.errors import MissingExtra, ReadError
+from phrasemate.errors import ReadError, needs_extra
 from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.xml import Attributes, XmlStream
 from phrasemate.text.text_file import TextFile
@@ -332,10 +332,8 @@ def paragraphs(
         left_out: Called for a page that is left out.
         variants: The wiki shows its text in several scripts, and what a reader's decides about is a hole, too.
     """
-    try:
+    with needs_extra("dataset", "mwparserfromhell"):
         import mwparserfromhell
-    except ImportError as error:
-        raise MissingExtra("mwparserfromhell", "dataset") from error
     if _Readings(wikitext).count() > min(_AGAIN * len(wikitext) + 2000, _READ):
         left_out()
         return

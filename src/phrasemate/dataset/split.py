@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
 from phrasemate.dataset.wikixpr import SPLITS, ExamplePair
-from phrasemate.errors import InputError, MissingExtra
+from phrasemate.errors import InputError, needs_extra
 from phrasemate.text import folded, words
 from phrasemate.text.normalize import composed, plain
 
@@ -188,10 +188,8 @@ def _literals(locale: Locale) -> Iterator[str]:
 
 
 def _locale(lang: str) -> Locale:
-    try:
+    with needs_extra("dataset", "babel"):
         from babel import Locale, UnknownLocaleError
-    except ImportError as error:
-        raise MissingExtra("babel", "dataset") from error
     try:
         return Locale.parse(lang.replace("-", "_"))
     except (UnknownLocaleError, ValueError) as error:

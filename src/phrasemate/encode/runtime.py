@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from phrasemate.encode import model_folder as names
 from phrasemate.encode.model_folder import output_name
 from phrasemate.encode.tokenizer import Tokens, open_tokenizer
-from phrasemate.errors import InputError, MissingExtra, ModelDamaged, ModelUnsupported, first_line
+from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported, first_line, needs_extra
 from phrasemate.text.normalize import visible, visible_places
 from phrasemate.utils.machine import cache_folder, check_memory, cores
 from phrasemate.utils.storage import atomic_file, map_arrays
@@ -702,10 +702,8 @@ def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callabl
     It gives False beside it: texts do not share a row. Raises MissingExtra without ONNX Runtime, InputError for an
     absent device, ModelUnsupported for a traced graph.
     """
-    try:
+    with needs_extra("cuda", "onnxruntime-gpu"):
         import onnxruntime
-    except ImportError as error:
-        raise MissingExtra("onnxruntime-gpu", "cuda") from error
     name, _, number = device.partition(".")
     available = onnxruntime.get_available_providers()
     if PROVIDERS[name] not in available or not (number or "0").isdecimal():

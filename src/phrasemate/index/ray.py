@@ -20,10 +20,10 @@ from phrasemate.errors import (
     ClusterError,
     IndexMissing,
     InputError,
-    MissingExtra,
     ModelMismatch,
     PhrasemateError,
     first_line,
+    needs_extra,
 )
 from phrasemate.index.ingest import Intake, Item, Task, sound, total_bytes
 from phrasemate.index.lance.commit import Writer, create, read, staged
@@ -118,10 +118,8 @@ _LOCAL_STORE = 100 << 20  # bytes; an order is about a megabyte
 def ray() -> Any:
     """The package. Raises MissingExtra."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody unless the user says so
-    try:
+    with needs_extra("ray", "ray"):
         import ray as package
-    except ImportError as error:
-        raise MissingExtra("ray", "ray") from error
     return package
 
 

@@ -28,7 +28,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from phrasemate.errors import EndpointError, InputError, MissingExtra
+from phrasemate.errors import EndpointError, InputError, needs_extra
 from phrasemate.mt.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -76,10 +76,8 @@ def connected(key: str, concurrency: int, timeout: float) -> httpx2.Client:
 
     Raises MissingExtra, and InputError for settings of the environment (proxies, certificates) that cannot be used.
     """
-    try:
+    with needs_extra("mt", "httpx2"):
         import httpx2
-    except ImportError as error:
-        raise MissingExtra("httpx2", "mt") from error
     headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
     limits = httpx2.Limits(max_connections=concurrency)
     try:

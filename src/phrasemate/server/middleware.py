@@ -32,7 +32,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from phrasemate.errors import MissingExtra
+from phrasemate.errors import needs_extra
 from phrasemate.server.cancellation import Effort
 from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
@@ -410,7 +410,7 @@ def start_tracing(provider: Any = None) -> None:
 
     Raises MissingExtra.
     """
-    try:
+    with needs_extra("otel"):
         from opentelemetry import trace
 
         if provider is None:
@@ -420,8 +420,6 @@ def start_tracing(provider: Any = None) -> None:
 
             provider = TracerProvider()
             provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    except ImportError as error:
-        raise MissingExtra(error.name or "opentelemetry-sdk", "otel") from error
     _tracers[:] = [trace.get_tracer("phrasemate", tracer_provider=provider)]
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from phrasemate.errors import InputError, MissingExtra, ModelError
+from phrasemate.errors import InputError, ModelError, needs_extra
 from phrasemate.text.text_file import numbered_lines
 from phrasemate.training.trainer import faults_explained, short_of_memory
 from phrasemate.utils.storage import unlock
@@ -86,10 +86,8 @@ def train_lora(
     ``lora.json``, the settings, beside the adapter. Raises InputError, ModelError, MissingExtra.
     """
     settings = settings or LoraSettings()
-    try:
+    with needs_extra("train", "peft"):
         from peft import LoraConfig, get_peft_model
-    except ImportError as error:
-        raise MissingExtra("peft", "train") from error
     lessons = read_lessons(data)
     torch.manual_seed(settings.seed)
     config = LoraConfig(

@@ -6,23 +6,21 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from phrasemate.errors import MissingExtra
+from phrasemate.errors import needs_extra
 
 __all__ = ["import_extra", "lazy_names"]
 
 
-def import_extra(module: str, package: str, extra: str) -> Any:
+def import_extra(module: str, package: str, name: str) -> Any:
     """A module of a package that is optional. Raises MissingExtra where the package is not installed.
 
     Args:
         module: Name to import.
         package: The package as it is called where it is installed from.
-        extra: The extra of phrasemate that needs it.
+        name: Optional dependencies that have it.
     """
-    try:
+    with needs_extra(name, package):
         return import_module(module)
-    except ImportError as error:
-        raise MissingExtra(package, extra) from error
 
 
 def lazy_names(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:

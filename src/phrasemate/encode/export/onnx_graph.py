@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.model_folder import output_name
 from phrasemate.encode.runtime import import_openvino
-from phrasemate.errors import MissingExtra, ModelUnsupported
+from phrasemate.errors import ModelUnsupported, needs_extra
 
 OPSET = 20  # the first with Gelu
 MASKED = -30_000.0  # added to the logits of padding: exp of it is 0, and bfloat16 still holds it
@@ -62,10 +62,8 @@ class _Graph:
     def __init__(
         self, config: Mapping[str, Any], weights: Mapping[str, Array], smoothing: Mapping[str, Smoothing]
     ) -> None:
-        try:
+        with needs_extra("train", "onnx"):
             import onnx
-        except ImportError as error:
-            raise MissingExtra("onnx", "train") from error
         self.onnx, self.weights, self.smoothing = onnx, weights, smoothing
         self.dim, self.heads = int(config["hidden_size"]), int(config["num_attention_heads"])
         self.depth = int(config["num_hidden_layers"])

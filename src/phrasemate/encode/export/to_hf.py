@@ -17,7 +17,7 @@ from phrasemate.encode.export.traced_graph import line_of
 from phrasemate.encode.heads import Layer, SentenceHead, load_sentence_head
 from phrasemate.encode.runtime import EmbeddingTable
 from phrasemate.encode.tokenizer import load_tokenizer, tokenizer_bytes
-from phrasemate.errors import InputError, MissingExtra, ModelDamaged, ModelUnsupported
+from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported, needs_extra
 from phrasemate.utils.storage import save_arrays, swap_folder
 
 ROWS = 8_192  # rows of the token table at a time
@@ -80,10 +80,8 @@ def _mean_head(prefix: str) -> SentenceHead:
 
 def _graph(path: Path) -> tuple[dict[str, NDArray[Any]], list[Any]]:
     """The constants of the transformer by name, and its nodes."""
-    try:
+    with needs_extra("train", "onnx"):
         import onnx
-    except ImportError as error:
-        raise MissingExtra("onnx", "train") from error
     try:
         graph = onnx.load(path, load_external_data=False).graph
         return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}, list(graph.node)

@@ -22,7 +22,7 @@ from phrasemate.encode.export.hf_folder import family_of
 from phrasemate.encode.export.onnx_graph import TEXTS
 from phrasemate.encode.model_folder import TRACED, TRACED_WEIGHTS, output_name
 from phrasemate.encode.runtime import import_openvino
-from phrasemate.errors import MissingExtra, ModelError, ModelUnsupported
+from phrasemate.errors import ModelError, ModelUnsupported, needs_extra
 
 SHIFTED = {
     "camembert",
@@ -65,10 +65,8 @@ def encoder_config(folder: str | Path) -> Any:
     Raises ModelUnsupported for an architecture with code of its own and for one that is not a text encoder, ModelError
     where transformers reads no configuration.
     """
-    try:
+    with needs_extra("train", "transformers"):
         from transformers import AutoConfig, PretrainedConfig
-    except ImportError as error:
-        raise MissingExtra("transformers", "train") from error
     if Path(folder).is_dir():
         family_of(Path(folder))
     with as_model_error(folder):

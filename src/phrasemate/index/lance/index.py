@@ -16,14 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from phrasemate.errors import (
-    ClusterError,
-    IndexLocked,
-    InputError,
-    MissingExtra,
-    PhrasemateError,
-    first_line,
-)
+from phrasemate.errors import ClusterError, IndexLocked, InputError, PhrasemateError, first_line, needs_extra
 from phrasemate.index import row_codec
 from phrasemate.index.base import BaseIndex
 from phrasemate.index.exact import Floats, Ids, Runs, scan
@@ -83,10 +76,8 @@ def _build_here(tables: Tables, lists: int) -> None:
 
 
 def _build_there(tables: Tables, lists: int, address: str, workers: int | None) -> None:
-    try:
+    with needs_extra("ray", "lance-ray"):
         import lance_ray
-    except ImportError as error:
-        raise MissingExtra("lance-ray", "ray") from error
 
     with connected(address, workers):
         available = cpus()

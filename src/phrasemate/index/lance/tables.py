@@ -26,8 +26,8 @@ from phrasemate.errors import (
     IndexLocked,
     IndexMissing,
     InputError,
-    MissingExtra,
     PhraseIndexError,
+    needs_extra,
 )
 
 STATE, SHARDS, SENTENCES, PHRASES, WORDS = "state", "shards", "sentences", "phrases", "words"
@@ -38,10 +38,8 @@ MOST_ROWS = 1 << 22  # of a file: all phrases of a shard
 def lance() -> Any:
     """The package. Raises MissingExtra."""
     os.environ.setdefault("LANCE_LOG", "error")  # it warns of every table that is made
-    try:
+    with needs_extra("ray", "pylance"):
         import lance as package
-    except ImportError as error:
-        raise MissingExtra("pylance", "ray") from error
     # said whenever a program is started too, which has nothing of Lance in it
     warnings.filterwarnings("ignore", "lance is not fork-safe", UserWarning)
     return package

@@ -28,7 +28,7 @@ from starlette.datastructures import QueryParams
 from starlette.responses import HTMLResponse, Response
 
 from phrasemate.concordance import ORDERS, Column, Reading, arranged, clip, column, in_sentence, merged, of_verb, read
-from phrasemate.errors import MissingExtra, PhrasemateError, QueryError
+from phrasemate.errors import PhrasemateError, QueryError, needs_extra
 from phrasemate.index import BaseIndex
 from phrasemate.lexicon import Equivalent, Lexicon, bundled_lexicon
 from phrasemate.lexicon.inflection import SeparableVerb
@@ -118,10 +118,8 @@ def link_query(values: Mapping[str, object]) -> str:
 @lru_cache(maxsize=1)
 def environment() -> Any:
     """The templates. Raises MissingExtra."""
-    try:
+    with needs_extra("serve", "jinja2"):
         from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError:
-        raise MissingExtra("jinja2", "serve") from None
     templates = Environment(
         loader=PackageLoader("phrasemate.server.page"),
         autoescape=True,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from phrasemate.errors import ReadError, extra
+from phrasemate.errors import ReadError, needs_extra
 from phrasemate.text.formats.codes import BLOCKS
 from phrasemate.text.formats.units import Paragraph
 from phrasemate.text.text_file import NO_CHARSETS, TextFile, binary_kind
@@ -93,7 +93,7 @@ def html_paragraphs(file: TextFile) -> Iterator[Paragraph]:
 
 def page_paragraphs(name: str, blocks: Iterable[bytes]) -> Iterator[Paragraph]:
     """Paragraphs of a page in UTF-8, piece by piece. Raises ReadError, MissingExtra without lxml."""
-    with extra("lxml", "formats"):
+    with needs_extra("formats", "lxml"):
         from lxml import etree
     page = _Page()
     parser = etree.HTMLParser(target=page, encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)

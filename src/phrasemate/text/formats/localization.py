@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
-from phrasemate.errors import ReadError, extra
+from phrasemate.errors import ReadError, needs_extra
 from phrasemate.text.formats.units import Record, Side, Unit
 from phrasemate.text.text_file import TextFile
 
@@ -27,7 +27,7 @@ def po_units(file: TextFile) -> Iterator[Unit]:
     The source is in English, unless the header "X-Source-Language" names another language. Raises ReadError,
     MissingExtra without polib.
     """
-    with extra("polib", "formats"):
+    with needs_extra("formats", "polib"):
         import polib
     try:
         catalogue = polib.pofile(file.whole().lstrip("\ufeff") + "\n", check_for_duplicates=False)
@@ -53,7 +53,7 @@ def po_units(file: TextFile) -> Iterator[Unit]:
 
 def properties_texts(file: TextFile) -> Iterator[Record]:
     """The values of a Java properties file, in UTF-8 or else Latin-1. Raises ReadError, MissingExtra."""
-    with extra("javaproperties", "formats"):
+    with needs_extra("formats", "javaproperties"):
         import javaproperties
     line = 1
     try:
@@ -92,7 +92,7 @@ def yaml_texts(file: TextFile) -> Iterator[Record]:
 
     Raises ReadError, MissingExtra without PyYAML.
     """
-    with extra("pyyaml", "formats"):
+    with needs_extra("formats", "pyyaml"):
         import yaml
     kinds = yaml.SafeLoader.yaml_implicit_resolvers
     open_: list[list[Any]] = []  # of each collection: whether it is a mapping, and its latest key if a value follows
@@ -128,7 +128,7 @@ def subtitle_texts(file: TextFile) -> Iterator[Record]:
 
     Lines that follow one another closely are joined until a sentence ends. Raises ReadError, MissingExtra.
     """
-    with extra("pysubs2", "formats"):
+    with needs_extra("formats", "pysubs2"):
         import pysubs2
     text = file.whole().lstrip("\ufeff")
     try:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from phrasemate.errors import ReadError, extra
+from phrasemate.errors import ReadError, needs_extra
 from phrasemate.text.formats.units import Paragraph, Record
 from phrasemate.text.formats.xml import Attributes, XmlStream
 from phrasemate.text.normalize import is_symbol_font, symbols_in_unicode
@@ -24,7 +24,7 @@ def markdown_paragraphs(file: TextFile) -> Iterator[Record]:
 
     Blocks of code and front matter are left out. Raises ReadError, MissingExtra without markdown-it-py.
     """
-    with extra("markdown-it-py", "formats"):
+    with needs_extra("formats", "markdown-it-py"):
         from markdown_it import MarkdownIt
     text = _EMBEDDED.sub("#", file.whole())
     front = _FRONT_MATTER.match(text)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, cast
 
-from phrasemate.errors import ReadError, extra
+from phrasemate.errors import ReadError, needs_extra
 from phrasemate.text.formats.archive import RATIO, Archive, archive
 from phrasemate.text.formats.xml import COST, OFFICE_TOKEN, Attributes, XmlStream, writable
 from phrasemate.text.text_file import LINE_LIMIT, TextFile
@@ -284,7 +284,7 @@ def write_sheet(path: str | os.PathLike[str], rows: Iterable[Sequence[Any]], tit
     A text ends after 32,767 characters; NUL and halves of surrogate pairs become U+FFFD. Raises MissingExtra without
     openpyxl, InputError if the file cannot be written.
     """
-    with extra("openpyxl", "formats"):
+    with needs_extra("formats", "openpyxl"):
         from openpyxl import Workbook
     book = Workbook(write_only=True)
     sheet = book.create_sheet(title)
