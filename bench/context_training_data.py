@@ -30,7 +30,8 @@ from lookup_set import OTHER, Counts, Meanings, usable
 from phrase_table import held_out, linked, rows
 from training_data import sampled
 
-from phrasemate.align.pairs import Links, PhraseFinder, Worded
+from phrasemate.align.pairs import PhraseFinder, Worded
+from phrasemate.align.symmetrise import Links
 from phrasemate.evaluate.lookup import lemmas
 from phrasemate.lexicon import bundled_lexicon
 from phrasemate.text import folded, words

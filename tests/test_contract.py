@@ -22,7 +22,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 LAYERS = (
     {"types", "errors", "query", "utils"},
     {"text", "align", "encode", "index", "vectors", "lexicon"},
-    {"search", "candidates", "rank", "concordance", "mine", "match", "terms", "baselines", "examples", "dataset"}
+    {"search", "candidates", "rank", "concordance", "mine", "match", "terms", "examples", "dataset"}
     | {"glossary", "lookup", "termhood"}
     | {"training", "reranker"},
     {"evaluate", "mt", "demo"},
@@ -52,7 +52,6 @@ NEIGHBOURS = {
     ("match", "phrasemate.candidates"),
     ("match", "phrasemate.examples"),
     ("match", "phrasemate.rank"),
-    ("training", "phrasemate.baselines"),
     ("training", "phrasemate.dataset"),
     ("training", "phrasemate.rank"),
     ("training", "phrasemate.reranker"),

@@ -31,12 +31,13 @@ from phrasemate.index.wordings import Wordings, WordingSearch, segment_of
 from phrasemate.lexicon import Lexicon, bundled_lexicon
 from phrasemate.lexicon.inflection import primary
 from phrasemate.query import marked
-from phrasemate.rank import margin_of, neighbour_pairs, numbered
+from phrasemate.rank import numbered
 from phrasemate.text import folded
 from phrasemate.text.formats.units import Term, TermPair
 from phrasemate.types import Floats, Phrase, Progress, Run
 from phrasemate.utils import import_extra
 from phrasemate.utils.knn import nearest
+from phrasemate.utils.margin import margin_of, neighbour_pairs
 
 AUTO = "auto"
 # margin -> the least that is a match (docs/how-to/match-term-lists.md)

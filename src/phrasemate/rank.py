@@ -3,6 +3,11 @@
 A `Run` is a ranking for each query, best first; ids of -1 fill rows that are shorter (their scores are -inf). Nothing
 here changes its arguments, knows a model or holds more than a few times what it is given. Equal scores stand in the
 order of their ids, unless a function says otherwise.
+
+Three rankers need no training: `agg`, `qlm` and `tbt`, the baselines of Glavaš and Vulić, "Zero-Shot Language Transfer
+for Cross-Lingual Sentence Retrieval Using Bidirectional Attention Model" (ECIR 2019), section 3.2. Their sentences are
+lists of words (`phrasemate.text.sentences.content_words`); each gives the (queries, documents) float32 matrix of its
+scores, of which `run_of` makes a run.
 """
 
 from __future__ import annotations
@@ -13,17 +18,21 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase, PhrasePair, Run, Scorer
-from phrasemate.utils.knn import argsort_desc, topk
-
-MARGINS = ("absolute", "csls", "distance", "quarter", "ratio")
+from phrasemate.utils.knn import argsort_desc, nearest, topk
+from phrasemate.utils.margin import margin_of, neighbourhood
+from phrasemate.vectors.word_vectors import WordVectors
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
 Doubles = NDArray[np.float64]
+Sentences = Sequence[Sequence[str]]
 _AT_ONCE = 1 << 24  # scores sorted together: 128 MB of positions
 _PAIRS = 1024  # handed to a scorer together
+MU = 0.95  # Glavaš and Vulić (ECIR 2019), section 4.1
+AT_ONCE = 1_000_000  # scores that are added up together
 
 
 def run_of(scores: NDArray[np.floating], k: int | None = None, name: str = "") -> Run:
@@ -116,60 +125,6 @@ def softmax(run: Run, temperature: float = 1.0) -> Run:
     return _scored(run, powers / np.maximum(powers.sum(1, keepdims=True), np.finfo(np.float64).tiny))
 
 
-def neighbourhood(run: Run, k: int) -> Floats:
-    """(queries,) the mean of the k highest scores of each list: of all, where there are fewer; 0 without any.
-
-    Raises InputError for k below 1.
-    """
-    if k < 1:
-        raise InputError(f"k {k}; expected 1 or more neighbours")
-    present = (run.ids >= 0)[:, :k]
-    total = np.where(present, run.scores[:, :k], 0).sum(1, dtype=np.float64)
-    return (total / np.maximum(present.sum(1), 1)).astype(np.float32)  # type: ignore[no-any-return]
-
-
-def margin_of(similarity: Floats, query_mean: Floats, document_mean: Floats, how: str = "ratio") -> Floats:
-    """Compare similarities with those of the neighbours, element by element; the three shapes broadcast.
-
-    Args:
-        similarity: Cosines of pairs x, y.
-        query_mean: Mean cosine of the k nearest neighbours of x.
-        document_mean: Mean cosine of the k nearest neighbours of y.
-        how: Name of the margin, with b = (query_mean + document_mean) / 2:
-            "ratio" cos / b, "distance" cos - b, "absolute" cos (Artetxe and Schwenk, ACL 2019, section 3.1),
-            "csls" 2 cos - 2 b (Conneau et al. 2018), which is twice the distance,
-            "quarter" cos - b / 4, ours, for encoders whose cosines mean the same everywhere.
-
-    Where b is not positive, as among vectors that have nothing in common, a ratio means nothing: b is 1e-6 there.
-    """
-    if how == "absolute":
-        return similarity
-    if how == "csls":
-        return 2 * similarity - query_mean - document_mean
-    middle: Floats = (query_mean + document_mean) * np.float32(0.5)
-    if how == "distance":
-        return similarity - middle
-    if how == "quarter":
-        return similarity - middle * np.float32(0.25)
-    if how == "ratio":
-        ratio: Floats = similarity / middle.clip(np.float32(1e-6))
-        return ratio
-    raise InputError(f"margin {how!r}; expected one of {', '.join(MARGINS)}")
-
-
-def margin(scores: Floats, k: int = 4, how: str = "ratio") -> Floats:
-    """(queries, documents) cosines -> margins; the neighbours of a query are documents and the other way round.
-
-    A cosine of -inf says that the document is not a candidate: it is not a neighbour, and stays -inf.
-    """
-    return margin_of(scores, _mean_top(scores, k), _mean_top(scores.T, k).T, how)  # (queries, 1), (1, documents)
-
-
-def csls(scores: Floats, k: int = 10) -> Floats:
-    """(queries, documents) cosines -> cross-domain similarity local scaling, k = 10 as in Conneau et al. (2018)."""
-    return margin(scores, k, "csls")
-
-
 def margin_lists(run: Run, back: Run, k: int = 4, how: str = "ratio") -> Run:
     """`margin` for what k-nearest-neighbour lists hold, without the matrix; the lists are put in the new order.
 
@@ -189,21 +144,6 @@ def margin_lists(run: Run, back: Run, k: int = 4, how: str = "ratio") -> Run:
     row_ids = np.maximum(run.ids, 0)
     candidate_means = back_means[row_ids] if len(back_means) else np.zeros(run.ids.shape, np.float32)
     return _sorted(_scored(run, margin_of(run.scores, neighbourhood(run, k)[:, None], candidate_means, how)))
-
-
-def neighbour_pairs(run: Run, back: Run) -> tuple[Ids, Ids, Floats]:
-    """Pairs of which one is among the neighbours of the other: queries, documents and cosines, (pairs,) each.
-
-    ``run``: for each query its nearest documents; ``back``: for each document (row = id) its nearest queries. Each pair
-    comes once, in the order of the queries and then of the documents.
-    """
-    width = max(len(back.ids), 1)
-    rows, back_rows = (np.repeat(np.arange(len(side.ids)), side.ids.shape[1]) for side in (run, back))
-    keys = np.concatenate([rows * width + run.ids.ravel(), back.ids.ravel() * width + back_rows])
-    present = np.concatenate([run.ids.ravel() >= 0, back.ids.ravel() >= 0])
-    distinct, first = np.unique(keys[present], return_index=True)
-    cosines = np.concatenate([run.scores.ravel(), back.scores.ravel()])[present][first]
-    return distinct // width, distinct % width, cosines
 
 
 def numbered(texts: Iterable[Hashable]) -> NDArray[np.int64]:
@@ -264,20 +204,6 @@ def _checked(scores: Floats, pairs: int) -> Floats:
     return scores
 
 
-def _mean_top(scores: Floats, k: int) -> Floats:
-    """(rows, 1) the mean of the k highest that are not -inf, 0 where there are none; InputError for k below 1."""
-    if k < 1:
-        raise InputError(f"k {k}; expected 1 or more neighbours")
-    top = scores
-    if len(scores) and scores.shape[1] > k:
-        rows = max(1, _AT_ONCE // scores.shape[1])
-        parts = (np.partition(scores[at : at + rows], -k, axis=1)[:, -k:] for at in range(0, len(scores), rows))
-        top = np.concatenate(list(parts))
-    finite = top != -np.inf
-    mean: Floats = np.where(finite, top, 0).sum(1, keepdims=True) / np.maximum(finite.sum(1, keepdims=True), 1)
-    return mean.astype(np.float32)
-
-
 def _weights(runs: Sequence[Run], weights: Sequence[float] | None, equal: float | None = None) -> list[float]:
     if not runs or len({len(run.ids) for run in runs}) != 1:
         raise InputError(f"runs of {[len(run.ids) for run in runs]} queries; expected one or more, all of one number")
@@ -331,3 +257,91 @@ def _sorted(run: Run) -> Run:
 
 def _zero_inf(values: NDArray[np.floating]) -> Doubles:
     return np.where(np.isfinite(values), values, 0.0)
+
+
+def qlm(queries: Sentences, documents: Sentences, mu: float = MU) -> Floats:
+    """QLM, the query likelihood under a unigram model of each document, with Jelinek-Mercer smoothing (eq. 8)::
+
+        P(q | d) = prod over words t of q of  mu tf(t, d) / |d| + (1 - mu) cf(t) / |C|
+
+    tf counts t in the document, cf in the collection C of all documents, |.| all words. The scores are log P(q | d)
+    less the log of all second terms, which is the same for all documents. So a document that shares no word with the
+    query has 0. Words that no document has are left out, being 0 for all.
+
+    Raises InputError for a mu not between 0 and 1.
+    """
+    if not 0 < mu < 1:
+        raise InputError(f"mu {mu}; expected a weight between 0 and 1")
+    number = {word: i for i, word in enumerate(dict.fromkeys(word for sentence in documents for word in sentence))}
+    document, term, tf = _counted(documents, number)
+    sizes = np.array([len(sentence) for sentence in documents], np.float64)
+    frequency = np.bincount(term, tf, minlength=len(number)) / max(sizes.sum(), 1)  # cf / |C|
+    weights = np.log1p(mu * tf / sizes[document] / ((1 - mu) * frequency[term]))
+    order = np.argsort(term, kind="stable")  # postings: the documents of each term, one term after the other
+    bounds = np.searchsorted(term[order], np.arange(len(number) + 1))
+    return _added(_counted(queries, number), (document[order], weights[order], bounds), len(queries), len(documents))
+
+
+def _counted(sentences: Sentences, number: dict[str, int]) -> tuple[Ids, Ids, Doubles]:
+    """(row, term, count) of the words of each sentence that have a number."""
+    pairs = [(row, number[word]) for row, sentence in enumerate(sentences) for word in sentence if word in number]
+    cells, counts = np.unique(np.array(pairs, np.int64).reshape(-1, 2), axis=0, return_counts=True)
+    return cells[:, 0], cells[:, 1], counts.astype(np.float64)
+
+
+def _added(
+    query_counts: tuple[Ids, Ids, Doubles], postings: tuple[Ids, Doubles, Ids], rows: int, columns: int
+) -> Floats:
+    """(rows, columns): for each word of a query, times its count, the weights of the documents that hold it."""
+    query, term, count = query_counts
+    document, weights, bounds = postings
+    scores, size = np.zeros((rows, columns), np.float32), max(1, AT_ONCE // max(columns, 1))
+    for at in range(0, rows, size):
+        part_of_query = slice(*np.searchsorted(query, [at, at + size]))
+        lengths = bounds[term[part_of_query] + 1] - bounds[term[part_of_query]]
+        ends = np.cumsum(lengths)
+        places = np.arange(lengths.sum()) + np.repeat(bounds[term[part_of_query]] - ends + lengths, lengths)
+        cells = np.repeat(query[part_of_query] - at, lengths) * columns + document[places]
+        block = np.bincount(cells, weights[places] * np.repeat(count[part_of_query], lengths), minlength=size * columns)
+        scores[at : at + size] = block.reshape(size, columns)[: rows - at]
+    return scores
+
+
+def agg(queries: Sentences, documents: Sentences, source: WordVectors, target: WordVectors) -> Floats:
+    """AGG, the cosine of summed word vectors (eq. 6)::
+
+        cos(sum over words t of q of v(t), sum over words u of d of v(u))
+
+    ``source`` and ``target`` hold the vectors of the queries' and the documents' words, of one space; words without a
+    vector are left out. A sentence without any has a cosine of 0 with everything. Raises InputError for vectors of
+    other dimensions.
+    """
+    if source.dim != target.dim:
+        raise InputError(f"vectors of {source.dim} and of {target.dim} dimensions; the numbers must be equal")
+    return sums(queries, source) @ sums(documents, target).T
+
+
+def sums(sentences: Sentences, vectors: WordVectors) -> Floats:
+    """(sentences, dim) the sum of the vectors of each sentence's words, at unit length (zeros where it has none)."""
+    sentence_vectors = np.zeros((len(sentences), vectors.dim), np.float32)
+    for row, sentence in zip(sentence_vectors, sentences, strict=True):
+        row[:] = vectors.matrix[vectors.rows(sentence)].sum(0)
+    return unit(sentence_vectors)
+
+
+def tbt(queries: Sentences, documents: Sentences, source: WordVectors, target: WordVectors, mu: float = MU) -> Floats:
+    """TbT, term by term: `qlm` of the query in which each word is replaced by its nearest target word::
+
+    P(q | d) = prod over words t of q of  P(argmax over target words u of cos(v(t), v(u)) | d)
+    """
+    return qlm(translated(queries, source, target), documents, mu)
+
+
+def translated(queries: Sentences, source: WordVectors, target: WordVectors) -> list[list[str]]:
+    """The nearest of all words of ``target`` for each word, by cosine; a word without a vector (a name) stays."""
+    distinct = list(dict.fromkeys(word for sentence in queries for word in sentence if word in source))
+    if not distinct:
+        return [list(sentence) for sentence in queries]
+    rows, _ = nearest(unit(source.matrix[source.rows(distinct)]), unit(target.matrix))
+    translations = {word: target.words[row] for word, row in zip(distinct, rows[:, 0], strict=True)}
+    return [[translations.get(word, word) for word in sentence] for sentence in queries]

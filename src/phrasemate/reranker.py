@@ -17,9 +17,10 @@ from safetensors.numpy import load, save
 
 from phrasemate.encode import Model
 from phrasemate.errors import InputError, ModelMismatch
-from phrasemate.rank import csls, margin_lists, rerank, run_of, whole
+from phrasemate.rank import margin_lists, rerank, run_of, whole
 from phrasemate.types import Phrase, PhrasePair, Run, Scorer
 from phrasemate.utils.machine import parts, single_blas
+from phrasemate.utils.margin import csls
 from phrasemate.utils.storage import Seal
 
 Floats = NDArray[np.float32]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from phrasemate.align import ParallelText, PhraseSettings, Worded, align_files, pair_files, read_pairs
-from phrasemate.align.pairs import Links
+from phrasemate.align.symmetrise import Links
 from phrasemate.errors import InputError, ReadError
 from phrasemate.utils.storage import ResumableFile
 

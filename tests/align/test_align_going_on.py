@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from phrasemate.align import ParallelText, Worded, align_files, pair_files
-from phrasemate.align.pairs import Links
+from phrasemate.align.symmetrise import Links
 from phrasemate.errors import InputError, PhrasemateError, ReadError
 from phrasemate.utils.storage import ResumableFile
 

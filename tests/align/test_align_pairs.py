@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from phrasemate.align import Worded
 from phrasemate.align import pairs as module
-from phrasemate.align.pairs import BorderWords, Box, Links, PhraseFinder, consistent_boxes
+from phrasemate.align.pairs import BorderWords, Box, PhraseFinder, consistent_boxes
+from phrasemate.align.symmetrise import Links
 from phrasemate.errors import InputError
 
 

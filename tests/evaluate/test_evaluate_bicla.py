@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from phrasemate.baselines import sums
 from phrasemate.cli import app
 from phrasemate.errors import InputError, ModelError, ModelMismatch, ReadError
 from phrasemate.evaluate import bicla, report
@@ -27,7 +26,7 @@ from phrasemate.evaluate.bicla import (
     run_precisions,
 )
 from phrasemate.evaluate.metrics import t_test
-from phrasemate.rank import run_of
+from phrasemate.rank import run_of, sums
 from phrasemate.reranker import Network, load_attention, load_reranker, mates, save_reranker
 from phrasemate.types import Run
 from phrasemate.vectors.word_vectors import WordVectors

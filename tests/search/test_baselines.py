@@ -8,9 +8,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from phrasemate import baselines
-from phrasemate.baselines import agg, qlm, sums, tbt, translated
+from phrasemate import rank as baselines
 from phrasemate.errors import InputError
+from phrasemate.rank import agg, qlm, sums, tbt, translated
 from phrasemate.text.sentences import content_words, stop_words
 from phrasemate.vectors.word_vectors import WordVectors
 

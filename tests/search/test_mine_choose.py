@@ -9,8 +9,9 @@ import pytest
 
 from phrasemate.errors import InputError
 from phrasemate.mine.select import Candidates, calibrate, candidates, contested, is_copy, length_filter, one_to_one
-from phrasemate.rank import margin, run_of
+from phrasemate.rank import run_of
 from phrasemate.types import Run
+from phrasemate.utils.margin import margin
 
 
 def pairs(*rows: tuple[int, int, float]) -> Candidates:

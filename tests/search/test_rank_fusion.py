@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 
 from phrasemate.errors import InputError
-from phrasemate.rank import (
-    interpolate,
-    rank_positions,
-    run_of,
-    softmax,
-    weighted_sum,
-    z_scores,
-)
+from phrasemate.rank import interpolate, rank_positions, run_of, softmax, weighted_sum, z_scores
 from phrasemate.types import Run
 
 INF = math.inf

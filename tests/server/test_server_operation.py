@@ -18,8 +18,8 @@ from phrasemate.server import middleware
 from phrasemate.server.app import access_for, create_app
 from phrasemate.server.errors import Refusal
 from phrasemate.server.indexes import Library
-from phrasemate.server.middleware import open_log
-from phrasemate.server.tokens import Rates, Tokens, User
+from phrasemate.server.middleware import Rates, open_log
+from phrasemate.server.tokens import Tokens, User
 
 HERE = "http://localhost:8000"
 SEARCH = "/api/v1/search"

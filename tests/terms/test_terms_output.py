@@ -11,10 +11,9 @@ import pytest
 from phrasemate.errors import InputError
 from phrasemate.search import Group
 from phrasemate.terms import DocumentTerm, Occurrence, write_document_terms
-from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.tables import sheet_rows
 from phrasemate.text.term_lists import read_terms
-from phrasemate.text.text_file import TextFile
+from phrasemate.text.text_file import Damage, TextFile
 from phrasemate.types import Hit, Phrase
 
 

@@ -15,8 +15,7 @@ import phrasemate.text.formats.registry as readers_module
 import phrasemate.text.text_file as lines_module
 from phrasemate.errors import ReadError
 from phrasemate.text import Corpus, Skipped, read
-from phrasemate.text.error_policy import without_options
-from phrasemate.text.text_file import LINE_LIMIT
+from phrasemate.text.text_file import LINE_LIMIT, without_options
 
 UNIT = '<tu tuid="the name of a unit that is long"><tuv xml:lang="en"><seg>One.</seg></tuv></tu>\n'
 

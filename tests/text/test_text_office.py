@@ -17,10 +17,9 @@ import phrasemate.text.formats.archive as archive_module
 import phrasemate.text.formats.tables as tables_module
 from phrasemate.errors import MissingExtra, ReadError
 from phrasemate.text import read
-from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.archive import MEMBERS
 from phrasemate.text.formats.tables import COLUMNS, sheet_rows, write_sheet
-from phrasemate.text.text_file import TextFile
+from phrasemate.text.text_file import Damage, TextFile
 from phrasemate.types import Sentence
 
 

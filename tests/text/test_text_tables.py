@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from phrasemate.errors import ReadError
 from phrasemate.text import Skipped, read
-from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.tables import csv_rows, sheet_rows
-from phrasemate.text.text_file import TextFile
+from phrasemate.text.text_file import Damage, TextFile
 
 
 def rows_of(path: Path) -> list[tuple[int, list[str]]]:

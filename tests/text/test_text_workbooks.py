@@ -8,9 +8,8 @@ import openpyxl
 import pytest
 
 from phrasemate.text import read
-from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.tables import sheet_rows, write_sheet
-from phrasemate.text.text_file import TextFile
+from phrasemate.text.text_file import Damage, TextFile
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,11 @@ from phrasemate.encode import Model, load_model
 from phrasemate.encode.export.export import export_model
 from phrasemate.encode.model_folder import HEADS, write_manifest
 from phrasemate.errors import InputError
-from phrasemate.rank import csls
 from phrasemate.reranker import load_reranker
 from phrasemate.training.frozen_states import sentence_states
 from phrasemate.training.reranker import Config, Reranker, RerankerTask, Tokens, first_network, lists, listwise_loss
 from phrasemate.training.trainer import Trainer
+from phrasemate.utils.margin import csls
 
 WORDS = sorted({word.strip(".").lower() for text in encoders.SENTENCES for word in text.split()})
 WIDTH, DIM = 6, 4

@@ -6,18 +6,16 @@ from phrasemate.align.eflomal import EflomalAligner
 from phrasemate.align.files import ParallelText, PhraseSettings, Report, align_files, pair_files, read_pairs
 from phrasemate.align.neural import METHODS, NeuralAligner
 from phrasemate.align.pairs import (
-    SYMMETRISATIONS,
     Aligner,
     BorderWords,
-    Links,
     PhraseFinder,
     Worded,
     consistent_boxes,
     format_links,
     parse_links,
     read_links,
-    symmetrise,
 )
+from phrasemate.align.symmetrise import SYMMETRISATIONS, Links, symmetrise
 
 __all__ = [
     "METHODS",

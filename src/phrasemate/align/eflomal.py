@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from phrasemate.align.pairs import Links, Worded, parse_links, symmetrise
+from phrasemate.align.pairs import Worded, parse_links
+from phrasemate.align.symmetrise import Links, symmetrise
 from phrasemate.errors import InputError
 from phrasemate.utils import import_extra
 

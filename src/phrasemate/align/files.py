@@ -22,17 +22,16 @@ from phrasemate.align.pairs import (
     RATE,
     Aligner,
     BorderWords,
-    Links,
     PhraseFinder,
     Worded,
     format_links,
     parse_links,
     read_links,
 )
+from phrasemate.align.symmetrise import Links
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.error_policy import Damage, Skipped, without_options
 from phrasemate.text.formats.bilingual import format_of, read_bilingual
-from phrasemate.text.text_file import TextFile, numbered_lines
+from phrasemate.text.text_file import Damage, Skipped, TextFile, numbered_lines, without_options
 from phrasemate.types import Phrase, PhrasePair, Progress
 from phrasemate.utils.storage import ResumableFile, sha256_of
 

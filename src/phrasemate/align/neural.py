@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.align.pairs import Links, Worded, symmetrise
+from phrasemate.align.pairs import Worded
+from phrasemate.align.symmetrise import Links, symmetrise
 from phrasemate.encode import Model
 from phrasemate.encode.pooling import pool_mean, token_rows, unit
 from phrasemate.encode.runtime import States

@@ -106,7 +106,7 @@ def examples(
 
 
 def _phrases(wordings: Sequence[str], file: str | None) -> list[str]:
-    from phrasemate.text.error_policy import without_options
+    from phrasemate.text.text_file import without_options
 
     for phrase in wordings:
         if not phrase.strip() or not is_unicode(phrase):

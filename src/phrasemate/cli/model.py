@@ -184,7 +184,7 @@ def unpack(
 
 def _sentences(path: Path) -> Iterator[str]:
     from phrasemate.text import read
-    from phrasemate.text.error_policy import without_options
+    from phrasemate.text.text_file import without_options
 
     with without_options():
         yield from (sentence.text for document in read(path) for sentence in document.sentences())

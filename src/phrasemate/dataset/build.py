@@ -29,9 +29,8 @@ from phrasemate.dataset.split import DatasetSettings, Split, TimeWords, candidat
 from phrasemate.dataset.wikixpr import SPLITS, ExamplePair, write
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import Skipped, read, split_sentences, words
-from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.tables import meant
-from phrasemate.text.text_file import TextFile, numbered_lines
+from phrasemate.text.text_file import Damage, TextFile, numbered_lines
 from phrasemate.types import Phrase, check_language
 from phrasemate.utils.storage import NewFile, atomic_file, locked, sha256_of, write_text
 

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
 from phrasemate.errors import ReadError, needs_extra
-from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.xml import Attributes, XmlStream
-from phrasemate.text.text_file import TextFile
+from phrasemate.text.text_file import Damage, TextFile
 
 _BLOCK = 1 << 16
 _DIGITS = 18  # of a page's number: 64 bits hold them

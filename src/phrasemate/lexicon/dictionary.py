@@ -32,8 +32,8 @@ from phrasemate.lexicon.formats import (
 from phrasemate.lexicon.inflection import language_code, languages_in, primary, without_function_words
 from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Wordings, encoded
 from phrasemate.text import words
-from phrasemate.text.error_policy import without_options
 from phrasemate.text.normalize import folded
+from phrasemate.text.text_file import without_options
 from phrasemate.utils.storage import install, save_arrays, sync
 
 PAIRS = 4_000_000  # of a dictionary

@@ -26,11 +26,10 @@ from pathlib import Path
 
 from phrasemate.errors import ReadError
 from phrasemate.lexicon.inflection import language_code, languages_in
-from phrasemate.text.error_policy import Damage
 from phrasemate.text.formats.bilingual import one_line, stream_units
 from phrasemate.text.formats.tables import csv_rows, meant, sheet_rows, tsv_rows
 from phrasemate.text.term_lists import stream_terms
-from phrasemate.text.text_file import TextFile
+from phrasemate.text.text_file import Damage, TextFile
 
 _MOST = 50  # equivalents of one cell
 _LONGEST = 120  # characters of an equivalent; more is an explanation

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
 from phrasemate.mine.work_folder import checked, seal
-from phrasemate.text.error_policy import Skipped
 from phrasemate.text.normalize import composed, plain
+from phrasemate.text.text_file import Skipped
 from phrasemate.types import Document
 from phrasemate.utils import import_extra
 from phrasemate.utils.storage import is_entry

@@ -24,11 +24,11 @@ from phrasemate.errors import InputError
 from phrasemate.lexicon import InducedLexicon
 from phrasemate.lexicon.inflection import ENGLISH_FUNCTION_WORDS, primary, stem
 from phrasemate.mine.collection import CHECKS, Counts, Place
-from phrasemate.rank import MARGINS, margin_of, neighbour_pairs, neighbourhood
 from phrasemate.text import folded, words
 from phrasemate.text.normalize import plain
 from phrasemate.types import Floats, PhrasePair, Run
 from phrasemate.utils.knn import ENGINES
+from phrasemate.utils.margin import MARGINS, margin_of, neighbour_pairs, neighbourhood
 
 FLOORS = {
     "absolute": 0.0,

@@ -371,7 +371,7 @@ def uploaded(name: str, content: bytes, settings: Settings, language: str = "") 
     Reading them raises ReadError (it names no path of ours), or Refusal for more text than is allowed.
     """
     from phrasemate.text import read
-    from phrasemate.text.error_policy import without_options
+    from phrasemate.text.text_file import without_options
 
     suffix = name.rpartition(".")[2].lower()
     if suffix not in SUFFIXES:

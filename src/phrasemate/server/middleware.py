@@ -37,7 +37,7 @@ from phrasemate.server.cancellation import Effort
 from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
 from phrasemate.server.settings import Settings
-from phrasemate.server.tokens import Rates, Tokens, User, acting, demand
+from phrasemate.server.tokens import Tokens, User, acting, demand
 
 METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -194,6 +194,24 @@ def _is_followed(headers: Headers) -> bool:
     """Whether a person follows a link of another site: no picture, script or frame, whose answers cost as much."""
     mode, destination = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
     return (mode, destination) == ("navigate", "document") and "origin" not in headers
+
+
+class Rates:
+    """How many requests each user has left: as many as a minute's at once, and one more every 60 / rate seconds."""
+
+    def __init__(self) -> None:
+        self._left: dict[str, tuple[float, float]] = {}  # requests left, and when that was so
+
+    def spend(self, user: User) -> None:
+        """Count a request. Raises Refusal where none is left."""
+        if not user.rate:
+            return
+        moment = time.monotonic()
+        allowance, before = self._left.get(user.name, (float(user.rate), moment))
+        allowance = min(user.rate, allowance + (moment - before) * user.rate / 60)
+        self._left[user.name] = (allowance - 1 if allowance >= 1 else allowance), moment
+        if allowance < 1:
+            raise Refusal("too_many_requests", f"{user.rate} requests a minute are yours; try again later")
 
 
 class Guard:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -95,24 +94,6 @@ def _user(path: Path, number: int, entry: Any) -> tuple[str, User]:
 
 
 _FIELDS = {"name", "sha256", "rights", "rate"}
-
-
-class Rates:
-    """How many requests each user has left: as many as a minute's at once, and one more every 60 / rate seconds."""
-
-    def __init__(self) -> None:
-        self._left: dict[str, tuple[float, float]] = {}  # requests left, and when that was so
-
-    def spend(self, user: User) -> None:
-        """Count a request. Raises Refusal where none is left."""
-        if not user.rate:
-            return
-        moment = time.monotonic()
-        allowance, before = self._left.get(user.name, (float(user.rate), moment))
-        allowance = min(user.rate, allowance + (moment - before) * user.rate / 60)
-        self._left[user.name] = (allowance - 1 if allowance >= 1 else allowance), moment
-        if allowance < 1:
-            raise Refusal("too_many_requests", f"{user.rate} requests a minute are yours; try again later")
 
 
 _user_of_request: ContextVar[User | None] = ContextVar("user", default=None)

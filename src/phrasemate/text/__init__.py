@@ -27,18 +27,18 @@ __all__ = [
 
 if TYPE_CHECKING:
     from phrasemate.text.corpus import Corpus, read
-    from phrasemate.text.error_policy import Skipped
     from phrasemate.text.formats.bilingual import read_bilingual, read_units, write_units
     from phrasemate.text.formats.units import Side, Term, TermPair, Unit
     from phrasemate.text.normalize import folded
     from phrasemate.text.sentences import split_sentences, words
     from phrasemate.text.term_lists import read_terms, write_pairs, write_terms
+    from phrasemate.text.text_file import Skipped
 
 __getattr__ = lazy_names(
     __name__,
     {
         "corpus": "Corpus read",
-        "error_policy": "Skipped",
+        "text_file": "Skipped",
         "formats.bilingual": "read_bilingual read_units write_units",
         "formats.units": "Side Term TermPair Unit",
         "normalize": "folded",

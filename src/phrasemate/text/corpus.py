@@ -27,11 +27,10 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.error_policy import Damage, Skipped
 from phrasemate.text.formats.bilingual import BILINGUAL
 from phrasemate.text.formats.registry import Options, sentences
 from phrasemate.text.formats.xml import kind_of
-from phrasemate.text.text_file import LINE_LIMIT, TextFile, keeps_line_ends, suffix_of
+from phrasemate.text.text_file import LINE_LIMIT, Damage, Skipped, TextFile, keeps_line_ends, suffix_of
 from phrasemate.types import Document, Sentence, check_language
 
 SUFFIXES: Mapping[str, str] = {  # -> format

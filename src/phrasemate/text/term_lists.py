@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text.error_policy import Damage, without_options
 from phrasemate.text.formats.tables import (
     csv_rows,
     harmless,
@@ -27,7 +26,7 @@ from phrasemate.text.formats.tables import (
 from phrasemate.text.formats.termbases import MultiTermStream, TbxStream, write_concepts
 from phrasemate.text.formats.units import Term, TermPair, listed, speaks
 from phrasemate.text.formats.xml import Item
-from phrasemate.text.text_file import TextFile, suffix_of
+from phrasemate.text.text_file import Damage, TextFile, suffix_of, without_options
 from phrasemate.utils.storage import NewFile
 
 _READ = ".txt, .tsv, .csv, .tbx, MultiTerm's .xml (each also with .gz) and .xlsx"

@@ -8,7 +8,7 @@ Glavaš and Vulić, "Zero-Shot Language Transfer for Cross-Lingual Sentence Retr
     hbar_i^1 = sum_j alpha_ij h_j^2                           eq. 3, and hbar_j^2 likewise with a W and b of its own
     gamma_i = tanh(hbar_i . v + b),  e = sum_i gamma_i hbar_i eq. 4, of each sentence with its own v and b
     s = tanh(e^1 W_B e^2 + b_B)                               eq. 5
-    J = sum over negatives of max(0, eps - s+ + s-) + lambda |Theta|^2     eq. 7 (eq. 6 and 8 are in baselines.py)
+    J = sum over negatives of max(0, eps - s+ + s-) + lambda |Theta|^2     eq. 7 (eq. 6 and 8 are in rank.py)
 
 Without the cross-attention (hbar = h) it is the paper's InAtt. Ours: a sentence without words is e = 0, so its score is
 tanh(b_B). The sum of eq. 7 is divided by the number of true pairs. The paper does not say how long word vectors are and
@@ -44,9 +44,8 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from phrasemate.align import ParallelText
-from phrasemate.baselines import sums
 from phrasemate.errors import InputError
-from phrasemate.rank import numbered
+from phrasemate.rank import numbered, sums
 from phrasemate.text.sentences import content_words, stop_words
 from phrasemate.training.config import built, check_least, configured, expect, facts_of
 from phrasemate.training.trainer import LoopSettings, rows_in_turn

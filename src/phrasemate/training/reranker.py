@@ -33,7 +33,8 @@ from phrasemate.training.bicla import pad
 from phrasemate.training.config import check_least, configured, facts_of
 from phrasemate.training.frozen_states import SentenceStates, sentence_states
 from phrasemate.training.trainer import LoopSettings, rows_in_turn
-from phrasemate.utils.knn import argsort_desc, blocks, csls_penalties, nearest, topk
+from phrasemate.utils.knn import argsort_desc, blocks, nearest, topk
+from phrasemate.utils.margin import csls_penalties
 
 
 class Tokens(NamedTuple):

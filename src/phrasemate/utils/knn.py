@@ -131,14 +131,6 @@ def neighbour_means(x: Floats, z: Floats, k: int = 10, similarities: Floats | No
     return means
 
 
-def csls_penalties(x: Floats, z: Floats, k: int = 10) -> Floats:
-    """(len(z),) r(z) / 2, for `nearest` of x among z: cos(x, z) - r(z) / 2 has the order of CSLS.
-
-    Raises InputError for k below 1.
-    """
-    return neighbour_means(z, x, k) * np.float32(0.5)
-
-
 def _check_k(k: int) -> None:
     if k < 1:
         raise InputError(f"k {k}; expected 1 or more neighbours")

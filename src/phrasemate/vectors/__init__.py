@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from phrasemate.utils.knn import csls_penalties, nearest, neighbour_means
+from phrasemate.utils.knn import nearest, neighbour_means
+from phrasemate.utils.margin import csls_penalties
 from phrasemate.vectors.alignment import (
     METHODS,
     Learnt,

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
-from phrasemate.utils.knn import blocks, csls_penalties, nearest, neighbour_means
+from phrasemate.utils.knn import blocks, nearest, neighbour_means
+from phrasemate.utils.margin import csls_penalties
 from phrasemate.vectors.bilingual_lexicon import Lexicon, pair_rows
 from phrasemate.vectors.word_vectors import WordVectors, check_free, new_folder, put
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.text_file import numbered_lines
-from phrasemate.utils.knn import csls_penalties, nearest
+from phrasemate.utils.knn import nearest
+from phrasemate.utils.margin import csls_penalties
 from phrasemate.vectors.word_vectors import WordVectors
 
 Lexicon = Sequence[tuple[str, str]]

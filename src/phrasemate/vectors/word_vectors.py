@@ -32,8 +32,7 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported, ReadError
-from phrasemate.text.error_policy import Damage, Skipped
-from phrasemate.text.text_file import TextFile
+from phrasemate.text.text_file import Damage, Skipped, TextFile
 from phrasemate.utils.storage import NewFile, check_new, save_arrays, sha256_of, swap_folder
 
 FORMAT = "phrasemate-vectors"
