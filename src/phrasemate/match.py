@@ -388,7 +388,7 @@ def candidates(source: Floats, target: Floats, k: int = 10, how: str = "csls", d
         source: Vectors (n, dim) of unit length.
         target: Vectors (m, dim) of unit length.
         k: Neighbours of the other side whose mean cosine a margin compares with.
-        how: Name of the margin (`phrasemate.rank.margin_of`).
+        how: Name of the margin (`phrasemate.utils.margin.margin_of`).
         depth: Nearest of each term that become pairs.
     """
     depth = max(depth, DEPTH, k)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasemate.align import SYMMETRISATIONS, format_links, parse_links, read_links, symmetrise
-from phrasemate.align.pairs import _NEIGHBOURS
+from phrasemate.align.symmetrise import _NEIGHBOURS
 from phrasemate.errors import InputError, ReadError
 
 LINKS = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12)

@@ -88,7 +88,7 @@ def test_writing_and_reloading_need_a_right(two: Library, tmp_path: Path) -> Non
 
 def test_a_rate_is_refilled_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
-    monkeypatch.setattr("phrasemate.server.tokens.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("phrasemate.server.middleware.time.monotonic", lambda: clock[0])
     rates, user = Rates(), User("anna", rate=30)
     for _ in range(30):
         rates.spend(user)

@@ -374,8 +374,8 @@ def evaluate_rows(rows: Sequence[Row], measured: Any, progress: Progress) -> dic
 def rank_mates(queries: Floats, candidates: Floats, rivals: NDArray[np.bool_], neighbours: int = 0) -> Ranking:
     """Ranks of candidate i for query i, among those j that are ``rivals`` (i, j) of it; vectors of unit length.
 
-    By cosine, or with ``neighbours`` by cross-domain similarity local scaling (`phrasemate.rank.csls`). A query without
-    a vector (zeros) finds nothing. Raises InputError for NaN.
+    By cosine, or with ``neighbours`` by cross-domain similarity local scaling (`phrasemate.utils.margin.csls`). A query
+    without a vector (zeros) finds nothing. Raises InputError for NaN.
     """
     scores = queries @ candidates.T
     check_numbers(scores)
