@@ -91,7 +91,7 @@ def test_it_is_served_when_it_was_rebuilt_with_another_model(
     models = {item.hash: item for item in (model, other)}
     monkeypatch.setattr("phrasemate.server.indexes._Models.of", lambda self, folder, result: models[result.model_hash])
     monkeypatch.setattr("phrasemate.server.indexes._Models.release", lambda self, hash: None)
-    monkeypatch.setattr(FakeModel, "alone", property(lambda self: self), raising=False)
+    monkeypatch.setattr(FakeModel, "base", property(lambda self: self), raising=False)
     build_here(place, [Document.from_texts("old.txt", ["the old bank"])], model)
     with closing(Library([place], threads=1, model=model)) as library:
         for used in (other, model):
