@@ -32,7 +32,7 @@ Sentences = Sequence[Sequence[str]]
 _AT_ONCE = 1 << 24  # scores sorted together: 128 MB of positions
 _PAIRS = 1024  # handed to a scorer together
 MU = 0.95  # Glavaš and Vulić (ECIR 2019), section 4.1
-AT_ONCE = 1_000_000  # scores that are added up together
+_ADDED_AT_ONCE = 1_000_000  # scores that are added up together
 
 
 def run_of(scores: NDArray[np.floating], k: int | None = None, name: str = "") -> Run:
@@ -295,7 +295,7 @@ def _added(
     """(rows, columns): for each word of a query, times its count, the weights of the documents that hold it."""
     query, term, count = query_counts
     document, weights, bounds = postings
-    scores, size = np.zeros((rows, columns), np.float32), max(1, AT_ONCE // max(columns, 1))
+    scores, size = np.zeros((rows, columns), np.float32), max(1, _ADDED_AT_ONCE // max(columns, 1))
     for at in range(0, rows, size):
         part_of_query = slice(*np.searchsorted(query, [at, at + size]))
         lengths = bounds[term[part_of_query] + 1] - bounds[term[part_of_query]]

@@ -50,10 +50,7 @@ from phrasemate.termhood import (
 from phrasemate.text import Term, TermPair, words, write_pairs, write_terms
 from phrasemate.text.formats.tables import write_lines
 from phrasemate.text.normalize import composed, plain
-from phrasemate.types import Document, Hit, Phrase, Span
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much is done, and of how much."""
+from phrasemate.types import Document, Hit, Phrase, Progress, Span
 
 RANKINGS = ("termhood", "expected", "frequency", "cvalue")
 

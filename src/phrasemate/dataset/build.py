@@ -31,7 +31,7 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.text import Skipped, read, split_sentences, words
 from phrasemate.text.formats.tables import meant
 from phrasemate.text.text_file import Damage, TextFile, numbered_lines
-from phrasemate.types import Phrase, check_language
+from phrasemate.types import Phrase, Progress, check_language
 from phrasemate.utils.storage import NewFile, atomic_file, locked, sha256_of, write_text
 
 _HOW = "2"  # counts up when the same file comes to give other sentences
@@ -171,9 +171,6 @@ def _digest(*parts: str) -> str:
 
 
 STATS = "stats.json"
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done (bytes or pairs), and of how much (0: not known)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from phrasemate.training.bicla import pad
 from phrasemate.training.config import check_least, configured, facts_of
 from phrasemate.training.frozen_states import SentenceStates, sentence_states
 from phrasemate.training.trainer import LoopSettings, rows_in_turn
+from phrasemate.types import Progress
 from phrasemate.utils.knn import argsort_desc, blocks, nearest, topk
 from phrasemate.utils.margin import csls_penalties
 
@@ -106,7 +107,6 @@ SCORED = 32  # lists that are scored at once in an evaluation
 
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float32]
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)

@@ -42,21 +42,12 @@ from phrasemate.training import processes
 from phrasemate.training.ccpr_data import Schedule
 from phrasemate.training.config import check_least, configured, expect, facts_of
 from phrasemate.training.example_data import Contexts, Sampled, read_contexts, sampled
-from phrasemate.training.frozen_states import (
-    Feed,
-    Inputs,
-    Lower,
-    Piece,
-    Progress,
-    TokenNumbers,
-    Upper,
-    WholeEncoder,
-    halves,
-)
+from phrasemate.training.frozen_states import Feed, Inputs, Lower, Piece, TokenNumbers, Upper, WholeEncoder, halves
 from phrasemate.training.gradcache import cached_backward, gathered
 from phrasemate.training.hf_encoder import EMBEDDINGS, Backbone, Tokenizer, longest_text, save_encoder
 from phrasemate.training.losses import Contrast, contrast, span_means
 from phrasemate.training.trainer import LoopSettings, autocast
+from phrasemate.types import Progress
 
 
 @dataclass(frozen=True)
