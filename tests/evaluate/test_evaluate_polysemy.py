@@ -12,6 +12,7 @@ from phrasemate.errors import ReadError
 from phrasemate.evaluate.polysemy import (
     VIEWS,
     Ambiguous,
+    choose_by_shift,
     evaluate_senses,
     polysemy_tables,
     read_polysemy,
@@ -68,7 +69,7 @@ class Reader:
 
 def test_context_tells_senses_apart_and_its_lack_does_not(phrases: list[Ambiguous]) -> None:
     scores = evaluate_senses(Reader(), phrases)
-    assert list(scores) == list(VIEWS)
+    assert list(scores) == [*VIEWS, "two steps"]
     assert scores["in context"].sense.tolist() == [1, 1, 1]
     assert scores["source alone"].sense.tolist() == [0, 0, 1]  # always the bank
     assert scores["both alone"].sense.tolist() == [0, 0, 1]
@@ -83,12 +84,23 @@ def test_what_the_sentence_adds_outweighs_the_usual_sense(phrases: list[Ambiguou
 
         def encode(self, mentions: Sequence[Phrase]) -> np.ndarray:
             names = [p.text if p.context == p.text or p.text in ("bench", "bank") else "Er" for p in mentions]
-            return np.array([vectors[name] for name in names], np.float32)
+            return np.array([vectors.get(name, [0.0, 0.0]) for name in names], np.float32)  # sentences as a whole: 0
 
     scores = evaluate_senses(Biased(), phrases)
     assert scores["in context"].sense.tolist() == [0, 0, 1]  # 0.6 to the bank, 0.5 to the bench
     assert scores["less alone"].sense.tolist() == [1, 1, 0]  # 0.6 - 0.8 x 0.7 = 0.04, 0.5 - 0.8 x 0.1 = 0.42
     assert scores["source alone"].sense.tolist() == [0, 0, 1]
+
+
+def test_two_steps_choose_among_the_mates_near_the_context_only() -> None:
+    """Ten nearest contexts are both of them here: r is the mean of a column, and rows compare cos - r / 2."""
+    similar = np.array([[0.90, 0.90, 0.20], [0.10, 0.09, 0.80]], np.float32)
+    alone = np.array([[0.90, 0.10, 0.00], [0.10, 0.10, 0.10]], np.float32)
+    ranked = choose_by_shift(similar, alone)
+    # r is 0.5, 0.495, 0.5; the first two mates are within 0.01 of each other: 2 x 0.9 - 0.5 and 2 x 0.9 - 0.495.
+    # Less 0.8 times alone the first has 0.18, the second 0.82, the third 0.2: above the first, yet not proposed.
+    assert ranked[0].argsort().tolist() == [2, 0, 1]
+    assert ranked[1].argmax() == 2
 
 
 def test_tables_say_what_is_lost_without_context(phrases: list[Ambiguous]) -> None:

@@ -9,7 +9,7 @@ contexts, and marked English sentences that are not translations of them, its ma
 
 The vector of a phrase says first what its words mean, then which sense. "Less alone" is the vector of the source in
 its sentence less `LESS` times that of the phrase alone. What the sentence adds is left: it tells senses apart better
-and finds the phrase among others worse.
+and finds the phrase among others worse. "Two steps" uses both (`choose_by_shift`).
 
 Intervals and p come from the bootstrap over phrases, as the contexts of a phrase are not independent.
 """
@@ -30,6 +30,7 @@ from phrasemate.evaluate.metrics import Doubles, bootstrap, bootstrap_test, chec
 from phrasemate.evaluate.report import Table
 from phrasemate.query import parse_query
 from phrasemate.types import Encoder, Floats, Phrase
+from phrasemate.utils.margin import csls
 
 BUNDLED_SET = Path(__file__).with_name("polysemy.jsonl")
 EPSILON = 2e-6  # cosines that differ by less are tied; float32 rounds so
@@ -41,6 +42,8 @@ VIEWS = {
     "source alone": (0.0, 1.0, False),
     "both alone": (0.0, 1.0, True),
 }
+SENTENCE = 0.2  # share of the whole sentences' similarity in two steps; this and `WITHIN`: chosen like `LESS`
+WITHIN = 0.01  # CSLS: mates as near to the best are proposed
 
 
 class Sense(NamedTuple):
@@ -117,16 +120,46 @@ def _numbers(phrases: Sequence[Ambiguous], side: str) -> tuple[NDArray[np.int64]
     return np.repeat(owners, sizes), np.repeat(np.arange(len(sizes)), sizes)
 
 
+def choose_by_shift(similar: Floats, similar_alone: Floats) -> Floats:
+    """Rank mates in two steps: those near the context are proposed, what the context adds chooses.
+
+    Step one takes the mates whose CSLS is within `WITHIN` of the best. Step two ranks them, and after them the others,
+    by the CSLS of what is left of the similarity without `LESS` times that of the phrase alone. CSLS compares a mate
+    with its ten nearest contexts, so a look-up depends on the other look-ups.
+
+    Args:
+        similar: (contexts, mates) similarities of phrases in their sentences.
+        similar_alone: (contexts, mates) similarities of the contexts' phrases alone with mates in their sentences.
+
+    Returns:
+        (contexts, mates) scores, only to be compared within a row.
+    """
+    near = csls(similar)
+    left = csls(similar - np.float32(LESS) * similar_alone)
+    proposed = near >= near.max(1, keepdims=True) - WITHIN
+    ranked: Floats = np.where(proposed, left + np.ptp(left) + 1, left)  # any proposed mate is above all others
+    return ranked
+
+
 def evaluate_senses(model: Encoder, phrases: Sequence[Ambiguous]) -> dict[str, Scores]:
-    """The scores of each of `VIEWS`."""
+    """The scores of each of `VIEWS`, and of two steps."""
     contexts = [context for phrase in phrases for sense in phrase.senses for context in sense.contexts]
     mates = [mate for phrase in phrases for sense in phrase.senses for mate in sense.mates]
     source, source_alone = model.encode(contexts), model.encode([alone(context) for context in contexts])
     targets = {bare: model.encode([alone(mate) for mate in mates] if bare else mates) for bare in (False, True)}
-    return {
+    sentences, mate_sentences = (model.encode([*map(_sentence, side)]) for side in (contexts, mates))
+    scores = {
         name: score_senses(phrases, (share * source + share_alone * source_alone) @ targets[bare].T)
         for name, (share, share_alone, bare) in VIEWS.items()
     }
+    similar = source @ targets[False].T + np.float32(SENTENCE) * (sentences @ mate_sentences.T)
+    ranked = choose_by_shift(similar, source_alone @ targets[False].T)
+    return {**scores, "two steps": score_senses(phrases, ranked)}
+
+
+def _sentence(phrase: Phrase) -> Phrase:
+    """The whole sentence of a phrase, as a phrase."""
+    return Phrase(phrase.context, 0, len(phrase.context))
 
 
 def polysemy_tables(models: Mapping[str, Encoder], phrases: Sequence[Ambiguous], seed: int = 0) -> list[Table]:
