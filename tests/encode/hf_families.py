@@ -125,13 +125,15 @@ def _configs() -> dict[str, tuple[Callable[[], Any], Any, dict[str, Any]]]:
         "deberta-v2": (unigram, t.DebertaV2Config, {**deberta, **second}),
         "modernbert": (byte_bpe, t.ModernBertConfig, modern),  # mmBERT, too
         "gemma3_text": (fallback_bpe, t.Gemma3TextConfig, {**decoder, **gemma, "use_bidirectional_attention": True}),
+        "eurobert": (byte_bpe, t.EuroBertConfig, {**decoder, "bos_token_id": 0, "eos_token_id": 2, "mask_token_id": 3}),
+        "gte": (unigram, t.GteConfig, {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2}),  # gte-multilingual
         "qwen3": (_last, t.Qwen3Config, decoder),
     }
 
 
 FAMILIES = (
     *("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "mpnet", "electra", "albert", "deberta"),
-    *("deberta-v2", "modernbert", "gemma3_text", "qwen3"),
+    *("deberta-v2", "modernbert", "gemma3_text", "eurobert", "gte", "qwen3"),
 )
 
 

@@ -161,7 +161,7 @@ def test_a_configuration_without(source: Path, key: str) -> None:
 @pytest.mark.parametrize(
     ("tokenizer", "expected"),
     [
-        (None, "no tokenizer.json; make one with transformers"),
+        (None, "no fast tokenizer"),
         ("", "not readable"),
         ("[]", "not a tokenizer"),
         ("{}", "not a tokenizer"),
@@ -173,6 +173,27 @@ def test_no_tokenizer(source: Path, tokenizer: str | None, expected: str) -> Non
     if tokenizer is not None:
         path.write_text(tokenizer)
     assert expected in refusal(source, ModelError)
+
+
+def test_a_tokenizer_of_other_files(source: Path, tmp_path: Path) -> None:
+    """A folder of an older transformers has a vocabulary and its settings alone."""
+    from tokenizers import Tokenizer
+
+    path = source / "tokenizer.json"
+    pieces = sorted(Tokenizer.from_file(str(path)).get_vocab(), key=len)[:60]
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    vocabulary = list(dict.fromkeys([*special, "the", "bank", "ri", "##ver", *pieces]))
+    (source / "vocab.txt").write_text("\n".join(vocabulary) + "\n", "utf-8")
+    (source / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
+    path.unlink()
+    export_model(source, tmp_path / "out")
+    (states,) = load_model(tmp_path / "out", threads=1).token_states(["The river bank"])
+    assert list(zip(states.starts.tolist(), states.ends.tolist(), strict=True))[1:-1] == [
+        (0, 3),
+        (4, 6),
+        (6, 9),
+        (10, 14),
+    ]
 
 
 def retokenise(source: Path, change: Callable[[dict[str, Any]], object]) -> None:

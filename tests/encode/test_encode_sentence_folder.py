@@ -148,6 +148,29 @@ def test_a_decoder_with_its_last_token(tmp_path: Path) -> None:
     assert cosines(model.encode_sentences(texts), library.encode(texts)).min() >= 0.9999
 
 
+@pytest.mark.parametrize("family", ["gemma3_text", "modernbert", "xlm-roberta", "gte"])
+def test_other_families_with_two_dense_layers(family: str, tmp_path: Path) -> None:
+    """The mean of the tokens, two dense layers, unit length, and prompts: as EmbeddingGemma has them."""
+    import torch
+    from sentence_transformers.base.modules import Dense, Normalize
+
+    torch.manual_seed(5)
+    folder = hf_families.save_family(family, tmp_path / "hf")
+    names = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>", "eos_token": "</s>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(names))
+    layers = [
+        Dense(64, 96, bias=False, activation_function=torch.nn.Identity()),
+        Dense(96, 48, bias=False),
+        Normalize(),
+    ]
+    library = write(tmp_path / "st", folder, "mean", *layers, longest=100, prompts=PROMPTS)
+    model = export(tmp_path / "st", tmp_path / "model")
+    texts = hf_families.TEXTS
+    for name in ("query", "passage"):
+        expected = library.encode(list(texts), prompt_name=name, batch_size=1)
+        assert cosines(model.encode_sentences(texts, prompt=name), expected).min() >= 0.9999
+
+
 def test_older_folders(encoder: Path, tmp_path: Path) -> None:
     """The encoder in 0_Transformer, flags for the modes, the longest text in sentence_bert_config.json."""
     folder = tmp_path / "st"

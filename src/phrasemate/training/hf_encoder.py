@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from phrasemate.encode.export import traced_graph
-from phrasemate.encode.export.hf_folder import tokenizer_settings
-from phrasemate.encode.export.traced_graph import encoder_config, is_causal, layers_of, line_of, load_encoder
+from phrasemate.encode.export.hf_folder import fast_tokenizer, tokenizer_settings
+from phrasemate.encode.export.traced_graph import encoder_config, is_causal, layers_of, load_encoder
 from phrasemate.encode.model_folder import HEADS
 from phrasemate.encode.tokenizer import special_tokens
-from phrasemate.errors import InputError, ModelError, ModelUnsupported
+from phrasemate.errors import InputError, ModelUnsupported
 from phrasemate.training.gradcache import gathered
 from phrasemate.utils.storage import save_arrays, unlock
 
@@ -71,7 +71,7 @@ class Tokenizer:
     """The fast tokenizer of a Hugging Face folder (or name), with character offsets."""
 
     def __init__(self, folder: str | Path, max_tokens: int = MAX_TOKENS) -> None:
-        self._tokenizer = _fast_tokenizer(folder)
+        self._tokenizer = fast_tokenizer(folder)
         self.max_tokens = max_tokens
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
@@ -109,21 +109,6 @@ class Tokenizer:
         tokenizer = type(self._tokenizer).from_str(self._tokenizer.to_str())
         tokenizer.no_truncation()
         return tokenizer
-
-
-def _fast_tokenizer(folder: str | Path) -> Any:
-    from tokenizers import Tokenizer as Fast
-
-    path = Path(folder) / "tokenizer.json"
-    try:
-        if path.is_file():  # transformers would guess the kind from the architecture, wrongly for some folders
-            return Fast.from_file(str(path))
-        from transformers import AutoTokenizer
-
-        return AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False).backend_tokenizer
-    except Exception as error:  # tokenizers raises bare Exceptions
-        reason = line_of(error)
-        raise ModelError(f"{folder}: no fast tokenizer ({reason}); give a folder with tokenizer.json") from error
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
@@ -171,7 +156,8 @@ class Backbone(nn.Module):
             changes = dict.fromkeys(_dropouts(encoder_config(folder)), dropout)
         self.encoder: Any = load_encoder(folder, **changes)
         config = self.encoder.config
-        self.width, self.depth, self.causal = int(config.hidden_size), int(config.num_hidden_layers), is_causal(config)
+        self.width, self.depth = int(config.hidden_size), int(config.num_hidden_layers)
+        self.causal = is_causal(self.encoder)
         if not 0 <= frozen < self.depth:
             raise InputError(f"frozen layers: {frozen}; expected 0 to {self.depth - 1}")
         if hasattr(config, "use_cache"):

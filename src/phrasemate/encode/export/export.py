@@ -250,7 +250,7 @@ def _traced(folder: Path, base: tuple[Path, float] | None, bits: int, precision:
         traced_graph.trace_encoder(encoder, carried, table, precision, target)
 
     positions = min(traced_graph.longest_text(config), traced_graph.MOST_TOKENS)
-    causal = traced_graph.is_causal(config)
+    causal = traced_graph.is_causal(encoder)
     return _Encoder(int(config.hidden_size), int(config.num_hidden_layers), len(table), positions, causal, write)
 
 

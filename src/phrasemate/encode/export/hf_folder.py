@@ -14,6 +14,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from phrasemate.encode.heads import ACTIVATIONS, Arrays, Layer, SentenceHead, lo
 from phrasemate.encode.model_folder import HEADS
 from phrasemate.encode.segmenter import common_pieces
 from phrasemate.encode.tokenizer import special_tokens
-from phrasemate.errors import InputError, ModelError, ModelUnsupported
+from phrasemate.errors import InputError, ModelError, ModelUnsupported, needs_extra
 from phrasemate.utils.storage import save_arrays
 
 FAMILIES = {"bert": 0, "camembert": 1, "roberta": 1, "xlm-roberta": 1}  # 1: positions count from the padding's number
@@ -42,6 +43,7 @@ SPECIAL = {  # how transformers calls the special tokens, and what they may look
 }
 KINDS = "embeddings.token_type_embeddings.weight"
 POSITIONS = "embeddings.position_embeddings.weight"
+LEAST_VOCABULARY = 32  # tokens: without files transformers makes a tokenizer of the special ones alone
 LEAST = 3  # positions: a token between two special ones
 Floats = NDArray[np.float32]
 Weights = dict[str, Floats]
@@ -191,6 +193,40 @@ def additive(config: Mapping[str, Any], weights: Weights) -> NDArray[np.float32]
     return np.ascontiguousarray(positions)
 
 
+def line_of(error: BaseException) -> str:
+    """The message of a foreign error as one short line."""
+    return " ".join(str(error).split())[:200]
+
+
+def fast_tokenizer(folder: str | Path) -> Any:
+    """The tokenizer of a Hugging Face folder (or name): tokenizer.json, or what transformers makes of other files.
+
+    Raises ModelError where neither gives a vocabulary.
+    """
+    from tokenizers import Tokenizer
+
+    path = Path(folder) / "tokenizer.json"
+    if path.is_file():  # transformers would guess the kind from the architecture, wrongly for some folders
+        with _as_tokenizer_error(folder):
+            return Tokenizer.from_file(str(path))
+    with needs_extra("train", "transformers"):
+        from transformers import AutoTokenizer
+    with _as_tokenizer_error(folder):
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False).backend_tokenizer
+    if (tokens := tokenizer.get_vocab_size()) < LEAST_VOCABULARY:
+        raise ModelError(f"{folder}: no fast tokenizer ({tokens} tokens, no file); give a folder with tokenizer.json")
+    return tokenizer
+
+
+@contextmanager
+def _as_tokenizer_error(folder: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # tokenizers raises bare Exceptions
+        reason = line_of(error)
+        raise ModelError(f"{folder}: no fast tokenizer ({reason}); give a folder with tokenizer.json") from error
+
+
 def read_tokenizer(folder: Path, rows: int, lower: bool = False) -> tuple[bytes, list[str]]:
     """tokenizer.json, compact and compressed, and the words that its scores tell to be frequent.
 
@@ -199,13 +235,8 @@ def read_tokenizer(folder: Path, rows: int, lower: bool = False) -> tuple[bytes,
     """
     path = folder / "tokenizer.json"
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8") if path.exists() else fast_tokenizer(folder).to_str()
         value = json.loads(text)
-    except FileNotFoundError:
-        raise ModelUnsupported(
-            f"{folder}: no tokenizer.json; make one with transformers: "
-            "AutoTokenizer.from_pretrained(FOLDER, use_fast=True).save_pretrained(FOLDER)"
-        ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: not readable ({error}); download the folder again") from error
     _check_tokenizer(path, text, rows)

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import model_folder as names
-from phrasemate.encode.export.hf_folder import TRAINING, tokenizer_settings, write_json, write_sentence_folder
+from phrasemate.encode.export.hf_folder import TRAINING, line_of, tokenizer_settings, write_json, write_sentence_folder
 from phrasemate.encode.export.onnx_graph import ACTIVATIONS, QKV, norms_of
-from phrasemate.encode.export.traced_graph import line_of
 from phrasemate.encode.heads import Layer, SentenceHead, load_sentence_head
 from phrasemate.encode.runtime import EmbeddingTable
 from phrasemate.encode.tokenizer import load_tokenizer, tokenizer_bytes

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode.export.hf_folder import family_of
+from phrasemate.encode.export.hf_folder import family_of, line_of
 from phrasemate.encode.export.onnx_graph import TEXTS
 from phrasemate.encode.model_folder import TRACED, TRACED_WEIGHTS, output_name
 from phrasemate.encode.runtime import import_openvino
@@ -31,6 +31,7 @@ SHIFTED = {
     "xlm-roberta",
     "xlm-roberta-xl",
 }  # positions count from the padding's number
+NATIVE = {"new": "gte-multilingual in the form"}  # of families whose first release brought code
 SAME = 0.999  # least cosine of a token's state with torch's, before weights are rounded
 MOST_TOKENS = 8_192  # of a window: attention grows with its square
 LEAST_WEIGHTS = 4_096  # of a matrix that is rounded to int8
@@ -38,11 +39,6 @@ ROWS = 8_192  # of the token table, computed at once
 CHECKED = 4  # texts of the comparison, of two batches
 
 Floats = NDArray[np.float32]
-
-
-def line_of(error: BaseException) -> str:
-    """The message of a foreign error as one short line."""
-    return " ".join(str(error).split())[:200]
 
 
 @contextmanager
@@ -79,9 +75,10 @@ def encoder_config(folder: str | Path) -> Any:
         if not classes:
             raise
         kinds = " ".join(dict.fromkeys(str(name) for name in plain.get("architectures") or [kind]))
+        native = NATIVE.get(str(kind), "an encoder")
         raise ModelUnsupported(
             f"{folder}: no encoder that transformers loads: {kinds} (model_type {kind!r}) needs code that comes with "
-            "the weights, which is never run; take an encoder that transformers knows by itself"
+            f"the weights, which is never run; take {native} that transformers knows"
         ) from error
     if getattr(config, "is_encoder_decoder", False):
         raise ModelUnsupported(f"{folder}: model_type {kind!r} translates (encoder and decoder); expected an encoder")
@@ -157,11 +154,22 @@ def keep_layers(encoder: Any, count: int) -> None:
         config.layer_types = config.layer_types[:count]
 
 
-def is_causal(config: Any) -> bool:
-    """Whether a token sees only those before it, as in a decoder; its last token then stands for the text."""
-    if getattr(config, "use_bidirectional_attention", None) is True or getattr(config, "is_causal", None) is False:
-        return False
-    return bool(getattr(config, "is_decoder", False)) or hasattr(config, "num_key_value_heads")
+def is_causal(encoder: Any) -> bool:
+    """Whether a token sees only those before it, as in a decoder; its last token then stands for the text.
+
+    Configurations do not tell it alike, so another last token is put in: in a decoder no state before it changes.
+    """
+    import torch
+
+    rows = int(encoder.get_input_embeddings().weight.shape[0])
+    ids = torch.arange(4, 10)[None].remainder(rows).to(encoder.device)
+    other_ids = torch.cat([ids[:, :-1], (ids[:, -1:] + 1).remainder(rows)], 1)
+    mode = encoder.training
+    encoder.eval()
+    with torch.no_grad():
+        first, second = (encoder(input_ids=numbers).last_hidden_state[0, :-1] for numbers in (ids, other_ids))
+    encoder.train(mode)
+    return torch.allclose(first, second, atol=1e-5)
 
 
 def average_weights(encoder: Any, base: Any, share: float, folder: Path) -> None:
@@ -220,10 +228,17 @@ def trace_encoder(encoder: Any, layers: Sequence[int], table: Floats, precision:
     for port, layer in zip(graph.outputs, layers, strict=True):
         port.get_tensor().set_names({output_name(layer)})
     _compare(graph, module, layers, table)
-    if precision in ("int8", "bf16"):
-        round_matrices(graph, precision)
-    openvino.save_model(graph, folder / TRACED, compress_to_fp16=precision == "fp16")
+    save_graph(graph, folder, precision)
+
+
+def save_graph(graph: Any, folder: Path, precision: str) -> int:
+    """Write ``encoder.xml`` and ``encoder.bin`` of a graph in float32; returns how many matrices were rounded."""
+    if precision in ("bf16", "fp16"):
+        turn_matrices(graph)
+    count = round_matrices(graph, precision) if precision in ("int8", "bf16") else 0
+    import_openvino().save_model(graph, folder / TRACED, compress_to_fp16=precision == "fp16")
     assert (folder / TRACED_WEIGHTS).is_file()
+    return count
 
 
 def _states_module(encoder: Any, layers: Sequence[int]) -> Any:
@@ -233,7 +248,7 @@ def _states_module(encoder: Any, layers: Sequence[int]) -> Any:
     config = encoder.config
     window = getattr(config, "sliding_window", None)
     masks = config.model_type == "gemma3_text"  # its own masks, made by functions, are what the tracer stumbles at
-    causal = is_causal(config)
+    causal = is_causal(encoder)
 
     def attention(mask: Tensor) -> Any:
         """The mask as the encoder takes it: (batch, tokens), or for each kind of layer (batch, 1, tokens, tokens)."""
@@ -332,3 +347,22 @@ def round_matrices(graph: Any, precision: str = "int8") -> int:
         node.input(1).replace_source_output(values.output(0))
         count += 1
     return count
+
+
+def turn_matrices(graph: Any) -> None:
+    """Store the constant matrices of products, in float32, as (inputs, outputs).
+
+    Gated encoders (Gemma 3, Qwen3, gte) need it on processors with AMX. OpenVINO 2026.4 fuses their inner layers where
+    floating-point matrices are (outputs, inputs). Computing these, it dies of a division by zero.
+    """
+    ops = import_openvino().opset13
+    for node in graph.get_ordered_ops():
+        if node.get_type_name() != "MatMul" or not (attributes := node.get_attributes())["transpose_b"]:
+            continue
+        matrix = node.input_value(1).get_node()
+        if matrix.get_type_name() != "Constant" or len(matrix.shape) != 2:
+            continue
+        transposed = ops.constant(np.ascontiguousarray(matrix.data.T))
+        product = ops.matmul(node.input_value(0), transposed, attributes["transpose_a"], False)
+        for target in node.output(0).get_target_inputs():
+            target.replace_source_output(product.output(0))
