@@ -52,6 +52,17 @@ def test_every_method_has_a_row_and_eflomal_is_named_where_it_is_absent(
     assert "eflomal" in remarks["not measured"]
 
 
+def test_a_method_whose_package_is_absent_is_named_and_the_others_are_measured(
+    model: Model, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("scipy.optimize", "eflomal"):
+        monkeypatch.setitem(sys.modules, package, None)
+    table, remarks = evaluate_alignment({"a": model}, data, ("de",), {}, 0)
+    assert [row[1] for row in table.rows] == [method for method in alignment.NEURAL if method != "mwmf"]
+    assert list(remarks) == ["not measured, mwmf", "not measured"]
+    assert "pip install 'phrasemate[match]'" in remarks["not measured, mwmf"]
+
+
 def test_eflomal_learns_from_more_pairs_which_count_in_its_rate(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = []
 

@@ -304,6 +304,12 @@ def test_input_that_cannot_be_used_is_one_error(folders: tuple[Path, Path]) -> N
             run(settings(folders))
 
 
+def test_a_set_whose_file_is_missing_is_named(tmp_path: Path) -> None:
+    (tmp_path / "de-en.de").write_text("Ein Haus.\n", "utf-8")
+    with pytest.raises(InputError, match=r"de-en\.en: No such file or directory; expected the sentences of one"):
+        read_set(tmp_path, "de-en")
+
+
 def invoke(folders: tuple[Path, Path], *options: str) -> Any:
     arguments = ["--data", str(folders[0]), "--vectors", str(folders[1]), "--no-bundled", "--pairs", "de-en,cs-en"]
     return CliRunner().invoke(app, ["evaluate", "bicla", *arguments, "--threads", "1", *options])

@@ -19,6 +19,7 @@ from phrasemate.evaluate import ccpr, phrases, polysemy, report
 from phrasemate.evaluate.ccpr import ModelRow, Settings, parse_row, run
 from phrasemate.evaluate.metrics import Estimate
 from phrasemate.evaluate.report import Table
+from phrasemate.types import Phrase
 
 Run = Callable[..., Result]
 
@@ -176,6 +177,12 @@ def test_muse_encodes_each_wording_once(monkeypatch: pytest.MonkeyPatch, data: P
     assert block.counts().tolist() == [3, 1]
     assert block.expanded().shape == (4, 2)
     assert np.allclose(block.expanded()[1], np.array([4, 1]) / np.sqrt(17))
+    ((name, vectors),) = source.queries([Phrase("on the bank", 7, 11), Phrase("an x", 3, 4)]).items()
+    assert name == "MUSE"
+    assert np.allclose(vectors, [np.array([4, 1]) / np.sqrt(17), np.array([1, 1]) / np.sqrt(2)])  # without context
+    ((_, empty),) = source.blocks([" . , "], [np.zeros((0, 2), np.int64)])
+    assert empty.expanded().shape == (0, 512)  # the width of MUSE
+    assert len(calls) == 2  # nothing was asked about no wording
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,17 @@ def test_settings_that_make_no_sense_are_named_before_anything_is_computed(
         run(settings_of("polysemy", seed=-1))
 
 
+def test_rows_that_cannot_be_told_apart_or_are_none_are_named_before_anything_is_loaded(
+    settings_of: Callable[..., Settings], untouched: None
+) -> None:
+    with pytest.raises(InputError, match="no model: give --model, or leave --no-bundled out"):
+        run(settings_of("polysemy", models=()))
+    with pytest.raises(InputError, match="two rows are named a; give each a name of its own"):
+        run(settings_of("polysemy", models=("a=bundled:mean", "b=bundled", "a=bundled:ends")))
+    with pytest.raises(InputError, match="two rows are named bundled"):  # the bundled model has a row of its own
+        run(settings_of("polysemy", models=("bundled=bundled:mean",), bundled=True))
+
+
 def test_a_language_that_is_named_twice_is_measured_once(settings_of: Callable[..., Settings]) -> None:
     (table, *_) = run(settings_of("alignment", langs=("de", "cs", "de"))).tables
     pairs = [row[0] for row in table.rows]

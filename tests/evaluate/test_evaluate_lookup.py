@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from phrasemate.cli import app
 from phrasemate.encode import Model, load_model
-from phrasemate.errors import InputError, MissingExtra, ReadError
+from phrasemate.errors import InputError, MissingExtra, PhrasemateError, ReadError
 from phrasemate.evaluate import lookup
 from phrasemate.evaluate.lookup import (
     Collection,
@@ -61,6 +61,16 @@ BANK = {
 HOUSE = BANK | {"text": "Das alte Haus am Fluss ist rot.", "start": 9, "end": 13, "right": ["house"], "sense": None}
 WINDOW = BANK | {"text": "Das Fenster war zu.", "start": 4, "end": 11, "right": ["window"], "sense": None}
 ROCKET = BANK | {"text": "Die Rakete ist rot.", "start": 4, "end": 10, "right": ["rocket"], "sense": None}
+SENSE = {
+    "text": "Die Bank ist alt.",
+    "start": 4,
+    "end": 8,
+    "language": "de",
+    "half": "dev",
+    "right": ["bank"],
+    "other": ["bench"],
+    "mate": "the bank is old.",
+}
 LATE = HOUSE | {"text": "Ein Haus ist alt.", "start": 4, "end": 8, "half": "test"}
 
 
@@ -110,6 +120,13 @@ def test_without_simplemma_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -
         lemmas("benches")
 
 
+@pytest.mark.parametrize("change", [{"start": 90}, {"text": 3}, {"right": 1}, {"other": [["house"]]}])
+def test_a_line_of_senses_that_is_not_query_is_named(tmp_path: Path, change: dict) -> None:
+    corpora.lines(tmp_path / "senses.jsonl", [SENSE, SENSE | change])
+    with pytest.raises(ReadError, match=r"senses\.jsonl, line 2: .*; make it again with bench/lookup_set\.py"):
+        read_senses(tmp_path / "senses.jsonl", "dev")
+
+
 def test_only_one_half_is_read(lookups: Path) -> None:
     dev = read_lookups(lookups / "de.jsonl", "dev")
     assert [item.phrase.text for item in dev] == ["Bank", "Haus", "Fenster", "Rakete"]
@@ -118,6 +135,8 @@ def test_only_one_half_is_read(lookups: Path) -> None:
     assert [lookup.phrase.context for lookup in read_lookups(lookups / "de.jsonl", "test")] == ["Ein Haus ist alt."]
     with pytest.raises(InputError, match="expected dev or test"):
         read_lookups(lookups / "de.jsonl", "train")
+    with pytest.raises(InputError, match="half 'train'; expected dev or test"):
+        read_senses(lookups / "senses.jsonl", "train")
 
 
 def test_usual_wordings_and_part_of_speech_are_read(tmp_path: Path) -> None:
@@ -233,6 +252,32 @@ def test_sentence_search_looks_into_the_nearest_sentences(model: Model, tmp_path
     assert [text.casefold() for text in wordings] == nearest[:10]
 
 
+def test_sentences_without_phrases_are_no_answer(model: Model, tmp_path: Path) -> None:
+    collection = Collection("marks", ["...", "?!"])
+    queries = [query([], text="river")] * 2
+    answers = Systems(model, {}, tmp_path, 1).answers("sentences", collection, queries, lambda *_: None)
+    assert answers == ([[], []], None)
+
+
+def test_the_dictionary_answers_as_a_system(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    systems, collection = Systems(model, {}, tmp_path, 1), Collection("four", SENTENCES)
+    monkeypatch.setattr(lookup, "bundled_lexicon", Listed)
+    answers = systems.answers("dictionary", collection, [query(["bank"])], lambda *_: None)
+    assert answers == ([["banks", "the windows", "bank"]], None)  # no bench in the text
+    assert not list(tmp_path.iterdir())  # a dictionary needs no index
+    monkeypatch.setattr(lookup, "bundled_lexicon", lambda: None)
+    with pytest.raises(InputError, match="no lexicon comes with this installation; leave dictionary out of --systems"):
+        systems.answers("dictionary", collection, [query(["bank"])], lambda *_: None)
+
+
+def test_all_systems_are_asked_but_for_a_dictionary_that_is_not_there(
+    lookups: Path, tiny_bundled: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "bundled_lexicon", lambda: None)
+    whole, *_ = run(Settings(lookups, (4,), work=tmp_path / "work")).tables
+    assert [row[0] for row in whole.rows] == [name for name in lookup.SYSTEMS if name != "dictionary"]
+
+
 def test_vectors_alone_know_neither_the_sentence_nor_the_lexicon(model: Model, tmp_path: Path) -> None:
     systems = Systems(model, {}, tmp_path, 1)
     queries = [
@@ -344,6 +389,22 @@ def test_a_folder_without_queries_is_refused(tmp_path: Path) -> None:
         run(Settings(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"The old b\xe4nk.\n", r"english-4\.txt: not UTF-8 \(invalid continuation byte\); convert it to UTF-8"),
+        (b"\n \n", r"english-4\.txt: an empty file; expected English sentences, one per line"),
+        (b"Nothing to see.\n", "english-4: no query with a right wording in it"),
+    ],
+)
+def test_a_collection_of_no_use_is_one_error(
+    lookups: Path, tiny_bundled: Model, tmp_path: Path, content: bytes, message: str
+) -> None:
+    (lookups / "english-4.txt").write_bytes(content)
+    with pytest.raises(PhrasemateError, match=message):
+        run(Settings(lookups, (4,), systems=("quick",), work=tmp_path / "work"))
+
+
 IDIOMS = [
     ("Das Projekt steckt noch in den Kinderschuhen.", "It is at an early stage.", "in den kinderschuhen stecken"),
     ("Heute regnet es.", "It rains today.", "in den kinderschuhen stecken"),
@@ -404,8 +465,7 @@ def test_a_run_asks_idioms_too(lookups: Path, tiny_bundled: Model, tmp_path: Pat
 
 def test_senses_are_counted_where_the_collection_has_both(lookups: Path, tmp_path: Path) -> None:
     def row(right: list[str], other: list[str], half: str = "dev") -> str:
-        place = {"text": "Die Bank ist alt.", "start": 4, "end": 8, "language": "de", "half": half}
-        return json.dumps({**place, "right": right, "other": other, "mate": "the bank is old."}) + "\n"
+        return json.dumps(SENSE | {"right": right, "other": other, "half": half}) + "\n"
 
     rows = row(["bank"], ["house"]), row(["house"], ["bank"]), row(["bank"], ["tree"]), row(["bank"], ["house"], "test")
     (lookups / "senses.jsonl").write_text("".join(rows))

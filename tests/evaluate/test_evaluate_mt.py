@@ -178,6 +178,27 @@ def test_comet_is_run_by_its_own_command(tmp_path: Path) -> None:
         comet_scores(command, ["a"], ["b"], ["c"])
 
 
+def test_every_system_has_its_mean_of_comet(runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "comet.py").write_text(COMET)
+    command = f"{sys.executable} {tmp_path / 'comet.py'}"
+    result = run(Settings(runs, only=("phrases",), comet=command, samples=100))
+    table = next(table for table in result.tables if table.name == "COMET")
+    (row,) = table.rows
+    outputs = [text.replace("near", "at") if n != 3 else "" for n, text in enumerate(REFERENCES)]
+    lines = zip((f"Satz {n}" for n in range(12)), outputs, REFERENCES, strict=True)
+    scores = [len(source) + len(output) / 10 + len(reference) / 100 for source, output, reference in lines]
+    assert row[table.header.index("de-en")].value == pytest.approx(sum(scores) / 12)
+    assert result.signature["comet"] == command
+
+
+def test_systems_of_different_directions_cannot_be_compared(runs: Path) -> None:
+    (runs / "de-en" / "plain.txt").unlink()
+    for name in ("cs-en", "en-de"):
+        (runs / name / "phrases.jsonl").unlink()
+    with pytest.raises(InputError, match="no system has translated all directions; choose one folder, or systems by"):
+        run(Settings(runs, samples=100))
+
+
 def test_comet_needs_sources(runs: Path) -> None:
     with pytest.raises(InputError, match="no sources, which COMET needs"):
         run(Settings(runs, only=("plain",), comet="comet-score", samples=100))

@@ -91,6 +91,12 @@ def test_scores_have_names_of_their_own(make: Make, tmp_path: Path, score: str) 
         run(Settings(make(), scores={f"{score}:de-en:plain": tmp_path / "x"}, bertscore=Path("bundled"), comet="x"))
 
 
+@pytest.mark.parametrize("key", ["X", "X:de-en", "X:de-en:plain:1", "X:fr-en:plain", "X:de-en:palin"])
+def test_scores_belong_to_translations_that_are_there(make: Make, tmp_path: Path, key: str) -> None:
+    with pytest.raises(InputError, match=rf"--scores {key}=.*x: expected SCORE:DIRECTION:SYSTEM of translations that"):
+        run(Settings(make(), scores={key: tmp_path / "x"}))
+
+
 def test_scores_are_resampled_as_often_as_asked(make: Make, tmp_path: Path) -> None:
     ours, theirs = ([number % 5 / 5 * factor for number in range(12)] for factor in (1, 0.7))
     for name, values in (("other", ours), ("plain", theirs)):

@@ -140,10 +140,10 @@ def read_senses(path: Path, half: str) -> list[SenseQuery]:
     for number, row in enumerate(json_lines(path, (*SenseQuery._fields[1:], "text", "start", "end", "half")), 1):
         try:
             phrase = Phrase(row["text"], row["start"], row["end"])
+            right, wrong = frozenset(row["right"]), frozenset(row["other"])
         except (InputError, TypeError) as error:
             raise ReadError(str(path), number, str(error), "make it again with bench/lookup_set.py") from error
         if row["half"] == half:
-            right, wrong = frozenset(row["right"]), frozenset(row["other"])
             queries.append(SenseQuery(phrase, row["language"], right, wrong, row["mate"]))
     return queries
 
