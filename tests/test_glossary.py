@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from phrasemate import glossary as module
 from phrasemate.errors import InputError, ReadError
 from phrasemate.glossary import FORMATS, Entry, Glossary, write_glossary
 from phrasemate.text import read_terms
@@ -84,6 +85,42 @@ def test_what_is_not_glossary_is_refused_and_stays(tmp_path: Path, content: str)
     assert path.read_text() == content
 
 
+@pytest.mark.parametrize("content", [None, "[{}]".encode("utf-16")])
+def test_a_glossary_that_cannot_be_read_is_one_error(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "terms.jsonl"
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    with pytest.raises(ReadError, match=r"terms\.jsonl: cannot be read \(.*; give a glossary file, or a new name"):
+        Glossary(path)
+
+
+def test_a_full_glossary_takes_no_more_terms(glossary: Glossary, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ENTRIES", 4)
+    assert glossary.add(Entry("bank", "Bench", "de", "en")).id == 2  # a pair that is there already
+    with pytest.raises(InputError, match="the glossary has 4 entries, which is the limit; start another file"):
+        glossary.add(Entry("Frist", "time limit"))
+    glossary.remove(1)
+    assert glossary.add(Entry("Frist", "time limit")).id == 5  # no number twice
+
+
+def test_what_cannot_be_saved_changes_nothing(glossary: Glossary, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    glossary.change(2, note="in a park")
+    before = glossary.entries
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "atomic_file", refuse)
+        for change in (lambda: glossary.remove(1), glossary.undo):
+            with pytest.raises(InputError, match="the glossary cannot be saved: No space left on device"):
+                change()
+    assert glossary.entries == Glossary(glossary.path).entries == before
+    assert glossary.undo()  # the note, not what failed
+    assert [entry.note for entry in glossary.entries] == [NOTICE.note, "", "", ""]
+
+
 def test_empty_and_long_entries_are_refused() -> None:
     for entry in (Entry("", "x"), Entry("x", " "), Entry("x", "y", note="n" * 2001), Entry("x", "y", status="best")):
         with pytest.raises(InputError):
@@ -94,6 +131,12 @@ def written(tmp_path: Path, glossary: Glossary, format_: str) -> Path:
     path = tmp_path / f"out.{FORMATS[format_][0]}"
     write_glossary(path, glossary.entries, format_)
     return path
+
+
+def test_a_format_that_is_not_known_is_refused(tmp_path: Path, glossary: Glossary) -> None:
+    with pytest.raises(InputError, match="format 'pdf'; expected one of tbx, tbx2, omegat, multiterm, csv, tmx"):
+        write_glossary(tmp_path / "out.pdf", glossary.entries, "pdf")
+    assert not (tmp_path / "out.pdf").exists()
 
 
 def test_tbx_2_in_translate_toolkit(tmp_path: Path, glossary: Glossary) -> None:

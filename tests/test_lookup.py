@@ -53,11 +53,12 @@ def test_forms(index: Index) -> None:
 
 
 def test_regular_expressions(index: Index) -> None:
+    assert matches(index, r"(?>bank)s", "regex") == ["banks"]  # an atomic group
     assert matches(index, r"\b\w+ (interest|river)\b", "regex") == ["the river", "security interest"]
 
 
 @pytest.mark.parametrize(
-    "query", ["(a+)+$", r"(a*)*b", r"(\w+)\1", "(?=a)b", ".*.*.*x", "(", "a{1,4000}b*c+", "((a|b)+c)+"]
+    "query", ["(a+)+$", r"(a*)*b", r"(\w+)\1", "(?=a)b", ".*.*.*x", "(", "a{1,4000}b*c+", "((a|b)+c)+", "(?>a+)+b"]
 )
 def test_expressions_that_could_run_long_are_refused(index: Index, query: str) -> None:
     with pytest.raises(InputError, match="regular expression"):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import numpy as np
 import pytest
 
 from phrasemate.errors import InputError
-from phrasemate.types import Document, Phrase, check_language
+from phrasemate.types import Document, Phrase, Run, check_language
 
 TEXTS = [[], [""], ["", ""], ["a", "b"], ["a\nb"], ["a", "", "b"], ["a\n", "b"], ["a\n\nb"], ["a", "b\ud800"]]
 
@@ -33,6 +34,12 @@ def test_codes_of_languages(code: str) -> None:
 def test_what_is_not_code(code: str) -> None:
     with pytest.raises(InputError, match="expected a code such as de or zh-Hant"):
         check_language(code)
+
+
+@pytest.mark.parametrize(("ids", "scores"), [((2, 3), (2, 2)), ((2, 3), (3, 2)), ((3,), (3,)), ((1, 2, 3), (1, 2, 3))])
+def test_every_result_has_one_score(ids: tuple[int, ...], scores: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match=r"expected one shape \(queries, k\)"):
+        Run(np.zeros(ids, np.int64), np.zeros(scores, np.float32))
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 1), (1, 1), (2, 1), (0, 4)])

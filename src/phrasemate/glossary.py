@@ -128,8 +128,8 @@ class Glossary:
             self._refresh()
             if not self._past:
                 return False
-            self._entries = self._past.pop()
-            self._save()
+            self._replace(self._past[-1])
+            self._past.pop()
             return True
 
     def of(self, source: str) -> list[Entry]:
@@ -149,13 +149,17 @@ class Glossary:
 
     def _change(self, entries: tuple[Entry, ...]) -> None:
         before = self._entries
-        self._entries = entries
+        self._replace(entries)
+        self._past = [*self._past, before][-STEPS:]
+
+    def _replace(self, entries: tuple[Entry, ...]) -> None:
+        """Other entries, in the file as well. Raises InputError, with all as before, where it cannot be written."""
+        before, self._entries = self._entries, entries
         try:
             self._save()
         except OSError as error:
             self._entries = before
             raise InputError(f"the glossary cannot be saved: {error.strerror}") from error
-        self._past = [*self._past, before][-STEPS:]
 
     def _save(self) -> None:
         if self.path is None:

@@ -63,6 +63,30 @@ def test_pairs_without_words_are_left_out(fake: list[dict[str, Any]]) -> None:
     assert len(fake) == 1
 
 
+def test_the_signature_names_what_decides_about_links(fake: list[dict[str, Any]]) -> None:
+    assert EflomalAligner("intersection", chunk=7, model=2).signature == {
+        "method": "eflomal",
+        "symmetrisation": "intersection",
+        "chunk": "7",
+        "eflomal model": "2",
+    }
+
+
+def test_both_directions_are_links_from_source_to_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Aligner:
+        def __init__(self, model: int) -> None:
+            pass
+
+        def align(self, source: Any, target: Any, **files: Any) -> None:
+            Path(files["links_filename_fwd"]).write_text("0-1 1-1\n", "ascii")
+            Path(files["links_filename_rev"]).write_text("0-0 0-1\n", "ascii")
+
+    monkeypatch.setitem(sys.modules, "eflomal", SimpleNamespace(Aligner=Aligner))
+    some = pairs(("ein Haus", "a house"), ("", "door"))
+    assert EflomalAligner().directions(some) == [([(0, 1), (1, 1)], [(0, 0), (0, 1)]), ([], [])]
+    assert EflomalAligner("intersection").align(some) == [[(0, 1)], []]
+
+
 def test_chunks_after_the_first_get_its_priors(fake: list[dict[str, Any]]) -> None:
     some = pairs(("Ein Haus", "A house"), ("Haus", "house"), ("Tür", "door"))
     EflomalAligner(chunk=2).align(some)

@@ -204,6 +204,30 @@ def test_no_such_file_and_damaged_gzip(tmp_path: Path) -> None:
         ParallelText(tmp_path / "torn.gz").count()
 
 
+def test_a_file_that_is_not_text_cannot_be_passed_over(tmp_path: Path) -> None:
+    """Its lines have no number: none of the other file's could keep its partner."""
+    (tmp_path / "a").write_bytes("eins\nzwei\n".encode("utf-16"))
+    target = write(tmp_path / "b", "one", "two")
+    with pytest.raises(ReadError, match="a: begins with the byte-order mark of UTF-16; fix the file"):
+        list(ParallelText(tmp_path / "a", target, skip=True))
+
+
+def test_a_file_that_may_not_be_read_is_one_error(
+    text: ParallelText, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("phrasemate.align.files.sha256_of", refuse)
+        with pytest.raises(ReadError, match=r"de\.txt: cannot be read \(Permission denied\); check the path"):
+            align_files(text, tmp_path / "out", Diagonal())
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(ReadError, match=r"de\.txt: cannot be read \(Permission denied\); check its permissions"):
+        text.count()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["de.txt", "en.txt"]
+
+
 def pairs_of(path: Path) -> set[tuple[str, str]]:
     return {(pair.source.text, pair.target.text) for pair in read_pairs(path)}
 

@@ -57,6 +57,11 @@ def test_a_link_to_a_word_that_is_not_there() -> None:
         consistent_boxes([(4, 1)], 4, 2)
 
 
+def test_phrases_of_no_word_are_refused() -> None:
+    with pytest.raises(InputError, match="max_words: 0; expected 1 or more"):
+        consistent_boxes([(0, 0)], 1, 1, max_words=0)
+
+
 def test_a_long_sentence_is_not_trouble() -> None:
     links = [(i, i) for i in range(5000)]
     # a run of w words may start at 5000 - w + 1 places

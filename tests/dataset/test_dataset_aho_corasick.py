@@ -162,6 +162,14 @@ def test_progress_and_empty_files(tmp_path: Path) -> None:
     assert texts.find_all([]) == []
 
 
+def test_progress_is_told_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasemate.dataset.aho_corasick._OFTEN", 20)
+    events: list[tuple[int, int]] = []
+    texts = files(tmp_path, ["a menu a", "b menu b", "c menu c"], ["d menu d"] * 2)  # 9 bytes each
+    texts.find_all(["menu"], progress=lambda *event: events.append(event))
+    assert events == [(27, 45), (45, 45)]  # after 20 bytes, then at the end
+
+
 def test_a_blank_phrase(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="empty phrase"):
         files(tmp_path, ["a"]).find(" ")

@@ -288,7 +288,32 @@ def test_what_is_wrong_shows_before_anything_is_read(folder: Path, monkeypatch: 
         build_dataset(pairs=None, links="none.sql", source=Side("de", ["pairs.tsv", "pairs.tsv.bz2"]))
 
 
+def test_progress_is_told_now_and_then(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODULE, "_OFTEN", 8)
+    events: list[tuple[str, int, int]] = []
+    Path("pairs.tsv").write_text("Hund\tdog\n" * 2500, "utf-8")
+    Path("one.txt").write_text("Heute bellt der Hund.\n" * 9)
+    Path("two.txt").write_text("Dort liegt die Katze.\n" * 8)
+    sizes = 9 * 22, 8 * 22
+    build_dataset(source=Side("de", ["one.txt", "two.txt"]), progress=lambda *event: events.append(event))
+    first, second = [event for event in events if event[0] == "reading de text"]  # 17 sentences
+    assert 0 < first[1] <= sizes[0] < second[1] <= sum(sizes)
+    assert first[2] == second[2] == sum(sizes)
+    assert [event for event in events if event[0] == "phrase pairs"] == [
+        ("phrase pairs", 1000, 0),
+        ("phrase pairs", 2000, 0),
+    ]
+
+
+def test_a_dump_that_is_missing_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(ReadError, match=r"none\.xml\.bz2: no such file; check the path"):
+        Side("de", [tmp_path / "none.xml.bz2"]).staged(tmp_path / "work")
+    assert list((tmp_path / "work").iterdir()) == []
+
+
 def test_sides_that_make_no_sense(folder: Path) -> None:
+    with pytest.raises(InputError, match="no language; expected a code such as de"):
+        Side("", ["de.txt"])
     with pytest.raises(InputError, match="language 'German'; expected a code such as de"):
         Side("German", ["de.txt"])
     with pytest.raises(InputError, match="no text in de"):

@@ -103,6 +103,17 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         list(pages(tmp_path, set()))
 
 
+def test_a_dump_that_may_not_be_read_is_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "w.xml.bz2", BZIPPED)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(ReadError, match=r"w\.xml\.bz2: cannot be read \(Permission denied\); check its permissions"):
+        list(pages(path, set()))
+
+
 def test_a_dump_is_a_stream(tmp_path: Path) -> None:
     path = written(tmp_path / "w.xml.bz2", BZIPPED[: len(BZIPPED) // 2])
     assert next(pages(path, set())).title == "Seite 0"  # the damage comes later

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dictionary_files import write_dictd, write_stardict
@@ -302,6 +303,38 @@ def test_damaged_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "SIZE", 1000)
     (tmp_path / "y.dict.dz").write_bytes(gzip.compress(b"0" * 2000))
     with pytest.raises(ReadError, match="more than 1,000 bytes"):
+        opened(path)
+
+
+def test_more_entries_than_memory_is_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [(word, "bank") for word in ("eins", "zwei", "drei")]
+    star, dictd = write_stardict(tmp_path / "x.ifo", []), tmp_path / "y.index"
+    for limit, says in ((3, ""), (2, "more than 2 entries; split the dictionary")):
+        monkeypatch.setattr(formats, "ENTRIES", limit)
+        write_stardict(star, [(word, meaning.encode()) for word, meaning in words])
+        write_dictd(dictd, words)
+        for path, names in ((star, "x.idx"), (dictd, "y.index, line 3")):
+            if not says:
+                assert texts(opened(path), "drei") == ["bank"]
+                continue
+            with pytest.raises(ReadError, match=f"{names}: {says}"):
+                opened(path)
+    write_stardict(star, [(word, meaning.encode()) for word, meaning in words[:2]])
+    star.with_suffix(".syn").write_bytes(b"".join(word.encode() + b"\0" + bytes(4) for word, _ in words))
+    with pytest.raises(ReadError, match=r"x\.syn: more than 2 entries; split the dictionary"):
+        opened(star)
+
+
+def test_a_part_of_a_dictionary_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, usual = write_stardict(tmp_path / "x.ifo", [("Bank", b"bench")]), Path.open
+
+    def refuse(file: Path, *arguments: Any) -> Any:
+        if file.suffix == ".dict":
+            raise PermissionError(13, "Permission denied")
+        return usual(file, *arguments)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(ReadError, match=r"x\.dict: cannot be read \(Permission denied\); check the path and its perm"):
         opened(path)
 
 

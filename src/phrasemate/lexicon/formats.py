@@ -309,7 +309,7 @@ def read_stardict(path: Path) -> Iterator[tuple[str, list[str]]]:
     synonyms = _synonyms(path)
     read = 0
     for number, (_, word, place) in enumerate(_records(index_path, index, width + 4)):
-        if number > ENTRIES:
+        if number == ENTRIES:
             raise ReadError(str(index_path), 0, f"more than {ENTRIES:,} entries", "split the dictionary")
         start, size = (int.from_bytes(digits, "big") for digits in (place[:width], place[width:]))
         entry = defined(dict_path, content, start, size, read)
@@ -343,9 +343,9 @@ def _synonyms(path: Path) -> dict[int, list[str]]:
     words: dict[int, list[str]] = {}
     if file is None:
         return words
-    for count, (at, word, number) in enumerate(_records(file, read_whole(file), 4)):
+    for count, (_, word, number) in enumerate(_records(file, read_whole(file), 4)):
         if count == ENTRIES:
-            raise ReadError(str(file), 0, f"no entry at byte {at:,}", _COPY)
+            raise ReadError(str(file), 0, f"more than {ENTRIES:,} entries", "split the dictionary")
         words.setdefault(int.from_bytes(number, "big"), []).append(word)
     return words
 
