@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from phrasemate.errors import InputError, MissingExtra
-from phrasemate.mine import collection
-from phrasemate.mine.collection import checker, collect, normal, script_of
-from phrasemate.mine.select import WordMatch, low_quarter
+from phrasemate.errors import InputError, MissingExtra, ReadError
+from phrasemate.mine import collection, mining
+from phrasemate.mine.collection import Collection, LanguageCheck, checker, collect, normal, script_of
+from phrasemate.mine.select import Candidates, WordMatch, low_quarter
+from phrasemate.mine.work_folder import Blocks, checked, seal
 from phrasemate.rank import whole
-from phrasemate.types import Document, PhrasePair
+from phrasemate.text import read
+from phrasemate.types import Document, PhrasePair, Run
 from phrasemate.utils.knn import LEAST_RECALL, ApproximateSearch, ExactSearch, engine_for
+
+SIDES = ("source", "target")
 
 
 def test_a_collection(tmp_path: Path) -> None:
@@ -35,6 +40,36 @@ def test_a_collection(tmp_path: Path) -> None:
     assert collection.find({"Schlüssel", "nichts"}) == {"Schlüssel": 2}
     again = collect(tmp_path, "source", documents, ["Verborgen.", "Ein Satz."], lambda text: pytest.fail("was read"))
     assert (again.key, again.counts) == (collection.key, collection.counts)
+
+
+def test_text_with_damage_is_read_once_but_again_where_damage_is_not_allowed(tmp_path: Path) -> None:
+    path, work = tmp_path / "a.txt", tmp_path / "work"
+    path.write_bytes(b"Ein Satz.\n\xff\nNoch einer.\n")
+    work.mkdir()
+
+    def collected(keep: LanguageCheck, on_error: str = "skip") -> Collection:
+        corpus = read(path, on_error=on_error)
+        return collect(work, "source", corpus, [], keep, corpus=corpus)
+
+    first = collected(checker("de"))
+    assert [(item.line, item.whole) for item in first.skipped] == [(2, False)]
+    again = collected(lambda text: pytest.fail("was read"))
+    assert (again.key, again.skipped) == (first.key, first.skipped)
+    with pytest.raises(ReadError, match=r"a\.txt, line 2: byte 0xFF"):
+        collected(checker("de"), on_error="raise")
+    sealed = checked(work / "source.json")
+    assert sealed is not None
+    for skipped in (None, 3, [3], [["a.txt", 2, "damaged"]], [["a.txt", "2", "damaged", False]]):
+        seal(work / "source.json", sealed | {"skipped": skipped}, sorted(work.glob("source.[!j]*")))
+        assert collected(checker("de")).skipped == first.skipped, skipped
+
+
+def test_progress_of_reading_is_told_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collection, "_TELL", 2)
+    events: list[int] = []
+    documents = [Document.from_texts("a", ["Ein Satz."] * 5), Document.from_texts("b", ["Noch einer."] * 2)]
+    collect(tmp_path, "source", documents, [], checker("de"), events.append)
+    assert events == [2, 4, 5, 6, 7]  # after two, and at the end of a document
 
 
 def test_half_characters_do_not_stop_a_collection(tmp_path: Path) -> None:
@@ -140,6 +175,74 @@ def test_approximate_neighbours_reach_the_recall(monkeypatch: pytest.MonkeyPatch
     assert cosines[:, 0] == pytest.approx(exact[1][:, 0], abs=0.01)
     assert np.median(np.abs(cosines - exact[1])) < 1e-3  # compared in float16, the common part put back
     assert events == [0, 1000, 2000, 3000]
+
+
+def test_the_work_folder_keeps_approximate_neighbours(tmp_path: Path) -> None:
+    database, queries = vectors(3000), vectors(200, seed=1)
+    events: list[tuple[str, int, int]] = []
+
+    def tell(what: str, number: int, total: int) -> None:
+        events.append((what, number, total))
+
+    def search(engine: str) -> tuple[Run, float]:
+        (tmp_path / engine).mkdir(exist_ok=True)
+        return mining.neighbours(tmp_path / engine, "forward", queries, database, 4, engine, "key", tell)
+
+    exact, whole_recall = search("exact")
+    assert not [event for event in events if event[0] == "indexing"]
+    approximate, recall = search("approximate")
+    shared = [len(set(one) & set(other)) / 4 for one, other in zip(approximate.ids, exact.ids, strict=True)]
+    assert whole_recall == 1.0
+    assert recall == pytest.approx(np.mean(shared))  # all queries are the sample
+    assert LEAST_RECALL <= recall <= 1
+    assert ("indexing", 3000, 3000) in events
+    events.clear()
+    again, noted = search("approximate")
+    assert events == []
+    assert (again.ids.tolist(), noted) == (approximate.ids.tolist(), recall)
+
+
+class OddScorer:
+    """Gives each pair what it is told, or too few scores."""
+
+    def __init__(self, score: float, missing: int = 0) -> None:
+        self.value, self.missing = score, missing
+
+    def score(self, pairs: Sequence[PhrasePair]) -> np.ndarray:
+        return np.full(len(pairs) - self.missing, self.value)
+
+
+@pytest.mark.parametrize("scorer", [OddScorer(float("nan")), OddScorer(float("inf")), OddScorer(0.5, missing=1)])
+def test_scores_that_are_not_one_number_of_every_pair_are_refused(tmp_path: Path, scorer: OddScorer) -> None:
+    sides = [collect(tmp_path, side, [Document.from_texts("a", ["Ein Satz."])], [], checker("")) for side in SIDES]
+    pairs = Candidates(np.zeros(2, np.int64), np.zeros(2, np.int64), np.ones(2), np.ones(2))
+    expected = rf"scores of shape \({2 - scorer.missing},\) from the scorer for 2 pairs; expected finite numbers"
+    with pytest.raises(InputError, match=expected):
+        mining.scores(tmp_path, scorer, pairs, sides, lambda *_: None)
+
+
+def test_blocks_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="2 keys for 3 blocks of x; expected one for each"):
+        Blocks(tmp_path, "x", (7, 2), np.float32, 3, ["a", "b"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_log_that_cannot_be_read_says_of_no_block_that_it_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks = Blocks(tmp_path, "x", (2, 1), np.float32, 1, ["a", "b"])
+    blocks.write(0, np.ones((1, 1), np.float32))
+    usual = Path.read_text
+
+    def refuse(path: Path, *arguments: Any) -> str:
+        if path.suffix == ".log":
+            raise OSError(5, "Input/output error")
+        return usual(path, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", refuse)
+        assert Blocks(tmp_path, "x", (2, 1), np.float32, 1, ["a", "b"]).missing == [0, 1]
+    assert Blocks(tmp_path, "x", (2, 1), np.float32, 1, ["a", "b"]).missing == [1]
 
 
 def test_which_engine() -> None:

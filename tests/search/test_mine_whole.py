@@ -51,7 +51,7 @@ def test_a_sentence_that_comes_again_is_encoded_once_and_reported_with_all_its_p
     encoder = NumberEncoder()
     with mine(source, document("en", [english(1), english(9), english(1)]), encoder, settings=PLAIN) as mined:
         (mate,) = mined
-        assert mined.report.source.read, mined.report.source.distinct == (5, 3)
+        assert (mined.report.source.read, mined.report.source.distinct) == (5, 3)
     assert mate.source_places == (Place("a.txt", 1), Place("a.txt", 2), Place("b.txt", 2))
     assert mate.target_places == (Place("en", 1), Place("en", 3))
     assert sorted(encoder.encoded) == sorted([german(1), german(2), german(3), english(1), english(9)])

@@ -153,7 +153,7 @@ def _identifier() -> Any:
 _TELL = 10_000  # sentences between two calls of the progress
 LONGEST = 2_000  # characters: what is longer is not a sentence, and its vector says little
 _FILES = ("txt", "starts.npy", "lengths.npy", "places.npy", "first.npy")
-_FACTS = {"made_of": str, "key": str, "counts": dict, "documents": list, "hidden": int, "places": int, "skipped": list}
+_FACTS = {"made_of": str, "key": str, "counts": dict, "documents": list, "hidden": int, "places": int}
 _SKIPPED = [str, int, str, bool]  # fields of what was passed over
 
 
@@ -238,9 +238,9 @@ def collect(
     facts, documents = folder / f"{side}.json", list(documents)
     content = checked(facts, **_FACTS)
     key = sha256("\n".join([*(text.digest for text in documents), "", *more]).encode("utf-8", "replace")).hexdigest()
-    if content is not None and content["skipped"] and not getattr(corpus, "skips", True):
+    if content is not None and not (content["made_of"] == key and _is_whole(content, len(documents))):
         content = None
-    if content is None or content["made_of"] != key or not _is_whole(content, len(documents)):
+    if content is None or (content["skipped"] and not getattr(corpus, "skips", True)):
         collection = _Distinct(keep)
         for document in documents:
             collection.read(document, progress)
@@ -260,7 +260,10 @@ def _is_whole(content: dict[str, Any], documents: int) -> bool:
     counts = content["counts"]
     if not is_entry(counts, dict.fromkeys(Counts.__slots__, int)) or min(counts.values()) < 0:
         return False
-    if not all(isinstance(item, list | tuple) and [*map(type, item)] == _SKIPPED for item in content["skipped"]):
+    skipped = content.get("skipped")
+    if not isinstance(skipped, list):
+        return False
+    if not all(isinstance(item, list) and [*map(type, item)] == _SKIPPED for item in skipped):
         return False
     return content["hidden"] == counts["distinct"] and len(content["documents"]) == documents
 
