@@ -14,6 +14,8 @@ from zlib import compress
 
 import pytest
 
+import phrasemate
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "phrasemate"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -151,6 +153,13 @@ def test_exports_are_sorted_and_defined(path: Path) -> None:
     )
     missing = [name for name in exported if not hasattr(module, name)]
     assert not missing, f"__all__ of {name_of(path)} names what is not there: {missing}"
+
+
+def test_the_package_lists_and_has_its_exports_alone() -> None:
+    assert dir(phrasemate) == sorted(["__version__", *phrasemate.__all__])
+    assert all(getattr(phrasemate, name).__module__.startswith("phrasemate.") for name in phrasemate.__all__)
+    with pytest.raises(AttributeError, match=r"module 'phrasemate' has no attribute 'Serach'; it has .*, Searcher, "):
+        phrasemate.Serach  # noqa: B018
 
 
 def test_modules_have_no_exports() -> None:

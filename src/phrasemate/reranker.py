@@ -95,11 +95,6 @@ class Network:
         """Width of the encoder's states."""
         return len(self.arrays["project"])
 
-    @property
-    def dim(self) -> int:
-        """Width of the projected states."""
-        return len(self.arrays["project_bias"])
-
     def read(self, states: Floats, vector: Floats) -> Read:
         """A sentence: (T, width) states of its tokens without the special ones, (width,) its unit vector."""
         return Read(_unit(states.astype(np.float32) @ self.arrays["project"] + self.arrays["project_bias"]), vector)

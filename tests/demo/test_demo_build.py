@@ -47,6 +47,13 @@ def test_a_stopped_run_is_gone_on_with(tmp_path: Path) -> None:
         assert (document.name, document.complete, document.sentences) == ("english.txt", True, len(demo.sample()))
 
 
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "photo.jpg").write_bytes(b"precious")
+    with pytest.raises(IndexExists):
+        demo.build(tmp_path, encoder())
+    assert [path.name for path in tmp_path.iterdir()] == ["photo.jpg"]
+
+
 def test_what_holds_something_is_left_alone(tmp_path: Path) -> None:
     demo.build(tmp_path / "whole", encoder()).close()
     with Index.create(tmp_path / "other", encoder()) as index:

@@ -7,6 +7,7 @@ from example_texts import SENTENCES, TEXTS, Silent, phrases_of, plainly
 
 from phrasemate.errors import IndexDamaged, InputError
 from phrasemate.examples import ExampleIndex
+from phrasemate.examples.sources import IndexSource
 from phrasemate.index import Index, fulltext, row_codec
 from phrasemate.index.fulltext import TextSearch
 from phrasemate.index.types import IdRange
@@ -86,6 +87,23 @@ def test_languages(folder: Path) -> None:
         assert source.find("party") == []
         with pytest.raises(InputError, match="has no text in xx; it has de, en, ja"):
             ExampleIndex.from_index(index, ["xx", "en"])
+
+
+def test_marks_alone_are_no_phrase(folder: Path) -> None:
+    with Index.open(folder) as index:
+        source = IndexSource(index)
+        for phrase in ("?", " ... ", "\u2019"):
+            assert source.candidates(phrase, IdRange()) == []
+            assert ExampleIndex.from_index(index).find(phrase, extra=0) == []
+
+
+def test_words_that_hold_the_phrase_are_not_likely(folder: Path) -> None:
+    with Index.open(folder) as index:
+        source = IndexSource(index)
+        likely = source.likely("  art ", IdRange())
+        assert {ORDER[number] for number in likely} == {text for text in ORDER if " art " in text.lower()} != set()
+        assert set(likely) < set(source.candidates("art", IdRange()))  # a party, too
+        assert source.likely("水", IdRange()) == source.candidates("水", IdRange()) != []  # no spaces in that script
 
 
 def test_a_changed_index(tmp_path: Path) -> None:

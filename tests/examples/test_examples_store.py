@@ -13,7 +13,7 @@ import pytest
 from example_texts import SENTENCES, TEXTS, phrases_of, plainly
 
 from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, IndexUnsupported, InputError, PhraseIndexError
-from phrasemate.examples import ExampleIndex
+from phrasemate.examples import ExampleIndex, sources
 from phrasemate.index import ProgressEvent
 from phrasemate.types import Document
 
@@ -175,6 +175,29 @@ def test_flipped_bytes_never_change_an_answer_unnoticed(whole: Path, tmp_path: P
         except PhraseIndexError:
             noticed += 1
     assert noticed > 0
+
+
+@pytest.mark.parametrize("pages", [1, 500])
+def test_the_words_of_a_store_are_one_segment_however_large_the_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pages: int
+) -> None:
+    small = [statement.replace(str(sources._HASH_BYTES), "1000") for statement in sources._SCHEMA]
+    monkeypatch.setattr(sources, "_SCHEMA", small)  # several segments, of a text as small as this
+    monkeypatch.setattr(sources, "_BATCH", 50)
+    monkeypatch.setattr(sources, "_MERGE_PAGES", pages)
+    segments: list[int] = []
+    usual = sources._merge
+
+    def merge(connection: sqlite3.Connection) -> None:
+        for step in (lambda: None, lambda: usual(connection)):
+            step()
+            segments.extend(connection.execute("SELECT count(DISTINCT segid) FROM words_idx").fetchone())
+
+    monkeypatch.setattr(sources, "_merge", merge)
+    texts = [f"sentence {n} of many w{n * 7919 % 1009} x{n * 31 % 499}" for n in range(2_000)]
+    with ExampleIndex.build([Document.from_texts("many", texts)], tmp_path / "a.examples") as source:
+        assert segments[0] > segments[1] == 1
+        assert [one.context for one in source.find("sentence 1234", extra=0)] == [texts[1234]]
 
 
 BUILD = """

@@ -182,6 +182,28 @@ def test_tensors_that_do_not_fit(path: Path, name: str, tensor: np.ndarray | Non
         lexicon.equivalents("bank", "de")
 
 
+def test_english_wordings_that_are_not_there_are_damage(path: Path) -> None:
+    tensors = load_file(path)
+    rows = np.frombuffer(zlib.decompress(tensors["de.english"]), np.uint8).copy()
+    save_file({**tensors, "de.english": packed(rows)}, path, {"format": FORMAT, "languages": "da de"})
+    assert texts(InducedLexicon(path).equivalents("bänke", "de")) == [("en", "benches")]
+    rows[0] = 6  # of the six English wordings the last is number 5
+    save_file({**tensors, "de.english": packed(rows)}, path, {"format": FORMAT, "languages": "da de"})
+    with pytest.raises(ModelDamaged, match="the part 'de' is not as expected; install phrasemate again"):
+        InducedLexicon(path).equivalents("bänke", "de")
+
+
+def test_words_of_languages_without_spaces_are_those_of_unicode(tmp_path: Path) -> None:
+    pairs = [Pair("銀行", "bank", 1.0, 1.0), Pair("銀行の人", "bank clerk", 1.0, 1.0, unit=True)]
+    write_lexicon(tmp_path / "x", {"ja": pairs})
+    sections = {name: zlib.decompress(array).decode() for name, array in load_file(tmp_path / "x").items()
+                if name in ("ja.text", "ja+.text")}  # fmt: skip
+    assert sections == {"ja.text": "銀行", "ja+.text": "銀行の人"}
+    lexicon = InducedLexicon(tmp_path / "x")
+    assert texts(lexicon.equivalents("銀行の人", "ja")) == [("en", "bank clerk")]
+    assert (lexicon.is_unit("銀行の人", "ja"), lexicon.is_unit("銀行", "ja")) == (True, False)
+
+
 def test_bits_that_do_not_fit(path: Path) -> None:
     tensors = load_file(path)
     for bits in (packed(np.zeros(2, np.uint8)), packed(np.zeros(0, np.uint8))):  # two wordings have one byte

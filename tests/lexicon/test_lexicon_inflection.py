@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from phrasemate.lexicon import stemmed, stemmed_all, without_function_words
-from phrasemate.lexicon.inflection import language_code, languages_in
+from phrasemate.lexicon.inflection import language_code, languages_in, same_words
 from phrasemate.text import folded
 
 
@@ -42,6 +42,23 @@ def test_function_words_alone_stay() -> None:
     assert without_function_words("The", "en") == "the"
     assert without_function_words("to the end of the day", "en") == "end of the day"
     assert without_function_words("to the end", "de") == "to the end"
+
+
+@pytest.mark.parametrize(
+    ("lang", "one", "other", "expected"),
+    [
+        ("en", "bench", "benches", True),
+        ("en", "the city", "the cities", True),
+        ("en", "exciting", "excited", False),
+        ("en-GB", "new univers", "new university", False),
+        ("de", "exciting", "excited", True),  # what has the same stem is one in other languages
+        ("", "haus", "häuser", True),
+    ],
+)
+def test_of_english_words_with_one_stem_only_those_with_s_are_forms(
+    lang: str, one: str, other: str, expected: bool
+) -> None:
+    assert same_words(one, other, lang) == same_words(other, one, lang) == expected
 
 
 def test_threads_have_stemmers_of_their_own() -> None:

@@ -144,6 +144,7 @@ def test_no_server_at_all_is_reported_at_once(server: Double) -> None:
         ((500, b"oops", {}), "the server said 500: oops"),
         ((500, b"oops", {"Retry-After": "\xb2"}), "the server said 500: oops"),
         ((200, b"no gzip", {"Content-Encoding": "gzip"}), "the server's answer cannot be read"),
+        ((200, gzip.compress(b"{}" * 9)[:-9], {"Content-Encoding": "gzip"}), "cannot be read (it ends too early)"),
     ],
 )
 def test_what_fails_for_one_line_is_counted_and_the_others_continue(
@@ -370,6 +371,27 @@ def test_an_address_where_nobody_answers_ends_the_run(server: Double, monkeypatc
     monkeypatch.setattr(client_module, "post", nobody)
     with Client(Endpoint(server.url, tries=2)) as client, pytest.raises(EndpointError, match="no connection within"):
         texts(client)
+
+
+def test_an_answer_that_the_library_cannot_read_is_asked_for_again(
+    server: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import httpx2
+
+    usual, replies = client_module.post, iter([httpx2.DecodingError("no such packing"), None])
+
+    def unpacked(*arguments: Any) -> Any:
+        if (error := next(replies)) is not None:
+            raise error
+        return usual(*arguments)
+
+    monkeypatch.setattr(client_module, "post", unpacked)
+    with Client(Endpoint(server.url, tries=2)) as client:
+        assert texts(client, LINES[:1]) == ["SATZ 1"]
+        assert (client.requests, client.repeats) == (2, 1)
+        replies = iter([httpx2.DecodingError("no such packing")] * 2)
+        (answer,) = client.answers(prompts(LINES[1:2]))
+    assert answer.failure == "the server's answer cannot be read (no such packing)"
 
 
 def test_half_a_character_costs_no_line(server: Double) -> None:

@@ -359,6 +359,8 @@ def test_with_the_real_model_and_index(index: Index) -> None:
     assert Searcher(index).model.segmenter is Searcher(index).model.learned  # put back as it was
     (ngram,) = Hinter(index, replace(settings, segmenter="ngram"))(["Das Motorrad stand vor dem Haus."])
     assert "Motorrad" in ngram.phrases
+    (apart,) = Hinter(index, replace(settings, segmenter="ngram"), apart=True)(["Das Motorrad stand vor dem Haus."])
+    assert (apart.phrases, apart.apart) == (ngram.phrases, ())  # it has no phrases that do not overlap
 
 
 def test_known_equivalents_of_a_translated_sentence(index: Index) -> None:

@@ -105,6 +105,8 @@ class FakeStates:
 def test_bertscore_by_hand() -> None:
     # output: (1,0), (0,2) -> unit (1,0), (0,1); reference: (3,4) -> (.6,.8)
     model: Any = FakeStates(out=[[1, 0, 0], [0, 2, 0]], ref=[[3, 4, 0]])
+    with pytest.raises(InputError, match="1 translations but 2 references; the numbers must be equal"):
+        bert_scores(model, ["out"], ["ref", "out"])
     precision, recall, f1 = bert_scores(model, ["out", "", "out"], ["ref", "ref", "out"])
     p, r = (0.6 + 0.8) / 2, 0.8
     np.testing.assert_allclose(precision, [p, 0, 1], atol=1e-6)

@@ -267,6 +267,19 @@ def test_a_sentence_that_another_process_deletes_is_found_no_more(model: Model, 
         assert related(query)[0][0] == ENGLISH[1]
 
 
+def test_of_no_sentence_and_in_no_text_nothing_is_related(model: Model, tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", model, threads=1) as index:
+        assert RelatedSentences(index, tmp_path / "empty")(["Ja."]) == [("", 0.0)]
+        index.add([Document.from_texts("a", ENGLISH[:1])])
+        assert RelatedSentences(index, tmp_path / "cache")([]) == []
+
+
+def test_vectors_that_cannot_be_kept_are_one_error(index: Index, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(InputError, match=r"cache/deep: cannot be made \(Not a directory\); check permissions"):
+        RelatedSentences(index, tmp_path / "cache" / "deep")
+
+
 def test_kept_vectors_that_are_damaged_are_made_again(index: Index, tmp_path: Path) -> None:
     expected = RelatedSentences(index, tmp_path)(["Sie tranken Kaffee."])
     (file,) = tmp_path.iterdir()

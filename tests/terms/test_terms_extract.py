@@ -9,11 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
 
 from phrasemate.encode import Model, NgramSegmenter
 from phrasemate.errors import InputError
 from phrasemate.termhood import (
     BIAS,
+    FLOOR,
     WEIGHTS,
     is_code,
     is_defined,
@@ -354,6 +357,14 @@ def test_known_terms_are_marked_in_any_form() -> None:
 def test_a_tokenizer_tells_frequent_words_from_rare_ones(model: Model) -> None:
     probability = tokenizer_reference(model.runtime.tokenizer).log_probability
     assert probability("und") > probability("zeit") > probability("treuhandkonto")
+
+
+def test_a_tokenizer_without_scores_prefers_no_word() -> None:
+    vocabulary = {"[UNK]": 0, "und": 1, "treuhand": 2, "##konto": 3}
+    tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
+    probability = tokenizer_reference(tokenizer).log_probability
+    assert {probability(word) for word in ("und", "treuhandkonto", "xyz")} == {0.0}
+    assert probability("") == FLOOR  # of no piece
 
 
 def test_no_term_begins_or_ends_with_a_function_word() -> None:

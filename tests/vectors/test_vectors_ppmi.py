@@ -73,6 +73,18 @@ def test_reduced_as_a_whole_decomposition() -> None:
     np.testing.assert_array_equal(vectors.matrix, train_ppmi(texts, PPMISettings(dim=3, least=2)).matrix)
 
 
+def test_progress_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("ppmi", "vocabulary"):
+        monkeypatch.setattr(f"phrasemate.vectors.{module}.EVERY", 150)
+    events: list[tuple[str, int, int]] = []
+    train_ppmi(topics(400), PPMISettings(dim=3, least=2), progress=lambda *event: events.append(event))
+    assert events == [
+        *(("counting words", 150, 0), ("counting words", 300, 0)),
+        *(("counting neighbours", 150, 400), ("counting neighbours", 300, 400)),
+        ("reducing", 0, 0),
+    ]
+
+
 def test_words_of_a_topic_are_neighbours() -> None:
     space = train_ppmi(topics(), PPMISettings(dim=4, least=2), "en")
     animals, colours = (space.rows(words) for words in (["cat", "dog", "cow", "pig"], ["red", "blue", "green", "pink"]))
@@ -92,6 +104,8 @@ def test_what_cannot_be_trained(monkeypatch: pytest.MonkeyPatch) -> None:
         PPMISettings(seed=-1)
     with pytest.raises(InputError, match="no two words"):
         train_ppmi(["one", "two", "three", "four"], PPMISettings(least=1, dim=2))
+    with pytest.raises(InputError, match="too few neighbours in common for 3 dimensions; lower it"):
+        train_ppmi(topics(), PPMISettings(dim=3, shift=1e6))  # no pair of words is so much more frequent than by chance
     monkeypatch.setitem(sys.modules, "scipy.sparse", None)
     with pytest.raises(MissingExtra, match=r"pip install 'phrasemate\[vectors\]'"):
         train_ppmi(topics(), PPMISettings(dim=3))

@@ -127,6 +127,13 @@ def test_what_is_skipped_is_reported(write: Callable[..., Path]) -> None:
     assert skipped[2].reason == "ends after 3 rows, but line 1 says 5"
     with pytest.raises(ReadError, match="no word with a vector"):
         read_fasttext(write("1 2\na 1\n"), skipped=[])
+    more: list[Skipped] = []
+    assert read_fasttext(write("2 1\na 1\nb 2\nc 3\nd 4\n"), skipped=more).words == ("a", "b")
+    assert [(item.line, item.reason, item.whole) for item in more] == [
+        (4, "a row more than the 2 that line 1 says", True)
+    ]
+    with pytest.raises(ReadError, match="byte-order mark of UTF-16; give another file"):
+        read_fasttext(write(GOOD.encode("utf-16")), skipped=[])
     with pytest.raises(ReadError, match="an empty file"):
         read_fasttext(write(""), skipped=[])
 

@@ -106,6 +106,13 @@ def test_contexts_as_a_plain_loop(monkeypatch: pytest.MonkeyPatch, chunk: int, l
     assert all(per_word[index[word]] >= min(least or most, len(places)) for word, places in stands.items())
 
 
+def test_progress_of_choosing_is_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasemate.vectors.vocabulary.EVERY", 4)
+    events: list[tuple[str, int, int]] = []
+    sample_contexts(["a b"] * 9, {"a": 0}, 2, total=9, progress=lambda *event: events.append(event))
+    assert events == [("choosing contexts", 4, 9), ("choosing contexts", 8, 9)]
+
+
 def test_fewer_sentences_where_words_share_them() -> None:
     texts = corpus()
     index = {word: row for row, word in enumerate(count_words(texts, 25).words)}

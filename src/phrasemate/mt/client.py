@@ -407,7 +407,8 @@ class Client:
         return answer
 
     def _tried(self, body: dict[str, Any]) -> dict[str, Any]:
-        for attempt in range(self.endpoint.tries):
+        attempt = 0
+        while True:
             try:
                 with self._lock:
                     self.requests += 1
@@ -419,7 +420,7 @@ class Client:
                 pause = min(LONGEST_PAUSE, PAUSE * 2**attempt) * random.uniform(0.5, 1)  # not all at the same moment
                 if self._stop.wait(max(pause, min(LONGEST_PAUSE, error.pause))):  # though it says 0
                     raise
-        raise AssertionError
+            attempt += 1
 
     def _sent(self, body: dict[str, Any]) -> dict[str, Any]:
         import httpx2
