@@ -362,6 +362,22 @@ def test_a_server_that_says_0_seconds_gets_pauses_all_the_same(server: Double, m
     assert time.monotonic() - start > (0.1 + 0.2) / 2
 
 
+def test_a_client_that_is_stopped_waits_for_no_second_try(server: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "PAUSE", 30.0)
+
+    def stop(*_: Any) -> Any:
+        client._stop.set()  # as `close` does, which would also cut the connection
+        return 500, b"oops", {}
+
+    server.mood = stop
+    start = time.monotonic()
+    with Client(Endpoint(server.url, tries=3)) as client:
+        (answer,) = client.answers(prompts(LINES[:1]))
+    assert answer.failure == "the server said 500: oops"
+    assert (client.requests, client.repeats) == (1, 0)
+    assert time.monotonic() - start < 10
+
+
 def test_an_address_where_nobody_answers_ends_the_run(server: Double, monkeypatch: pytest.MonkeyPatch) -> None:
     import httpx2
 
