@@ -78,6 +78,9 @@ def test_properties_are_read_as_java_reads_them(tmp_path: Path) -> None:
     other = [str(unit.source) for unit in properties.javafile(path.open("rb")).units if unit.value]
     assert other == texts(path)
     assert texts(written(tmp_path / "b.properties", "a=Caf\xe9".encode("latin-1"))) == ["Café"]
+    wrong = written(tmp_path / "c.properties", "fine=Good\nlong=a \\\n  b\nwrong=\\u12G4\n")
+    with pytest.raises(ReadError, match=r"line 4: a wrong escape \(.*\\u12G4\); write the character itself"):
+        texts(wrong)
 
 
 def test_strings_of_json_and_yaml_are_read_without_keys_and_numbers(tmp_path: Path) -> None:
@@ -92,6 +95,19 @@ def test_strings_of_json_and_yaml_are_read_without_keys_and_numbers(tmp_path: Pa
     assert texts(yaml_) == ["Hello there.", "One.", "Two.", "on"]
     loaded = yaml.safe_load(content)
     assert [loaded["title"], loaded["list"][0], loaded["list"][1]["x"].strip(), loaded["list"][2]] == texts(yaml_)
+
+
+def test_json_and_yaml_that_cannot_be_read_say_where_and_why(tmp_path: Path) -> None:
+    with pytest.raises(ReadError, match=r"a\.json: broken JSON \(.*4300 digits.*\); give ordinary JSON"):
+        texts(written(tmp_path / "a.json", '{"a": "One.", "n": ' + "9" * 5000 + "}"))
+    long = written(tmp_path / "b.json", '{"a": "One.", "b": "' + "x" * 1_000_001 + '", "c": "Two."}')
+    with pytest.raises(ReadError, match="a text of 1,000,001 characters; expected at most 1,000,000; split it"):
+        texts(long)
+    assert texts(long, on_error="skip") == ["One.", "Two."]
+    with pytest.raises(ReadError, match=r"a\.yaml, line 3: not YAML \(expected ',' or '\]', but got ':'\); fix it"):
+        texts(written(tmp_path / "a.yaml", "a: One.\nb: [x\nc: d\n"))
+    with pytest.raises(ReadError, match=r"b\.yaml: not YAML \(unacceptable character #x0001"):  # it names no line
+        texts(written(tmp_path / "b.yaml", "a: \x01\n"))
 
 
 def test_aliases_of_yaml_do_not_grow(tmp_path: Path) -> None:
@@ -162,6 +178,10 @@ def test_docbook_is_read_by_blocks(tmp_path: Path) -> None:
     assert etree.parse(path).getroot()[0].text == "The title"
     old = "<!DOCTYPE book PUBLIC 'x' 'y.dtd'><book><para>Caf&eacute; au lait.</para></book>"
     assert texts(written(tmp_path / "b.dbk", old)) == ["Café au lait."]
+    parts = "<!DOCTYPE book PUBLIC 'x' 'y.dtd' [%parts;]><book><para>Of &eacute;t&eacute;.</para></book>"
+    assert texts(written(tmp_path / "d.dbk", parts)) == ["Of été."]
+    with pytest.raises(ReadError, match="the entity &nonsense; is not one of XML's own, and no DTD is read"):
+        texts(written(tmp_path / "e.dbk", old.replace("eacute", "nonsense")))
     bomb = "<!DOCTYPE book [<!ENTITY a 'aaaa'>]><book><para>&a;</para></book>"
     with pytest.raises(ReadError, match="entity"):
         texts(written(tmp_path / "c.dbk", bomb))
@@ -183,6 +203,27 @@ def test_rtf_is_read_with_its_fonts_notes_and_hidden_text(tmp_path: Path) -> Non
     assert rtf_to_text(RTF).splitlines()[0] == "Café bold text."
     with pytest.raises(ReadError, match="nested"):
         texts(written(tmp_path / "b.rtf", r"{\rtf1" + "{" * 100_000))
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r", "\r\n"])
+def test_an_end_of_line_behind_a_backslash_ends_a_paragraph_of_rtf(tmp_path: Path, line_end: str) -> None:
+    """As TextEdit writes it (RTF 1.9, "Special Characters")."""
+    content = f"{{\\rtf1{{\\info a\\{line_end}b}}\\ansi One\\{line_end}Two{line_end} goes on.\\{line_end}Three}}"
+    assert texts(written(tmp_path / "a.rtf", content)) == ["One", "Two goes on.", "Three"]
+
+
+def test_a_code_page_of_rtf_that_nobody_knows_is_read_as_that_of_windows(tmp_path: Path) -> None:
+    assert texts(written(tmp_path / "a.rtf", r"{\rtf1\ansi\ansicpg99999 Caf\'e9 \'80\par}")) == ["Café €"]
+
+
+def test_breaks_of_opendocument_stand_and_what_is_within_comments_does_not(tmp_path: Path) -> None:
+    space = "urn:oasis:names:tc:opendocument:xmlns"
+    content = (
+        f'<o:document-content xmlns:o="{space}:office:1.0" xmlns:x="{space}:text:1.0"><x:p>One<x:line-break/>two'
+        "<x:tab/>three<o:annotation><x:p>A comment<x:s/>.</x:p></o:annotation>.</x:p></o:document-content>"
+    )
+    [document] = read(zipped(tmp_path / "a.odt", {"content.xml": content}), lines="sentence")
+    assert [one.text for one in document.sentences()] == ["One\ntwo\tthree."]
 
 
 def test_opendocument_texts_and_workbooks(tmp_path: Path) -> None:
@@ -285,6 +326,12 @@ def test_fields_symbols_and_equations_of_slides(tmp_path: Path) -> None:
         "ppt/s.xml": f"<p:sld {spaces}>{body}</p:sld>",
     }
     assert texts(zipped(tmp_path / "a.pptx", members)) == ["Page of", "5 µm wide", "If xa/b"]
+    body = "<a:p><a:r><a:t>Over</a:t></a:r><a:br/><a:r><a:t>under</a:t></a:r></a:p>"
+    members["ppt/s.xml"] = f"<p:sld {spaces}>{body}</p:sld>"
+    lost = '<p:sldId r:id="lost"/>'  # a slide without a part of the archive
+    members["ppt/presentation.xml"] = slides.replace("<p:sldId", f"{lost}<p:sldId")
+    [document] = read(zipped(tmp_path / "b.pptx", members), lines="sentence")
+    assert [(one.text, one.metadata) for one in document.sentences()] == [("Over\nunder", {"slide": 2})]
 
 
 def test_layouts_of_indesign(tmp_path: Path) -> None:
@@ -299,6 +346,13 @@ def test_layouts_of_indesign(tmp_path: Path) -> None:
     layout = f'<Document xmlns:i="{package}"><i:Story src="Stories/Story_u1.xml"/></Document>'
     path = zipped(tmp_path / "a.idml", {"designmap.xml": layout, "Stories/Story_u1.xml": story})
     assert texts(path) == ["Open the lid.", "Close it."]
+    parts = (
+        f'<i:Story xmlns:i="{package}"><Story><Content>Before </Content><Footnote><Content>A note.</Content></Footnote>'
+        "<Content>and after.</Content><Br/><Cell><Content>One</Content></Cell><Cell><Content>two</Content></Cell>"
+        "</Story></i:Story>"
+    )
+    path = zipped(tmp_path / "c.idml", {"designmap.xml": layout, "Stories/Story_u1.xml": parts})
+    assert texts(path) == ["A note.", "Before and after.", "One", "two"]
     twice = layout.replace("</Document>", '<i:Story src="Stories/Story_u1.xml"/></Document>')
     with pytest.raises(ReadError, match="several parts"):
         texts(zipped(tmp_path / "b.idml", {"designmap.xml": twice, "Stories/Story_u1.xml": story}))
@@ -319,6 +373,11 @@ def test_books_are_read_in_the_order_of_their_spine(tmp_path: Path) -> None:
     assert texts(path) == ["One", "Café.", "Second page."]
     with pytest.raises(ReadError, match="no o/o ne"):
         texts(zipped(tmp_path / "b.epub", members))
+    with pytest.raises(ReadError, match=r"no web page \(no element found .*\); check the file"):
+        texts(zipped(tmp_path / "c.epub", members | {"o/o ne.xhtml": ""}))
+    rights = {"META-INF/encryption.xml": "<x/>", "META-INF/rights.xml": "<x/>"}
+    with pytest.raises(ReadError, match="an e-book that is encrypted; expected one without protection; convert it"):
+        texts(zipped(tmp_path / "d.epub", members | rights))
 
 
 def pdf(*pages: list[tuple[int, int, str]]) -> bytes:

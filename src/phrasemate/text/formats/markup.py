@@ -194,8 +194,6 @@ class _DocBook(XmlStream[Record]):
 
     def _unknown_entity(self, name: str, is_parameter: bool) -> None:
         """The entities of characters, which the DTD of DocBook has as HTML has them."""
-        if is_parameter:
-            return
         if f"{name};" not in html.entities.html5:
             super()._unknown_entity(name, is_parameter)
         self.add(html.entities.html5[f"{name};"])
@@ -324,7 +322,8 @@ class _Rtf:
             elif code:
                 self._byte(int(code, 16))
             elif sign:
-                if sign in "\r\n":
+                if sign in "\r\n" and not self._state["unheard"]:  # as \par, which TextEdit writes so
+                    self._flush()
                     yield from self._paragraph()
                 self._put({"~": "\u00a0", "-": "\u00ad", "_": "\u2011", "\\": "\\", "{": "{", "}": "}"}.get(sign, ""))
             elif text:
