@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import gc
 import gzip
 import io
@@ -255,6 +256,34 @@ def test_a_stopped_copy_of_standard_input_goes(monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(KeyboardInterrupt):
         list(read("-"))
     assert list(tmp_path.iterdir()) == []
+
+
+class Torn(io.BytesIO):
+    """Whose device fails."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_standard_input_that_fails_is_one_error_and_leaves_no_copy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Torn()))
+    with pytest.raises(ReadError, match=r"stdin: cannot be copied to .* \(Input/output error\); check the disk"):
+        list(read("-"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_corpus_tells_whether_it_passes_over_what_cannot_be_read(tmp_path: Path) -> None:
+    assert read(tmp_path, on_error="skip").skips
+    assert not read(tmp_path).skips
+
+
+def test_a_nameless_file_whose_gzip_is_damaged_says_so(tmp_path: Path) -> None:
+    (tmp_path / "notes.gz").write_bytes(b"plain")
+    with pytest.raises(ReadError, match=r"not gzip data, though the name ends in \.gz; rename or compress it"):
+        list(next(iter(read(tmp_path / "notes.gz"))).sentences())
 
 
 def test_a_pipe_is_read_like_standard_input(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import time
 from unicodedata import category, name
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasemate.text import split_sentences, words
+from phrasemate.text.sentences import icu_functions
 
 
 def cut(text: str, spans: list[tuple[int, int]]) -> list[str]:
@@ -91,6 +93,8 @@ def test_any_text_gives_ordered_spans_in_range(text: str) -> None:
         ("de", "„Hallo.“ | Er ging. | »Wer da?« | Niemand."),
         ("", "Herr Prof. Weber wohnt z. B. Unter den Linden. | Mme. Dupont aussi."),
         ("fr", "« Quoi ? » | Il sortit. | Voir p. ex. Paris."),
+        ("fr", "Les trav. publ. Dupont durent. | Fin."),
+        ("de", "Der Text, Forts. f. Seite Fünf. | Ende."),
         ("en", "He left . | ( See it . ) | [ He ran . ] | Then he sat ."),
         ("es", "El Sr. García vino. | ¿Quién es? | ¡Hola!"),
         ("cs", "Dne 5. Května přišel např. Karel. | Pak odešel."),
@@ -169,6 +173,12 @@ def test_every_rule_has_its_limits() -> None:
     assert sentences("Das war 1990. Dann kam er.", "de") == ["Das war 1990.", "Dann kam er."]  # nor after a year
     assert sentences("Es gilt Artikel 48. Dann kam er.", "de") == ["Es gilt Artikel 48.", "Dann kam er."]
     assert sentences("He ate etc. Then he slept.") == ["He ate etc.", "Then he slept."]
+
+
+def test_a_library_or_function_of_icu_that_is_not_there_is_none() -> None:
+    assert icu_functions("libicuuc", "icuuc", {"u_charType": (ctypes.c_int8, ctypes.c_int32)}) is not None
+    assert icu_functions("libnothing", "nothing", {}) is None
+    assert icu_functions("libicuuc", "icuuc", {"u_nothing": (None,)}) is None
 
 
 def test_without_words_there_is_one_sentence() -> None:

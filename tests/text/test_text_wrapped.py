@@ -142,6 +142,9 @@ def test_an_email_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b.eml").write_text(f"From: a\nContent-Type: multipart/mixed; boundary=b0\n\n{nested}")
     with pytest.raises(ReadError, match="nested too deeply"):
         list(next(iter(read(tmp_path / "b.eml"))).sentences())
+    (tmp_path / "c.eml").write_text("Subject: a\nContent-Type: text/plain; charset=klingon\n\nBody.\n")
+    with pytest.raises(ReadError, match=r"a body that cannot be read \(unknown encoding: klingon\); save it as text"):
+        list(next(iter(read(tmp_path / "c.eml"))).sentences())
     with pytest.raises(InputError, match="'wrapped'"):
         read(tmp_path, lines="word")
 

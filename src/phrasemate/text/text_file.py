@@ -469,8 +469,7 @@ class _Converted(io.RawIOBase):
 
 
 def _half(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
+    assert isinstance(error, UnicodeDecodeError)
     return _HALF, error.end
 
 

@@ -211,8 +211,6 @@ def pdf_paragraphs(file: TextFile) -> Iterator[Paragraph]:
     """
     if find_spec("pypdfium2") is None:
         raise MissingExtra("pypdfium2", "formats")
-    if file.packed:
-        raise ReadError(file.name, 0, "a PDF within gzip; expected a PDF", "unpack it")
     with file.stored() as stored_file:
         if b"%PDF-" not in stored_file.peek(1024)[:1024]:
             raise ReadError(file.name, 0, "not a PDF", "check the file")
