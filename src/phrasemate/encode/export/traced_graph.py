@@ -208,6 +208,8 @@ def trace_encoder(encoder: Any, layers: Sequence[int], table: Floats, precision:
     """
     import torch
 
+    if len(table) < 12:
+        raise ModelUnsupported(f"{type(encoder).__name__}: {len(table)} tokens; expected 12 or more")
     openvino = import_openvino()
     encoder.eval()
     if not encoder.config._attn_implementation.startswith("sdpa"):
@@ -215,8 +217,6 @@ def trace_encoder(encoder: Any, layers: Sequence[int], table: Floats, precision:
     module = _states_module(encoder, layers)
     example = {"embeddings": torch.from_numpy(table[:12]).reshape(2, -1, table.shape[1]), "mask": torch.ones(2, 6)}
     example["mask"][1, 4:] = 0
-    if len(table) < 12:
-        raise ModelUnsupported(f"{type(encoder).__name__}: {len(table)} tokens; expected 12 or more")
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the tracer: of what it may miss; the comparison sees that
