@@ -35,6 +35,9 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert load_confidence(tmp_path, "abc") == confidence
     assert load_confidence(tmp_path, "another model") is None
     assert load_confidence(tmp_path / "none", "abc") is None
+    views = Confidence(-1.5, (2.25, 1 / 3, 0.0), Confidence(0.5, (1.0, 0.0, 2.0)))
+    views.save(tmp_path, "abc", {"seed": 0})
+    assert load_confidence(tmp_path, "abc") == views
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,20 @@ from safetensors.numpy import load_file
 from phrasemate.encode import load_model
 from phrasemate.encode.export.export import export_model
 from phrasemate.encode.export.to_hf import unpack_model
-from phrasemate.encode.model_folder import CONFIG, ENCODER, HEADS, MANIFEST, TOKENIZER, write_manifest
-from phrasemate.errors import ModelDamaged
+from phrasemate.encode.heads import Layer, SentenceHead, load_sentence_head
+from phrasemate.encode.model_folder import (
+    CONFIG,
+    ENCODER,
+    HEADS,
+    MANIFEST,
+    SENTENCE,
+    TOKENIZER,
+    TRACED,
+    TRACED_WEIGHTS,
+    folder_version,
+    write_manifest,
+)
+from phrasemate.errors import ModelDamaged, ModelUnsupported
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +58,17 @@ def changed(folder: Path, change: Callable[[Any], object]) -> None:
     content = json.loads(gzip.decompress(path.read_bytes()))
     change(content)
     path.write_bytes(gzip.compress(json.dumps(content).encode()))
+
+
+HEAD = SentenceHead(layers=(Layer("dense", "Tanh", np.ones((2, 4), np.float32)),))
+
+
+def versioned(folder: Path) -> None:
+    """Give the configuration the version that the files of its folder need."""
+    config = json.loads((folder / CONFIG).read_text())
+    version = folder_version(path.name for path in folder.iterdir())
+    (folder / CONFIG).write_text(json.dumps(config | {"version": version}))
+    write_manifest(folder)
 
 
 UNKNOWN = {"SpecialToken": {"id": "zz", "type_id": 0}}
@@ -99,6 +122,32 @@ def test_a_projection_that_is_not_there(folder: Path) -> None:
     config = json.loads((folder / CONFIG).read_text())
     (folder / CONFIG).write_text(json.dumps(config | {"pooling": "head"}))
     assert f"pooling is head, and there is no {HEADS}" in refused(folder)
+
+
+def test_a_sentence_head_that_the_configuration_does_not_name(folder: Path) -> None:
+    HEAD.save(folder)
+    versioned(folder)
+    assert f"sentence and {SENTENCE} do not belong together" in refused(folder)
+
+
+@pytest.mark.parametrize("entry", [{"kind": "lstm"}, {"kind": "dense", "activation": "Softmax"}])
+def test_a_layer_of_another_kind_is_not_computed(tmp_path: Path, entry: dict[str, str]) -> None:
+    HEAD.save(tmp_path)
+    config = {"width": 4, "sentence": HEAD.entry()}
+    head = load_sentence_head(tmp_path, config)
+    assert head is not None
+    assert head.layers[0].weight.tolist() == [[1.0] * 4] * 2
+    config["sentence"] |= {"layers": [entry]}
+    with pytest.raises(ModelDamaged, match=rf"{SENTENCE}: does not fit the configuration \(layer {{'kind'"):
+        load_sentence_head(tmp_path, config)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_of_a_sentence_head_are_finite(tmp_path: Path, value: float) -> None:
+    head = SentenceHead(layers=(Layer("dense", weight=np.full((2, 4), value, np.float32)),))
+    head.save(tmp_path)
+    with pytest.raises(ModelDamaged, match=r"does not fit the configuration \(weights that are not finite\)"):
+        load_sentence_head(tmp_path, {"width": 4, "sentence": head.entry()})
 
 
 @pytest.mark.parametrize("options", [{"max_words": 1 << 80}, {"max_words": -1}, {"threshold": "x"}, {"threshold": 2}])
@@ -195,6 +244,14 @@ def test_nonsense_is_not_unpacked(folder: Path, onnx: Any, file: str, content: b
     (folder / file).write_bytes(content)
     write_manifest(folder)
     with pytest.raises(ModelDamaged):
+        unpack_model(folder, folder / "out")
+
+
+def test_a_traced_graph_is_not_unpacked(folder: Path) -> None:
+    (folder / ENCODER).rename(folder / TRACED)
+    (folder / TRACED_WEIGHTS).write_bytes(b"")
+    versioned(folder)
+    with pytest.raises(ModelUnsupported, match="its graph was traced; take the encoder that it was exported from"):
         unpack_model(folder, folder / "out")
 
 

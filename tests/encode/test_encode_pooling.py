@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from statistics import NormalDist
+
 import encoders
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemate.encode import Model
+from phrasemate.encode.heads import ACTIVATIONS
 from phrasemate.encode.pooling import Head, pool_cls, pool_ends, pool_mean, token_rows, unit
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
@@ -34,6 +38,25 @@ def test_the_head_is_the_linear_map_of_both_ends() -> None:
     expected = [np.concatenate([VALUES[i], VALUES[j]]) @ kernel + head.bias for i, j in zip(FIRST, LAST, strict=True)]
     np.testing.assert_allclose(head(VALUES, FIRST, LAST), expected, rtol=1e-5)
     np.testing.assert_allclose(head(VALUES, FIRST[:1], LAST[:1]), expected[:1], rtol=1e-5)  # few spans: rows first
+
+
+def test_activations_are_their_formulas() -> None:
+    """GELU is x times the share of a normal distribution below x."""
+    numbers = (-30.0, -1.5, 0.0, 0.25, 3.0)
+    expected = {
+        "Identity": list(numbers),
+        "Tanh": [math.tanh(x) for x in numbers],
+        "ReLU": [max(0.0, x) for x in numbers],
+        "Sigmoid": [1 / (1 + math.exp(-x)) for x in numbers],
+        "SiLU": [x / (1 + math.exp(-x)) for x in numbers],
+        "GELU": [x * NormalDist().cdf(x) for x in numbers],
+    }
+    assert set(expected) == set(ACTIVATIONS)
+    for name, values in expected.items():
+        result = ACTIVATIONS[name](np.array([numbers], np.float32))
+        assert result.dtype == np.float32
+        np.testing.assert_allclose(result, [values], rtol=1e-5, atol=1e-6)
+    assert ACTIVATIONS["GELU"](np.zeros((0, 3), np.float32)).shape == (0, 3)
 
 
 def test_means_of_long_texts_do_not_drift() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import encoders
@@ -19,10 +23,13 @@ from phrasemate.encode.runtime import (
     Grid,
     _keep_texts_apart,
     _packed,
+    _receive,
     _Window,
+    _without,
+    has_tiles,
     import_openvino,
 )
-from phrasemate.errors import InputError
+from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.text.normalize import visible
 from phrasemate.types import Phrase
 
@@ -188,6 +195,65 @@ def test_a_graph_that_reads_its_mask_otherwise_stays_as_it_is() -> None:
     before = [node.get_type_name() for node in graph.get_ordered_ops()]
     assert not _keep_texts_apart(graph)
     assert [node.get_type_name() for node in graph.get_ordered_ops()] == before
+
+
+def test_a_mask_that_meets_an_addition_first_stays_as_it_is() -> None:
+    openvino = import_openvino()
+    operations = openvino.opset13
+    mask = operations.parameter(openvino.PartialShape([-1, -1]), np.float32, name="mask")
+    mask.output(0).set_names({"mask"})
+    one = operations.constant(np.ones((), np.float32))
+    bias = operations.unsqueeze(operations.multiply(operations.add(mask, one), one), np.array([1, 2]))
+    graph = openvino.Model([bias], [mask], "other")
+    before = [node.get_type_name() for node in graph.get_ordered_ops()]
+    assert not _keep_texts_apart(graph)
+    assert [node.get_type_name() for node in graph.get_ordered_ops()] == before
+
+
+def test_states_of_another_form_are_damage_and_come_out_of_a_callback(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What OpenVINO calls must not raise."""
+    states = np.zeros((1, 2, 3), np.float32)
+    request = SimpleNamespace(get_tensor=lambda name: SimpleNamespace(data=states))
+    queue = model.runtime._queue
+
+    def submit(inputs: dict[str, np.ndarray], output: str, keep: Any) -> None:
+        _receive(request, (output, keep, queue._failures, inputs))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(queue, "submit", submit)
+        with pytest.raises(ModelDamaged, match=r"gives float32 \(1, 2, 3\) for \(.*\); export the model again"):
+            model.encode_sentences(["The old bank."])
+    assert np.isfinite(model.encode_sentences(["The old bank."])).all()
+
+
+def test_a_processor_tells_whether_it_has_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> str:
+        raise PermissionError
+
+    for flags, expected in (("fpu amx_bf16 amx_tile", True), ("fpu avx2", False)):
+        monkeypatch.setattr(Path, "read_text", lambda *_, flags=flags: f"flags : {flags}\n")
+        assert has_tiles() is expected
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert has_tiles() is False
+
+
+def test_a_loaded_module_stays_where_another_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("phrasemate_other")
+    monkeypatch.setitem(sys.modules, "phrasemate_other", module)
+    with _without("phrasemate_other"):
+        assert import_module("phrasemate_other") is module
+    assert sys.modules["phrasemate_other"] is module
+    with _without("phrasemate_nothing"), pytest.raises(ModuleNotFoundError):
+        import_module("phrasemate_nothing")
+    assert "phrasemate_nothing" not in sys.modules
+
+
+def test_a_model_says_what_it_is_and_refuses_prompts_that_it_lacks(model: Model) -> None:
+    assert repr(model) == f"<Model {model.name} {model.hash[:12]} pooling=ends dim={2 * encoders.HIDDEN}>"
+    with pytest.raises(InputError, match="prompt 'query': the model has no prompts by name"):
+        model.encode_sentences(["The old bank."], prompt="query")
 
 
 def test_the_same_bits_again(model: Model) -> None:

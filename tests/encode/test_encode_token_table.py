@@ -109,3 +109,10 @@ def test_a_file_that_is_none(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(ModelDamaged, match=r"t\.safetensors: .*export the model again"):
         EmbeddingTable(path)
+
+
+def test_positions_in_one_row_are_named_with_their_shapes(tmp_path: Path) -> None:
+    path = tmp_path / "t.safetensors"
+    save_file({**quantise(table(), 8), "additive": np.zeros(DIM, np.float32)}, path)
+    with pytest.raises(ModelDamaged, match=r"codes, scales and positions do not fit \(int8 .*, float32 \(96,\)\)"):
+        EmbeddingTable(path)

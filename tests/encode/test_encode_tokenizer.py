@@ -123,6 +123,9 @@ def test_much_text_is_read_with_the_whole_tokenizer(library: Any) -> None:
     assert tokenizer.closing == [library.token_to_id("</s>")]
 
 
+WITHOUT_PIECES = b'{"model": {"type": "Unigram", "vocab": [[]]}}'
+
+
 def packed(path: Path, content: bytes) -> Path:
     path.write_bytes(gzip.compress(content, 1))
     return path
@@ -158,7 +161,32 @@ def test_other_settings(tmp_path: Path, changes: dict[str, Any]) -> None:
     assert tokens == [whole(tokenizer.reference, "Die 東 Bank")]
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[[]]", CONTENT[:-9], b'"vocab"'])
+def test_scores_with_exponents_are_read_with_the_whole_tokenizer(tmp_path: Path) -> None:
+    content = small()
+    content["model"]["vocab"][2000][1] = -1e-05  # as JSON has it
+    tokenizer = open_tokenizer(packed(tmp_path / "t.gz", json.dumps(content, ensure_ascii=False).encode()))
+    assert tokenizer._pieces is None
+    assert tokenizer.encode(["Die Bank"]) == [whole(tokenizer.reference, "Die Bank")]
+
+
+@pytest.mark.parametrize(("template", "opening", "closing"), [(None, [], []), ("BertProcessing", ["<s>"], ["</s>"])])
+def test_other_special_tokens(tmp_path: Path, template: str | None, opening: list[str], closing: list[str]) -> None:
+    """None, and as BERT's own form of a template puts them."""
+    from tokenizers import Tokenizer as Library
+
+    content = small()
+    numbers = {piece: number for number, (piece, _) in enumerate(content["model"]["vocab"])}
+    bert = {"type": template, "sep": ["</s>", numbers["</s>"]], "cls": ["<s>", numbers["<s>"]]}
+    content["post_processor"] = bert if template else None
+    raw = json.dumps(content, ensure_ascii=False).encode()
+    tokenizer = open_tokenizer(packed(tmp_path / "t.gz", raw))
+    assert tokenizer.opening == [numbers[piece] for piece in opening]
+    assert tokenizer.closing == [numbers[piece] for piece in closing]
+    plain = whole(Library.from_buffer(raw), "Die Bank")
+    assert tokenizer.encode(["Die Bank"]) == [plain]
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[[]]", CONTENT[:-9], b'"vocab"', WITHOUT_PIECES])
 def test_damage(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(ModelDamaged, match="not a readable tokenizer"):
         open_tokenizer(packed(tmp_path / "t.gz", content))
