@@ -185,6 +185,43 @@ def test_the_gradient_is_that_of_equation_7(tables: dict[str, Any], folders: tup
     assert reported["tokens"] == float(batch.sentences.lengths.sum())
 
 
+def test_each_side_has_a_network_of_its_own_where_they_are_separate(
+    tables: dict[str, Any], folders: tuple[Path, Path]
+) -> None:
+    """The hinge of a step whose first sentences the first BiLSTM reads, and the second ones the other."""
+    tables["model"] |= {"separate": True}
+    tables["loss"] = {"margin": 0.5, "l2": 0.0}
+    task = task_of(tables, folders)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for value in task.module.second_encoder.parameters():
+            value.normal_()
+    batch = task.batch(3)
+    sides = [batch.sentences.values[:4], batch.sentences.values[4:]]
+    lengths = [batch.sentences.lengths[:4], batch.sentences.lengths[4:]]
+    hinges = []
+    for micro in range(4):
+        first = pad([sides[0][micro, : lengths[0][micro]].numpy()])
+        scores = []
+        for row in range(5 * micro, 5 * micro + 5):
+            second = pad([sides[1][row, : lengths[1][row]].numpy()])
+            scores.append(task.module(task.module.encode(first, 0), task.module.encode(second, 1)).item())
+        hinges.append(sum(max(0.0, 0.5 - scores[0] + item) for item in scores[1:]))
+    assert task.backward(batch, nothing, 1.0)["loss"] == pytest.approx(sum(hinges) / 4, abs=1e-5)
+
+
+def test_too_few_different_sentences_to_draw_negatives_from_are_named(
+    tables: dict[str, Any], folders: tuple[Path, Path]
+) -> None:
+    """Three pairs of six are the same, of which any batch of four has one: three others are left, and it takes four."""
+    train = folders[0] / "xx-yy" / "train.tsv"
+    rows = train.read_text().splitlines(keepends=True)
+    train.write_text("".join([*rows[:4], rows[0], rows[0]]))
+    task = task_of(tables, folders)
+    with pytest.raises(InputError, match="6 pairs: too few to draw 4 different negatives from; give more text"):
+        task.batch(0)
+
+
 def test_shared_negatives_are_all_of_the_step_but_the_mates(tables: dict[str, Any], folders: tuple[Path, Path]) -> None:
     """K times the mean hinge over them, recomputed pair by pair; equal second sentences are not negatives."""
     train = folders[0] / "xx-yy" / "train.tsv"

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pair_files import write_pairs
+from pair_files import PAIRS, write_pairs
 
 from phrasemate.errors import InputError
 from phrasemate.training.ccpr import CCPR, CCPRTask, Config, PhraseModel, Settings, on_device, span_vectors
-from phrasemate.training.ccpr_data import Alteration, Example, PairFile, SpanBatch, Spans, collate
+from phrasemate.training.ccpr_data import Alteration, Example, KnownPairs, PairFile, SpanBatch, Spans, collate
 from phrasemate.training.hf_encoder import Backbone, Tokenizer
 from phrasemate.training.losses import balanced_bce
 
@@ -54,12 +54,29 @@ def extra_ends(side: Spans) -> list[tuple[int, int]]:
     return list(zip(side.first[places].tolist(), side.last[places].tolist(), strict=True))
 
 
-def plain_alignment(model: PhraseModel, states: torch.Tensor, batch: SpanBatch, settings: Settings) -> float:
-    """Eq. 2-4, one phrase at a time."""
+def wording_texts(batch: SpanBatch, examples: Sequence[Example]) -> list[dict[int, str]]:
+    """The wordings of both sides by their numbers."""
+    texts: list[dict[int, str]] = []
+    for place, side in enumerate((batch.source, batch.target)):
+        texts.append({})
+        for text, wording, first, last in zip(side.text, side.wording, side.first, side.last, strict=True):
+            sentence = examples[int(text) - place * len(examples)][place]
+            texts[-1][int(wording)] = str(sentence)[batch.tokens.starts[first] : batch.tokens.ends[last]]
+    return texts
+
+
+def plain_alignment(
+    model: PhraseModel,
+    states: torch.Tensor,
+    batch: SpanBatch,
+    settings: Settings,
+    right: Container[tuple[int, int, int]] = (),
+) -> float:
+    """Eq. 2-4, one phrase at a time; ``right``: side, pair and wording that is right for it, too."""
     total = 0.0
     for side, other, column in ((batch.source, batch.target, 0), (batch.target, batch.source, 1)):
         losses = []
-        for pair in batch.pairs:
+        for number, pair in enumerate(batch.pairs):
             query, mate = int(pair[column]), int(pair[1 - column])
             rivals = range(len(other.first)) if settings.negatives == "spans" else set(batch.pairs[:, 1 - column])
             if settings.negatives == "linked":
@@ -67,6 +84,7 @@ def plain_alignment(model: PhraseModel, states: torch.Tensor, batch: SpanBatch, 
             scores: dict[int, float] = {}
             for rival in map(int, rivals):
                 same = settings.same_wording == "ignored" and other.wording[rival] == other.wording[mate]
+                same = same or (column, number, int(other.wording[rival])) in right
                 if rival == mate or not same:
                     a = plain_vector(model, states, int(side.first[query]), int(side.last[query]))
                     b = plain_vector(model, states, int(other.first[rival]), int(other.last[rival]))
@@ -127,6 +145,73 @@ def test_extra_negatives_are_phrases_unlike_those_that_are_drawn(
     assert loss > plain_alignment(model, states, batch, Settings(dim=8, segment=0)) + 1e-3
     ignoring = Settings(dim=8, segment=0, negatives="linked", same_wording="ignored")
     assert CCPR(model, ignoring)(states, batch)["loss"].item() <= loss
+
+
+@pytest.mark.parametrize("same_wording", ["negative", "ignored"])
+def test_what_is_known_to_be_right_is_no_wrong_answer(
+    model: PhraseModel, base: Path, pairs: Path, tmp_path: Path, same_wording: str
+) -> None:
+    dictionary = {("haus", "river"), ("haus", "house"), ("buch", "red"), ("bank", "book")}
+    opposed = {("bank", "book")}
+    table = tmp_path / "known.tsv"
+    table.write_text("".join(f"{source}\t{target}\n" for source, target in sorted(dictionary)), "utf-8")
+    file = PairFile(pairs / "en-xx.jsonl")
+    examples = [file[number] for number in range(4)]
+    arguments = Tokenizer(base), Alteration(), 3, 12, random.Random(1)
+    batch = collate(examples, *arguments, known_pairs=KnownPairs([table]), opposed=opposed)
+    texts = wording_texts(batch, examples)
+    expected = set()
+    for number, pair in enumerate(batch.pairs):
+        source, target = (texts[side][int(spans.wording[pair[side]])] for side, spans in enumerate(batch[1:3]))
+        expected |= {(0, number, w) for w, text in texts[1].items() if (source, text) in dictionary - opposed}
+        expected |= {(1, number, w) for w, text in texts[0].items() if (text, target) in dictionary - opposed}
+    assert batch.known_pairs is not None
+    rows = [(side, *row) for side, table_rows in enumerate(batch.known_pairs) for row in table_rows.tolist()]
+    assert len(rows) == len(set(rows))
+    assert set(rows) == expected
+    assert {side for side, *_ in rows} == {0, 1}
+    with torch.no_grad():
+        states = model.backbone.states(batch.tokens, 64)
+    settings = Settings(dim=8, segment=0, negatives="spans", same_wording=same_wording)
+    loss = CCPR(model, settings)(states, batch)["loss"].item()
+    assert loss == pytest.approx(plain_alignment(model, states, batch, settings, expected), rel=1e-4)
+    assert loss < plain_alignment(model, states, batch, settings) - 1e-3
+
+
+@pytest.mark.parametrize("senses", [0, 2])
+def test_a_batch_has_examples_from_elsewhere_and_their_contrasts_stay_wrong(
+    tables: dict[str, Any], pairs: Path, monkeypatch: pytest.MonkeyPatch, senses: int
+) -> None:
+    """A dictionary has both translations of "haus"; where examples contrast them, neither is right for the other."""
+    monkeypatch.setitem(PAIRS, "haus", "home")
+    write_pairs(pairs / "en-yy.jsonl", 30, 2)
+    (pairs / "contrasts.tsv").write_text("haus\thouse\thome\n", "utf-8")
+    (pairs / "known.tsv").write_text("haus\thouse\nhaus\thome\n", "utf-8")
+    tables["data"] |= {"crossed": 3, "half_alone": 2, "known": ["known.tsv"], "phrases": 12}
+    tables["data"] |= {"senses": senses, "contrasts": ["contrasts.tsv"] if senses else []}
+    task = CCPRTask(Config.of(tables), pairs)
+    collated, groups = task._collate, []
+
+    def noted(examples: list[Example], **options: Any) -> SpanBatch:
+        groups.append([*examples, *options["terms"], *options["elsewhere"]])
+        return collated(examples, **options)
+
+    monkeypatch.setattr(task, "_collate", noted)
+    right = []
+    for number in range(6):
+        batch = task.batch(number)
+        assert batch.sentences == 4
+        assert len(batch.tokens) == 2 * len(groups[-1]) == 2 * (4 + 3 + 2 * senses + 2)
+        texts = wording_texts(batch, groups[-1])
+        assert batch.known_pairs is not None
+        right += [texts[1][wording] for _, wording in batch.known_pairs[0].tolist()]
+    assert set(right) == (set() if senses else {"house", "home"})
+
+
+def test_a_head_of_the_base_that_is_not_there_is_named(tables: dict[str, Any], pairs: Path) -> None:
+    tables["model"]["head"] = "base"
+    with pytest.raises(InputError, match=r"heads\.safetensors: not found; head 'base' takes the model/ of an earlier"):
+        CCPRTask(Config.of(tables), pairs)
 
 
 def test_the_segmentation_loss_is_the_equation(model: PhraseModel, states: torch.Tensor, batch: SpanBatch) -> None:
