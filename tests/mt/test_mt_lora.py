@@ -159,6 +159,25 @@ def test_no_room(
         train_lora(data, base, tmp_path / "adapter", LoraSettings(steps=1, batch=2))
 
 
+def test_memory_that_is_short_while_a_model_is_loaded_is_no_damage(
+    base: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried.")
+
+    monkeypatch.setattr("transformers.AutoModelForCausalLM.from_pretrained", full)
+    with pytest.raises(InputError, match=r"the training stopped \(CUDA out of memory\); give"):
+        train_lora(data, base, tmp_path / "adapter", QUICK)
+
+
+def test_a_run_that_diverges_is_one_error_that_names_the_step(base: Path, data: Path, tmp_path: Path) -> None:
+    settings = replace(QUICK, rate=1e30, warmup=0)
+    with pytest.raises(ModelError, match=r"adapter: the loss of step \d+ is (nan|inf); try a lower rate"):
+        train_lora(data, base, tmp_path / "adapter", settings)
+    rows = [json.loads(line) for line in (tmp_path / "adapter" / "metrics.jsonl").read_text().splitlines()]
+    assert all(math.isfinite(row["loss"]) for row in rows)
+
+
 def test_the_same_seed_gives_the_same_losses(base: Path, data: Path, tmp_path: Path) -> None:
     quick = LoraSettings(steps=3, batch=2)
     first, second = (train_lora(data, base, tmp_path / name, quick) for name in "ab")

@@ -1,8 +1,10 @@
-"""When training ends before its last step, and which model it keeps; what is drawn of it."""
+"""When training ends before its last step, and which model it keeps; what is drawn of it; what else a loop does."""
 
 from __future__ import annotations
 
 import json
+import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ import torch
 
 from phrasemate.errors import InputError
 from phrasemate.evaluate.report import draw_curves
-from phrasemate.training.trainer import LoopSettings, Trainer, learning_rate
+from phrasemate.training import processes
+from phrasemate.training.trainer import LoopSettings, Trainer, _interrupts, chosen_device, learning_rate
 
 
 class Scripted:
@@ -38,9 +41,86 @@ class Scripted:
         (folder / "bias").write_text(str(self.module.bias.item()))
 
 
-def scripted(scores: list[float], run: Path, **loop: Any) -> Trainer[Any]:
+def scripted(scores: list[float], run: Path, workers: int = 0, **loop: Any) -> Trainer[Any]:
     settings = LoopSettings(steps=20, warmup=0, evaluate=2, log=1, checkpoint=1, precision="fp32", **loop)
-    return Trainer(Scripted(scores), settings, run, {})
+    return Trainer(Scripted(scores), settings, run, {}, workers=workers)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_batches_of_all_steps_come_once_and_end(tmp_path: Path, workers: int) -> None:
+    run = scripted([], tmp_path, workers, accumulate=2)
+    assert list(run._steps_ahead()) == [[2 * step, 2 * step + 1] for step in range(20)]
+
+
+def test_who_stops_listening_to_a_run_is_no_fault_of_the_disk(tmp_path: Path) -> None:
+    def closed(event: Any) -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        scripted([1.0] * 10, tmp_path).run(progress=closed)
+
+
+def test_the_first_process_alone_cuts_the_metrics_off_behind_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = scripted([1.0, 2.0], tmp_path)
+    with pytest.raises(Stop):
+        run.run(progress=lambda event: _stop_at(event.step, 3))
+    log = tmp_path / "metrics.jsonl"
+    whole = log.read_bytes()
+    log.write_bytes(whole + b"after the checkpoint")
+    with monkeypatch.context() as patch:
+        patch.setattr(processes, "_groups", [processes.Group(1, 2)])
+        second = scripted([], tmp_path)
+    second._load(*second._checkpoint.load())
+    assert (second.step, second.best) == (3, 1.0)
+    assert log.read_bytes() == whole + b"after the checkpoint"
+    first = scripted([], tmp_path)
+    first._load(*first._checkpoint.load())
+    assert log.read_bytes() == whole
+
+
+def test_random_numbers_of_a_card_continue_from_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state, calls = torch.arange(16, dtype=torch.uint8), list[tuple[list[int], str]]()
+    monkeypatch.setattr("torch.cuda.get_rng_state", lambda device: state)
+    monkeypatch.setattr("torch.cuda.set_rng_state", lambda value, device: calls.append((value.tolist(), str(device))))
+    run = scripted([], tmp_path)
+    run.device = torch.device("cuda")
+    run._save()
+    tensors, facts = run._checkpoint.load()
+    run._load(tensors, facts)
+    assert calls == [(list(range(16)), "cuda")]
+    scripted([], tmp_path)._load(tensors, facts)  # on a processor, the state of the card is passed over
+    assert len(calls) == 1
+
+
+def test_a_loop_in_another_thread_leaves_ctrl_c_alone() -> None:
+    def look() -> None:
+        with _interrupts() as interrupts:
+            handlers.append(signal.getsignal(signal.SIGINT))
+            counts.append(len(interrupts))
+
+    handlers: list[Any] = []
+    counts: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    look()
+    assert handlers[0] is before
+    assert handlers[1] is not before
+    assert signal.getsignal(signal.SIGINT) is before
+    assert counts == [0, 0]
+
+
+def test_a_device_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    for name in ("cuda", "tpu"):
+        with pytest.raises(InputError, match=f"device {name}: not there; expected auto, cpu, or cuda where there is"):
+            chosen_device(name)
+    assert chosen_device() == chosen_device("cpu") == "cpu"
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert chosen_device() == chosen_device("cuda") == "cuda"
 
 
 def test_patience_ends_a_run_and_keeps_the_best_model(tmp_path: Path) -> None:

@@ -49,6 +49,15 @@ def test_a_full_disk(tmp_path: Path, length: int) -> None:
     assert path.read_bytes() == b"before"
 
 
+def test_who_stops_listening_is_no_fault_of_the_disk(tmp_path: Path) -> None:
+    def closed() -> bytes:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError), checked_file(tmp_path / "x.npy") as file:
+        file.write(closed())
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_file_with_its_checksum(tmp_path: Path) -> None:
     with checked_file(tmp_path / "x.npy") as file:
         file.write(b"states")

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from phrasemate.encode import load_model
 from phrasemate.encode.export.export import export_model
-from phrasemate.errors import InputError, ModelError
+from phrasemate.errors import InputError, ModelError, ModelUnsupported
 from phrasemate.training.gradcache import chunked_backward
 from phrasemate.training.hf_encoder import Backbone, Tokenizer, longest_text, save_encoder, token_rows
 
@@ -137,6 +137,29 @@ def test_transformers_loads_what_was_saved_and_cuts_alike(base: Path, tokenizer:
     assert loaded.pad_token is not None
     assert loaded.model_max_length <= backbone.encoder.config.max_position_embeddings
     assert np.concatenate(loaded(TEXTS[:3])["input_ids"]).tolist() == batch.ids.tolist()
+
+
+def test_a_tokenizer_without_special_tokens_is_refused(base: Path, tmp_path: Path) -> None:
+    value = json.loads((base / "tokenizer.json").read_text())
+    (tmp_path / "tokenizer.json").write_text(json.dumps(value | {"post_processor": None}))
+    with pytest.raises(ModelUnsupported, match="its tokenizer adds no special token to a text, expected one at least"):
+        Tokenizer(tmp_path)
+
+
+def test_the_tokenizer_of_a_base_of_other_files_is_saved_with_it(base: Path, tmp_path: Path) -> None:
+    """A folder of an older transformers has a vocabulary and its settings alone."""
+    old = tmp_path / "old"
+    old.mkdir()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "bank", "ri", "##ver", *"abcdefghijklmnopqrstuvwxyz"]
+    (old / "vocab.txt").write_text("\n".join(words) + "\n")
+    (old / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer"}))
+    (old / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    tokenizer = Tokenizer(old)
+    save_encoder(Backbone(base).encoder, tokenizer, old, tmp_path)
+    texts = ["the river bank", "unknown: 好"]
+    first, second = (cut(texts) for cut in (tokenizer, Tokenizer(tmp_path)))
+    assert first.ids.tolist() == second.ids.tolist()
+    assert first.ids.tolist()[:6] == [words.index(word) for word in ("[CLS]", "the", "ri", "##ver", "bank", "[SEP]")]
 
 
 def test_a_folder_without_an_encoder_is_one_error(tmp_path: Path) -> None:

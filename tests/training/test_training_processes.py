@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from phrasemate.cli import app
+from phrasemate.errors import InputError
 from phrasemate.training import processes
 
 pytestmark = pytest.mark.slow  # every run starts processes that load torch
@@ -96,6 +97,44 @@ def test_methods_of_one_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     )
     assert outcome.exit_code == 1
     assert "bicla trains in one process, and 2 were started" in " ".join(outcome.stderr.split())
+
+
+def test_processes_that_do_not_meet_are_one_error_and_each_has_its_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    cards: list[int] = []
+
+    def refuse(backend: str) -> None:
+        raise RuntimeError(f"no {backend}:\nconnection refused")
+
+    monkeypatch.setattr("torch.cuda.set_device", cards.append)
+    monkeypatch.setattr("torch.distributed.init_process_group", refuse)
+    for name, value in (("WORLD_SIZE", "3"), ("RANK", "2"), ("LOCAL_RANK", "1")):
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match=r"3 processes that do not meet \(no nccl: connection refused\)"):
+        processes.join("cuda")
+    assert cards == [1]
+    with pytest.raises(InputError, match=r"3 processes that do not meet \(no gloo: connection refused\)"):
+        processes.join("cpu")
+    assert cards == [1]
+    assert processes.group() == processes.Group(0, 1)
+
+
+def test_a_gradient_that_another_process_has_alone_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three parameters, one has gradients here and there, one there alone, one nowhere."""
+    both, absent, nowhere = (torch.nn.Parameter(torch.zeros(2)) for _ in range(3))
+    both.grad = torch.tensor([1.0, 2.0])
+    others = iter([torch.tensor([1.0, 1.0, 0.0]), torch.tensor([10.0, 20.0]), torch.tensor([3.0, 4.0])])
+
+    def reduce(values: torch.Tensor, how: Any = torch.distributed.ReduceOp.SUM) -> None:
+        other = next(others).to(values.dtype)
+        values.copy_(torch.maximum(values, other) if how == torch.distributed.ReduceOp.MAX else values + other)
+
+    monkeypatch.setattr("torch.distributed.all_reduce", reduce)
+    monkeypatch.setattr(processes, "_groups", [processes.Group(0, 2)])
+    processes.add_gradients([both, absent, nowhere], torch.device("cpu"))
+    assert both.grad.tolist() == [11.0, 22.0]
+    assert absent.grad is not None
+    assert absent.grad.tolist() == [3.0, 4.0]
+    assert nowhere.grad is None
 
 
 def test_a_group_shares_out() -> None:

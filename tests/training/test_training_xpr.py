@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from phrasemate.errors import InputError
-from phrasemate.training.frozen_states import Inputs, halves
+from phrasemate.training.frozen_states import Inputs, TokenNumbers, halves
 from phrasemate.training.hf_encoder import Backbone
 from phrasemate.training.trainer import Trainer
 from phrasemate.training.xpr import XPR, Config, PhraseEncoder, Projection, Queue, Settings, XPRTask, momentum_update
@@ -57,6 +57,21 @@ def test_halves_give_the_states_of_transformers(base: Path, bert: Path, family: 
             expected = whole(input_ids=text[None], output_hidden_states=True).hidden_states[layer or encoders.DEPTH][0]
             assert kept_states[row].sum() == b - a + 1
             assert torch.allclose(states[row][kept_states[row]], expected[a : b + 1], atol=1e-5)
+
+
+def test_an_encoder_whose_token_table_is_trained_is_not_cut_and_its_lower_layers_stay(base: Path) -> None:
+    backbone = Backbone(base, dropout=0.0, embeddings="trained").eval()
+    lower, upper = halves(backbone, 1)
+    assert isinstance(lower, TokenNumbers)
+    trained = {name for name, value in backbone.encoder.named_parameters() if value.requires_grad}
+    assert not any(name.startswith("encoder.layer.0.") for name in trained)
+    assert {"embeddings.word_embeddings.weight", "encoder.layer.1.output.dense.bias"} <= trained
+    ids, mask = padded([torch.tensor([0, 9, 5, 12, 2]), torch.tensor([0, 7, 2])])
+    with torch.no_grad():
+        states, valid = upper(lower(ids, mask), mask, torch.tensor([1, 1]), torch.tensor([3, 1]))
+        expected = backbone.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+    assert torch.allclose(states[0], expected[0, 1:4], atol=1e-5)
+    assert torch.allclose(states[1][valid[1]], expected[1, 1:2], atol=1e-5)
 
 
 def test_senseless_halves_are_refused(base: Path) -> None:
