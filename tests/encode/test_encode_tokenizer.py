@@ -138,6 +138,11 @@ def _few() -> str:
     return json.dumps(content)
 
 
+def compact(content: dict[str, Any]) -> bytes:
+    """As an export writes it, so that its pieces are left where they stand."""
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+
 def small(**changes: Any) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(_few())
     content["model"].update(changes)
@@ -163,8 +168,9 @@ def test_other_settings(tmp_path: Path, changes: dict[str, Any]) -> None:
 
 def test_scores_with_exponents_are_read_with_the_whole_tokenizer(tmp_path: Path) -> None:
     content = small()
+    assert open_tokenizer(packed(tmp_path / "t.gz", compact(content)))._pieces is not None
     content["model"]["vocab"][2000][1] = -1e-05  # as JSON has it
-    tokenizer = open_tokenizer(packed(tmp_path / "t.gz", json.dumps(content, ensure_ascii=False).encode()))
+    tokenizer = open_tokenizer(packed(tmp_path / "t.gz", compact(content)))
     assert tokenizer._pieces is None
     assert tokenizer.encode(["Die Bank"]) == [whole(tokenizer.reference, "Die Bank")]
 
@@ -178,7 +184,7 @@ def test_other_special_tokens(tmp_path: Path, template: str | None, opening: lis
     numbers = {piece: number for number, (piece, _) in enumerate(content["model"]["vocab"])}
     bert = {"type": template, "sep": ["</s>", numbers["</s>"]], "cls": ["<s>", numbers["<s>"]]}
     content["post_processor"] = bert if template else None
-    raw = json.dumps(content, ensure_ascii=False).encode()
+    raw = compact(content)
     tokenizer = open_tokenizer(packed(tmp_path / "t.gz", raw))
     assert tokenizer.opening == [numbers[piece] for piece in opening]
     assert tokenizer.closing == [numbers[piece] for piece in closing]
