@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from phrasemate import errors
 from phrasemate.errors import IndexMissing
 from phrasemate.index import Index, IndexSettings
 from phrasemate.index.exact import Runs
@@ -132,6 +133,18 @@ class Deadly(Worker):
     def write(self, order: Order, shard_rows: ShardRows) -> Shard:
         if order.number == 0:
             os.kill(os.getpid(), signal.SIGKILL)
+        return super().write(order, shard_rows)
+
+
+class Faulty(Worker):
+    """Raises an error when it has to write shard 1, once: while the file beside the index names its class."""
+
+    def write(self, order: Order, shard_rows: ShardRows) -> Shard:
+        note = Path(f"{self.recipe.place}.error")
+        if order.number == 1 and note.exists():
+            name = note.read_text("utf-8")
+            note.unlink()
+            raise getattr(errors, name, RuntimeError)("the disk hums")
         return super().write(order, shard_rows)
 
 

@@ -21,7 +21,7 @@ from phrasemate.errors import IndexExists, IndexLocked
 from phrasemate.index import Index
 from phrasemate.index.lance import index as lance_index
 from phrasemate.index.lance.commit import Writer, create, staged
-from phrasemate.index.lance.records import commit_shard
+from phrasemate.index.lance.records import Order, commit_shard
 from phrasemate.index.lance.tables import DATA, SENTENCES, SHARDS, Tables
 from phrasemate.index.ray import Driver
 
@@ -232,7 +232,49 @@ def test_rows_of_an_overtaken_driver_are_not_optimised_into_the_index(
     assert sound(place, model)[:4] == before[:4]
 
 
+class InOrder(InProcess):
+    """Gives the shards back in the order of the input."""
+
+    def give(self, order: Order) -> None:
+        self._held.insert(0, order)
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(0.0, 3), (3600.0, 0)])
+def test_what_is_in_the_index_when_a_driver_is_stopped(
+    tmp_path: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch, seconds: float, count: int
+) -> None:
+    """Shards that came in are taken into the index every half minute, not only at the end."""
+    monkeypatch.setattr("phrasemate.index.ray.PUBLISH_SECONDS", seconds)
+    place = tmp_path / "idx"
+    tables = Tables(str(place), {})
+    create(tables, model, {})
+    with pytest.raises(KeyboardInterrupt):
+        driver(tables).run(documents(), lambda recipe: InOrder(recipe, model, tables, stop_after=3))
+    index = opened(place, model)
+    assert index.store.layout.head.shards == count
+    assert index.stats().sentences == count * CHUNKS * SETTINGS.chunk
+    assert len(staged(tables, 0)) == 3
+
+
 # -- creating
+
+
+def test_an_index_that_another_process_makes_meanwhile_is_left_alone(
+    tmp_path: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = Tables(str(tmp_path / "idx"), {})
+    real = tables.create
+
+    def late(name: str, dim: int) -> int:
+        if name == DATA[-1]:
+            monkeypatch.undo()
+            create(Tables(tables.place, {}), FakeModel(name="first"), {})
+        return real(name, dim)
+
+    monkeypatch.setattr(tables, "create", late)
+    with pytest.raises(IndexExists, match="an index was made there meanwhile; give the same command again"):
+        create(tables, model, {})
+    assert Index.open(tmp_path / "idx").manifest.model_name == "first"
 
 
 def test_a_second_create_leaves_the_index_alone(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
+from time import monotonic, sleep
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,10 +20,10 @@ import pytest
 pytest.importorskip("ray", reason="Ray is not installed (pip install 'phrasemate[ray]')")
 pytest.importorskip("lance", reason="Lance is not installed (pip install 'phrasemate[ray]')")
 
-from cluster_fakes import CHUNKS, SETTINGS, Deadly, Fragile, Once, documents, rows_of
+from cluster_fakes import CHUNKS, SETTINGS, Deadly, Faulty, Fragile, Once, documents, rows_of
 
 from phrasemate.encode import Model, load_model
-from phrasemate.errors import ClusterError
+from phrasemate.errors import ClusterError, ModelError
 from phrasemate.index import Index
 from phrasemate.index.lance.commit import staged
 from phrasemate.index.lance.tables import Tables
@@ -112,6 +115,50 @@ def test_workers_that_get_no_cpu_are_not_waited_for(
         assert rows_of(Index.open(place, model, settings=SETTINGS)) == rows_of(one)
 
 
+def test_a_build_waits_for_a_cpu_and_says_so(
+    cluster: str, tmp_path: Path, one: Index, model: Model, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    import ray
+
+    monkeypatch.setattr("phrasemate.index.ray.START_SECONDS", 0.2)
+    actors = [ray.remote(num_cpus=1)(Busy).remote() for _ in range(2)]  # somebody else's, on both CPUs
+    ray.get([actor.ping.remote() for actor in actors])
+    working = Thread(target=built, args=(tmp_path / "idx", cluster, model), daemon=True)
+    working.start()
+    end = monotonic() + 60
+    while "no worker has started so far: all CPUs of the Ray cluster are in use" not in caplog.text:
+        assert monotonic() < end, "it says nothing"
+        sleep(0.1)
+    for actor in actors:
+        ray.kill(actor)
+    working.join(60)
+    assert not working.is_alive(), "it waits"
+    assert rows_of(Index.open(tmp_path / "idx", model, settings=SETTINGS)) == rows_of(one)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        ("PhraseIndexError", "shard 1 failed (the disk hums); it is made again"),
+        ("RuntimeError", "shard 1 failed (RuntimeError: the disk hums); it is made again"),
+    ],
+)
+def test_a_shard_that_failed_is_made_again(
+    cluster: str, tmp_path: Path, one: Index, model: Model, caplog: Any, error: str, message: str
+) -> None:
+    """Storage may answer the next time, and so may a library whose errors nobody knows."""
+    Path(f"{tmp_path / 'idx'}.error").write_text(error, "utf-8")
+    built_index = built(tmp_path / "idx", cluster, model, Faulty)
+    assert message in caplog.text
+    assert rows_of(built_index) == rows_of(one)
+
+
+def test_an_error_of_a_worker_is_the_drivers(cluster: str, tmp_path: Path, model: Model) -> None:
+    Path(f"{tmp_path / 'idx'}.error").write_text("ModelError", "utf-8")
+    with pytest.raises(ModelError, match="^the disk hums$"):
+        built(tmp_path / "idx", cluster, model, Faulty)
+
+
 def test_a_cluster_without_cpus(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ray.cluster_resources", lambda: {"memory": 1.0})
     with pytest.raises(ClusterError, match="no CPU to compute with"):
@@ -194,6 +241,62 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch, address: str, message: str) 
     monkeypatch.setattr("ray.is_initialized", lambda: False)
     with pytest.raises(ClusterError, match=message), connected(address):
         pass
+
+
+class Package:
+    """Ray as a package that connects to nothing: what it is asked for."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error, self.calls = error, list[dict[str, Any]]()
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def init(self, **options: Any) -> None:
+        self.calls.append(options)
+        if self.error:
+            raise self.error
+
+    def shutdown(self) -> None:
+        self.calls.append({})
+
+
+def test_a_local_cluster_is_started_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = Package()
+    monkeypatch.setattr("phrasemate.index.ray.ray", lambda: package)
+    monkeypatch.setenv("RAY_worker_niceness", "7")  # what the user says stays
+    with connected("local", 3):
+        (call,) = package.calls
+        assert (call["address"], call["num_cpus"], call["include_dashboard"]) == ("local", 3, False)
+    assert package.calls == [call, {}]
+    assert os.environ["RAY_worker_niceness"] == "7"
+
+
+def test_a_cluster_that_does_not_start_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = Package(ConnectionError("nobody is at home\nand more"))
+    monkeypatch.setattr("phrasemate.index.ray.ray", lambda: package)
+    message = r"^auto: no Ray cluster \(nobody is at home\); start one with: ray start --head$"
+    with pytest.raises(ClusterError, match=message), connected("auto"):
+        pass
+    assert [call["address"] for call in package.calls] == ["auto"]  # nothing to end
+
+
+def test_a_vector_index_that_cannot_be_built_is_given_up(
+    cluster: str, tmp_path: Path, one: Index, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def create_index(*arguments: object, **options: object) -> None:
+        attempts.append(arguments)
+        raise OSError("all workers are lost\nat line 7")
+
+    attempts: list[object] = []
+    monkeypatch.setitem(sys.modules, "lance_ray", SimpleNamespace(create_index=create_index))
+    monkeypatch.setattr("phrasemate.index.lance.index.WAIT_SECONDS", 0.0)
+    built_index = built(tmp_path / "idx", cluster, model)
+    message = "could not be built in 3 attempts, at last: all workers are lost; the index works without it; run: "
+    with pytest.raises(ClusterError, match=message):
+        built_index.optimize(cluster, workers=2)
+    assert len(attempts) == 3
+    assert rows_of(Index.open(tmp_path / "idx", model, settings=SETTINGS)) == rows_of(one)
 
 
 def test_from_text_to_answers(cluster: str, tmp_path: Path, folder: Path, invoke: Callable[..., Any]) -> None:
