@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ import pyarrow as pa
 from cluster_fakes import SETTINGS, build_here, documents
 from index_fakes import FakeModel
 
-from phrasemate.errors import IndexDamaged
-from phrasemate.index import Index, row_codec
-from phrasemate.index.lance.records import _sealed
+from phrasemate.errors import IndexDamaged, IndexUnsupported
+from phrasemate.index import BaseIndex, Index, row_codec
+from phrasemate.index.lance.records import Piece, _sealed
 from phrasemate.index.lance.tables import DATA, PHRASES, SENTENCES, SHARDS, STATE, schema
 from phrasemate.types import Document
 
@@ -200,3 +201,169 @@ def test_a_staged_shard_with_the_right_key(whole: Path, tmp_path: Path) -> None:
     used(other)
     with Index.open(other, MODEL, settings=SETTINGS) as index:
         assert index.verify().problems == []
+
+
+@pytest.fixture(scope="module")
+def plain_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three documents, in three shards: the second document is in all of them. Not to be changed."""
+    place = tmp_path_factory.mktemp("plain") / "tables"
+    build_here(place, documents(3), MODEL)
+    return place
+
+
+@pytest.fixture
+def plain(plain_tables: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(plain_tables, tmp_path / "tables"))
+
+
+def sealed_rows(place: Path, name: str) -> list[dict[str, Any]]:
+    return list(lance.dataset(str(place / f"{name}.lance")).scanner(scan_in_order=True).to_table().to_pylist())
+
+
+def change_shard(place: Path, number: int, edit: Callable[[dict[str, Any]], object]) -> None:
+    def edit_row(rows: list[dict[str, Any]]) -> None:
+        (row,) = [row for row in rows if row["number"] == number]
+        content = json.loads(row["shard"])
+        del content["crc"]
+        edit(content)
+        row["shard"] = _sealed(content)
+
+    change(place, SHARDS, edit_row)
+
+
+def edit_piece(name: str, value: object) -> Callable[[dict[str, Any]], object]:
+    """Change the first piece of a shard."""
+
+    def edit(shard: dict[str, Any]) -> None:
+        shard["pieces"][0][Piece._fields.index(name)] = value
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda shard: shard.update(first_sentence=33), "shard 1 and its pieces do not fit the shards before it"),
+        (lambda shard: shard.update(phrases=shard["phrases"] + 1), "shard 1 and its pieces do not fit the shards"),
+        (edit_piece("position", 3), "document 1 continues at 3, expected 2; build the index again"),
+        (edit_piece("name", "other.txt"), "document 1 has two names or contents; build the index again"),
+        (edit_piece("digest", "other"), "document 1 has two names or contents; build the index again"),
+    ],
+)
+def test_shards_that_do_not_fit_each_other(plain: Path, edit: Callable[[Any], object], message: str) -> None:
+    change_shard(plain, 1, edit)
+    with pytest.raises(IndexDamaged, match=message):
+        Index.open(plain)
+
+
+def test_a_head_that_does_not_know_its_last_document(plain: Path) -> None:
+    write_state(plain, state(plain) | {"next_document": 2})
+    with pytest.raises(IndexDamaged, match="its shards hold document 2, expected less than the head's next"):
+        Index.open(plain)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_table_of_state_has_one_row(plain: Path, count: int) -> None:
+    write(plain, STATE, count * [{"state": _sealed(state(plain))}])
+    with pytest.raises(IndexDamaged, match=f"{count} rows in the table state, expected 1; build the index again"):
+        Index.open(plain)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, '{"crc": 1}', "{}", "\x00"])
+def test_a_head_without_its_checksum(plain: Path, text: str) -> None:
+    write(plain, STATE, [{"state": text}])
+    with pytest.raises(IndexDamaged, match="the table state does not match its checksum; restore it or build"):
+        Index.open(plain)
+
+
+def test_tables_of_a_later_version(plain: Path) -> None:
+    write_state(plain, state(plain) | {"version": 2})
+    message = r"is of format phrasemate-lance 2, expected phrasemate-lance 1; use a matching version of phrasemate$"
+    with pytest.raises(IndexUnsupported, match=message):
+        Index.open(plain)
+
+
+# -- rows that are not where they belong, each of them sound
+
+
+def swap(first: int, second: int) -> Callable[[list[dict[str, Any]]], object]:
+    def edit(rows: list[dict[str, Any]]) -> None:
+        rows[first], rows[second] = rows[second], rows[first]
+
+    return edit
+
+
+def opened(place: Path, exact_below: int = SETTINGS.exact_below) -> BaseIndex:
+    return Index.open(place, MODEL, settings=replace(SETTINGS, exact_below=exact_below))
+
+
+def test_phrases_in_another_order(plain: Path) -> None:
+    change(plain, PHRASES, swap(0, 1))
+    index = opened(plain)
+    with pytest.raises(IndexDamaged, match=r"tables: some phrases are not where they belong; restore the tables"):
+        index.vectors([0, 1])
+    with pytest.raises(IndexDamaged, match="the phrases of document 0 are not where they belong"):
+        index.search(np.eye(1, MODEL.dim, dtype=np.float32), 3, documents=["0-0.txt"])
+    (problem, *_) = [line for line in index.verify().problems if line.startswith("phrases: ")]
+    assert problem == "phrases: 1 to 901 are out of order or doubled"
+
+
+def test_sentences_in_another_order(plain: Path) -> None:
+    change(plain, SENTENCES, swap(0, 1))
+    index = opened(plain)
+    with pytest.raises(IndexDamaged, match="tables: sentence 0 is missing; restore the tables from a copy"):
+        list(index.store.sentences([0]))
+    with pytest.raises(IndexDamaged, match="tables: the vectors of sentence 0 are out of order"):
+        list(index.store.checked_vectors())
+    assert any("sentence 0 is out of order" in line for line in index.verify().problems)
+
+
+def test_a_text_that_was_altered(plain: Path) -> None:
+    change(plain, SENTENCES, lambda rows: rows[40].update(text=b"the other bank."))
+    index = opened(plain)
+    assert next(iter(index.store.sentences([39]))).id == 39
+    with pytest.raises(IndexDamaged, match="sentence 40 does not match its checksum"):
+        list(index.store.sentences([40]))
+
+
+def test_vectors_that_are_lost_with_their_sentence(plain: Path) -> None:
+    """What is left is sound, row for row: only the counts say that something is missing."""
+    (*_, last) = sealed_rows(plain, SENTENCES)
+    change(plain, SENTENCES, lambda rows: rows.pop())
+    count = 902 - last["phrases"]
+    change(plain, PHRASES, lambda rows: [rows.pop() for _ in range(last["phrases"])])
+    index = opened(plain, exact_below=10**6)
+    with pytest.raises(IndexDamaged, match=f"tables: {count} phrases found, expected 902"):
+        index.search(np.eye(1, MODEL.dim, dtype=np.float32), 3)
+    problems = index.verify().problems
+    assert f"vectors: {count} found, expected 902" in problems
+    assert f"phrases: {count} found, expected 902" in problems
+    assert any("93 sentences found, expected 94" in line for line in problems)
+
+
+@pytest.mark.parametrize(
+    ("change_", "message"),
+    [
+        ({"vector": None}, "a phrase without a vector was found; restore the tables from a copy or build them again"),
+        ({"key": None}, "a phrase without a key was found; build the index again"),
+    ],
+)
+def test_a_phrase_that_lacks_a_value_is_no_answer(plain: Path, change_: dict[str, Any], message: str) -> None:
+    change(plain, PHRASES, lambda rows: rows[3].update(change_))
+    with pytest.raises(IndexDamaged, match=message):
+        opened(plain).search(np.eye(1, MODEL.dim, dtype=np.float32), 3, documents=["0-0.txt"])
+
+
+def test_a_phrase_of_a_deleted_document_is_reported(place: Path) -> None:
+    """The second document is deleted; its first phrase is put over the last one of the first document."""
+    deleted = opened(place).store.layout.dead_phrases
+    first = int(deleted.ids(np.array([0]))[0])
+    change(place, PHRASES, lambda rows: rows[first - 1].update(key=first))
+    assert "phrases: 1 deleted ones between 0 and 901" in opened(place).verify().problems
+
+
+def test_tables_that_go_while_they_are_open(plain: Path) -> None:
+    index = opened(plain)
+    shutil.rmtree(plain / "state.lance")
+    (problem,) = index.verify().problems
+    assert problem.startswith(f"no index at {plain}; make one with: phrasemate index --cluster ADDRESS")

@@ -155,7 +155,7 @@ def test_a_shard_that_failed_is_made_again(
 
 def test_an_error_of_a_worker_is_the_drivers(cluster: str, tmp_path: Path, model: Model) -> None:
     Path(f"{tmp_path / 'idx'}.error").write_text("ModelError", "utf-8")
-    with pytest.raises(ModelError, match="^the disk hums$"):
+    with pytest.raises(ModelError, match=r"^the disk hums$"):
         built(tmp_path / "idx", cluster, model, Faulty)
 
 
@@ -269,7 +269,7 @@ def test_a_local_cluster_is_started_and_ended(monkeypatch: pytest.MonkeyPatch) -
         (call,) = package.calls
         assert (call["address"], call["num_cpus"], call["include_dashboard"]) == ("local", 3, False)
     assert package.calls == [call, {}]
-    assert os.environ["RAY_worker_niceness"] == "7"
+    assert dict(os.environ)["RAY_worker_niceness"] == "7"
 
 
 def test_a_cluster_that_does_not_start_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:

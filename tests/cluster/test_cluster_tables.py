@@ -25,7 +25,7 @@ from phrasemate.index.lance.tables import PHRASES, SENTENCES, Tables
 from phrasemate.index.ray import build
 from phrasemate.index.row_codec import dequantise
 from phrasemate.server.indexes import Library
-from phrasemate.types import Document
+from phrasemate.types import Document, Sentence
 
 
 @pytest.fixture
@@ -118,6 +118,33 @@ def test_search_and_what_comes_with_it(one: Index, place: Path, model: FakeModel
 
 def model_text(hit: object) -> tuple[object, ...]:
     return hit.phrase, hit.document, hit.line, hit.language, hit.phrase_id, hit.metadata
+
+
+def test_sentences_of_a_document_with_and_without_translations(tmp_path: Path, model: FakeModel) -> None:
+    aligned = [Sentence("the old bank", 1, {"translation": "die alte Bank"}), Sentence("she sat", 2)]
+    texts = [*documents(), Document("aligned.txt", "0", lambda: iter(aligned))]
+    build_here(tmp_path / "idx", texts, model)
+    store = opened(tmp_path / "idx", model).store
+    for number, text in enumerate(texts):
+        rows = list(store.all_sentences(number))
+        assert [(row.document, row.text) for row in rows] == [(number, sentence.text) for sentence in text.sentences()]
+    assert [row.text for row in store.translated_sentences()] == ["the old bank"]
+    assert list(store.sentences([])) == []
+    with pytest.raises(IndexDamaged, match="document 99 is missing"):
+        list(store.all_sentences(99))
+    top = store.state().next_phrase
+    for phrase in (-1, top):
+        with pytest.raises(InputError, match=f"no phrase {phrase}: ids of this index are below {top}"):
+            store.sentences_of([0, phrase])
+
+
+def test_nothing_is_deleted_where_nothing_is_named(place: Path, model: FakeModel) -> None:
+    index = opened(place, model)
+    before = index.stats()
+    index.delete()
+    assert opened(place, model).stats() == before
+    index.delete("0-1.txt")
+    assert opened(place, model).stats().documents == before.documents - 1
 
 
 def test_a_vector_index_and_rows_newer_than_it(place: Path, model: FakeModel) -> None:

@@ -434,8 +434,6 @@ def codes_of(column: Any, dim: int) -> NDArray[np.int8]:
     import pyarrow as pa
 
     flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(flat, pa.ChunkedArray):  # of no chunk
-        return np.zeros((0, dim), np.int8)
     if flat.null_count:
         raise IndexDamaged("a phrase without a vector was found; restore the tables from a copy or build them again")
     return np.asarray(flat.flatten().to_numpy(zero_copy_only=False), np.float16).reshape(-1, dim).astype(np.int8)
