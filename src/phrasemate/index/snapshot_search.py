@@ -154,7 +154,7 @@ class View:
         if self.faiss is None or not len(vectors):
             return self.exact.search(vectors, k, documents)
         if documents is None:
-            share = 1 - self._dead_in_faiss() / max(1, self.faiss.manifest.rows)
+            share = 1 - self._dead_rows(self.faiss) / max(1, self.faiss.manifest.rows)
             more = self.faiss.search_where(vectors, k, lambda ids: ~self.dead.contains(ids), share)
         elif scope.phrases <= self._settings.exact_filtered:
             return self._scan(vectors, k, scope)
@@ -193,16 +193,14 @@ class View:
         self.exact.keep(~self.dead.contains(self.exact.ids) & (self.exact.ids >= covered))
         self.exact.extend(self._store.vectors(self._to))
         self._from, self._to = covered, state.next_phrase
-        live = len(self.exact) + (self.faiss.manifest.rows - self._dead_in_faiss() if self.faiss else 0)
+        live = len(self.exact) + (self.faiss.manifest.rows - self._dead_rows(self.faiss) if self.faiss else 0)
         if live != state.phrases:
             raise self._store.damaged(f"{live} phrases found, expected {state.phrases}")
 
-    def _dead_in_faiss(self) -> int:
-        """Count the rows of the FAISS file that stand for deleted phrases."""
-        if self.faiss is None:
-            return 0
-        coverage = self.faiss.manifest.covered
-        return self.faiss.manifest.rows - (coverage - self.dead.below(coverage))
+    def _dead_rows(self, faiss: Faiss) -> int:
+        """Count the rows of a FAISS file that stand for deleted phrases."""
+        coverage = faiss.manifest.covered
+        return faiss.manifest.rows - (coverage - self.dead.below(coverage))
 
     def _refresh_faiss(self, state: State) -> None:
         self._scanning = False

@@ -227,8 +227,6 @@ def _faiss(store: Store, state: State, report: VerifyReport, settings: IndexSett
         return
     manifest = engine.manifest
     dead = Runs(store.tombstones())
-    if (engine.runs.first[1:] < engine.runs.first[:-1] + engine.runs.count[:-1]).any():
-        report.problems.append("FAISS: its runs of phrase ids overlap")
     live = manifest.covered - dead.below(manifest.covered)
     queries = row_codec.dequantise(row_codec.spread(store.sampled_vectors(4 * _QUERIES), _QUERIES))
     if not len(queries) or not live:
