@@ -138,12 +138,21 @@ def test_sentences_of_a_document_with_and_without_translations(tmp_path: Path, m
             store.sentences_of([0, phrase])
 
 
+def test_tables_have_no_table_of_wordings(place: Path, model: FakeModel) -> None:
+    index = opened(place, model)
+    assert not index.has_wordings
+    with pytest.raises(InputError, match="tables: has no table of wordings"):
+        index.wordings()
+
+
 def test_nothing_is_deleted_where_nothing_is_named(place: Path, model: FakeModel) -> None:
     index = opened(place, model)
     before = index.stats()
     index.delete()
     assert opened(place, model).stats() == before
+    assert index.generation == before.generation
     index.delete("0-1.txt")
+    assert index.generation > before.generation
     assert opened(place, model).stats().documents == before.documents - 1
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from index_fakes import SMALL, FakeModel, sentences
 
-from phrasemate.errors import IndexLocked, InputError, PhraseIndexError
-from phrasemate.index import Index
+from phrasemate.errors import IndexDamaged, IndexLocked, InputError, PhraseIndexError
+from phrasemate.index import Index, schema
+from phrasemate.index.manifest import write_json
 from phrasemate.index.schema import write_lock
 from phrasemate.types import Document
 
@@ -165,7 +168,8 @@ import sys, threading
 from pathlib import Path
 from index_fakes import SMALL, FakeModel, sentences
 from phrasemate.errors import PhraseIndexError, InputError
-from phrasemate.index import Index
+from phrasemate.index import Index, schema
+from phrasemate.index.manifest import write_json
 from phrasemate.types import Document
 
 with Index.create(Path(sys.argv[1]), FakeModel(), settings=SMALL, threads=1) as index:
@@ -257,3 +261,98 @@ def test_the_counts_are_read_once_in_a_snapshot_and_again_after_it(index: Index)
     assert not any("FROM state" in statement for statement in statements)
     index.add([Document.from_texts("b", sentences(20, seed=1))])
     assert index.store.state().generation > before.generation
+
+
+# -- trouble with the store and its folder
+
+
+def test_a_store_that_another_program_keeps_busy(index: Index) -> None:
+    """A program that is not phrasemate, so that it has not our lock."""
+    index.add([Document.from_texts("a", ["one two"])])
+    index.store.connection.execute("PRAGMA busy_timeout = 0")
+    with closing(sqlite3.connect(index.path / "store.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(IndexLocked, match=r"another process keeps the store busy .*; wait until it has finished"):
+            index.add([Document.from_texts("b", ["three four"])])
+        other.execute("ROLLBACK")
+    assert index.add([Document.from_texts("b", ["three four"])]).sentences == 1
+
+
+def test_verify_of_a_store_that_another_program_keeps_busy(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "BUSY_SECONDS", 0.05)
+    index.add([Document.from_texts("a", ["one two"])])
+    index.store.connection.execute("DELETE FROM extras WHERE key = 'words'")  # as an interrupted add leaves it
+    with closing(sqlite3.connect(index.path / "store.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        (problem,) = index.verify().problems
+        assert problem.startswith(f"text index: {index.path}: another process keeps the store busy")
+        other.execute("ROLLBACK")
+    assert index.verify().problems == []
+    with Index.open(index.path, readonly=True) as reader:
+        message = "not in use: an interrupted add left it without a checksum"
+        assert reader.verify().checked["text index"] == message
+
+
+def test_a_store_that_turns_read_only(index: Index) -> None:
+    index.store.connection.execute("PRAGMA query_only = ON")
+    with pytest.raises(PhraseIndexError, match=r"the store cannot be written .*; check the permissions of the folder"):
+        index.add([Document.from_texts("a", ["one two"])])
+    index.store.connection.execute("PRAGMA query_only = OFF")
+    assert index.verify().ok
+    assert index.stats().sentences == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_store_that_may_not_be_read(model: FakeModel) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        folder = Path(place) / "idx"
+        Index.create(folder, model).close()
+        (folder / "store.sqlite").chmod(0)
+
+        def check() -> None:
+            message = r"idx: the store cannot be opened .*; check that store\.sqlite exists and its permissions"
+            with pytest.raises(PhraseIndexError, match=message):
+                Index.open(folder, model)
+
+        as_nobody(check)
+
+
+def test_a_store_whose_definitions_are_not_text(index: Index) -> None:
+    """SQLite quotes what it cannot read, in bytes that are no text either."""
+    index.add([Document.from_texts("a", ["one two"])])
+    index.close()
+    store = index.path / "store.sqlite"
+    content = store.read_bytes()
+    assert b"CREATE TABLE state" in content
+    store.write_bytes(content.replace(b"CREATE TABLE state", b"CREATE TABLE s \xff\xfee"))
+    with pytest.raises(IndexDamaged, match=r"idx: the store is damaged \(its definitions are not readable\); restore"):
+        Index.open(index.path)
+
+
+def test_a_lock_that_cannot_be_taken(index: Index) -> None:
+    (index.path / "write.lock").unlink(missing_ok=True)
+    (index.path / "write.lock").mkdir()
+    with pytest.raises(PhraseIndexError, match=r"idx: cannot be written \(.*\); check the permissions of the folder"):
+        index.add([Document.from_texts("a", ["one two"])])
+    assert index.stats().sentences == 0
+
+
+def test_a_folder_that_another_process_never_lays_out(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "BUSY_SECONDS", 0.1)
+    index.close()
+    for file in index.path.glob("store.sqlite*"):
+        file.unlink()
+    with write_lock(index.path), pytest.raises(IndexLocked, match="is writing to this index; wait until it has fin"):
+        Index.open(index.path)
+    with Index.open(index.path) as again:
+        assert again.stats().sentences == 0
+
+
+def test_a_file_that_cannot_be_read_or_written(index: Index) -> None:
+    with pytest.raises(PhraseIndexError, match=r"none/x\.json: cannot be written \(No such file or directory\); check"):
+        write_json(index.path / "none" / "x.json", {})
+    file = index.path / "wordings.json"
+    file.unlink(missing_ok=True)
+    file.mkdir()
+    assert index.verify().problems == [f"wordings: {file}: cannot be read (Is a directory)"]

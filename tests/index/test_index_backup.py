@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from index_fakes import SMALL, FakeModel, vector_of
 
-from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, ModelMismatch
+from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, InputError, ModelMismatch
 from phrasemate.index import Index
 from phrasemate.index.backup import Upgrade, backup, restore, upgrade
 from phrasemate.lexicon import Dictionary, DictionaryFolder
@@ -215,3 +215,12 @@ def test_interrupted_documents_are_read_again_after_an_upgrade(tmp_path: Path) -
 def broken() -> Iterator[Sentence]:
     yield from document(9, 200).sentences()
     raise ZeroDivisionError
+
+
+def test_lance_tables_are_neither_copied_nor_upgraded(tmp_path: Path) -> None:
+    (tmp_path / "tables" / "state.lance").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"consists of Lance tables; copy the folder or bucket, which keeps old ver"):
+        backup(tmp_path / "tables", tmp_path / "copy")
+    with pytest.raises(InputError, match=r"consists of Lance tables; build them again from the texts"):
+        upgrade(tmp_path / "tables", FakeModel())
+    assert not (tmp_path / "copy").exists()

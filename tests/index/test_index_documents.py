@@ -11,6 +11,7 @@ from index_fakes import SMALL, FakeModel, sentences, vector_of
 from phrasemate.errors import IndexExists, IndexMissing, InputError, ModelError, ModelMismatch
 from phrasemate.index import Index
 from phrasemate.index.manifest import read_json, write_json
+from phrasemate.index.types import Filters
 from phrasemate.types import Document, Sentence
 
 
@@ -216,6 +217,63 @@ def test_a_model_that_errs_is_found_out(index: Index, monkeypatch: pytest.Monkey
         with pytest.raises(ModelError, match="phrases outside the text 'one two'"):
             wrong.add([Document.from_texts("a", ["one two"])])
         assert wrong.stats().sentences == 0
+
+
+class Short(FakeModel):
+    """Gives one text less than it has."""
+
+    def extract(self, texts, frequent=frozenset(), **options):  # type: ignore[no-untyped-def]
+        return super().extract(texts, frequent)[1:]
+
+
+class Narrow(FakeModel):
+    """Gives vectors that lack a number."""
+
+    def extract(self, texts, frequent=frozenset(), **options):  # type: ignore[no-untyped-def]
+        phrases = super().extract(texts, frequent)
+        phrases[0].vectors = phrases[0].vectors[:, 1:]
+        return phrases
+
+
+class Uneven(FakeModel):
+    """Gives one score less than it has phrases."""
+
+    def extract(self, texts, frequent=frozenset(), **options):  # type: ignore[no-untyped-def]
+        phrases = super().extract(texts, frequent)
+        phrases[0].scores = phrases[0].scores[1:]
+        return phrases
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Short, r"^the model gave phrases for 0 texts, expected 1$"),
+        (Narrow, r"of unequal lengths, or vectors that are not \(3, 16\), for 'one two'$"),
+        (Uneven, r"of unequal lengths, or vectors that are not \(3, 16\), for 'one two'$"),
+    ],
+)
+def test_a_model_that_gives_too_little_is_found_out(index: Index, kind: type[FakeModel], message: str) -> None:
+    """Two words and their pair are three phrases."""
+    with Index.open(index.path, kind(), settings=SMALL, threads=1) as wrong:
+        with pytest.raises(ModelError, match=message):
+            wrong.add([Document.from_texts("a", ["one two"])])
+        assert wrong.stats().sentences == 0
+
+
+def test_all_phrases_are_in_all_documents(index: Index) -> None:
+    index.add([Document.from_texts("a", ["one two"]), Document.from_texts("b", ["three"])])
+    phrases = [0, 3, 0]
+    assert index.in_documents(phrases, Filters()).tolist() == [True, True, True]
+    assert index.in_documents(phrases, Filters(["b"])).tolist() == [False, True, False]
+
+
+def test_the_generation_grows_with_each_change(index: Index) -> None:
+    before = index.generation
+    index.add([Document.from_texts("a", ["one two"])])
+    after = index.generation
+    assert after > before
+    index.add([])
+    assert index.generation == after == index.stats().generation
 
 
 def test_an_index_keeps_how_it_segments(tmp_path: Path) -> None:

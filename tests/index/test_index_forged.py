@@ -239,13 +239,15 @@ def test_a_sentence_at_a_later_place_than_those_that_follow_is_one_error(tmp_pat
 def test_rows_that_are_missing_are_named(tmp_path: Path) -> None:
     folder = _filled(tmp_path / "idx")
     with _opened(folder) as index:
-        gone = next(row for row in index.store.all_sentences() if row.id > 3 and row.phrases)
-    _run(folder, "DELETE FROM sentences WHERE id = ?", gone.id)
+        lost_row = next(row for row in index.store.all_sentences() if row.id > 3 and row.phrases)
+    _run(folder, "DELETE FROM sentences WHERE id = ?", lost_row.id)
     with _opened(folder) as index:
-        with pytest.raises(IndexDamaged, match=f"phrase {gone.first_phrase} is in no sentence and was never deleted"):
-            index.around(gone.first_phrase)
-        with pytest.raises(IndexDamaged, match=f"sentence {gone.id} is missing"):
-            list(index.store.sentences([0, gone.id]))
+        with pytest.raises(
+            IndexDamaged, match=f"phrase {lost_row.first_phrase} is in no sentence and was never deleted"
+        ):
+            index.around(lost_row.first_phrase)
+        with pytest.raises(IndexDamaged, match=f"sentence {lost_row.id} is missing"):
+            list(index.store.sentences([0, lost_row.id]))
         with pytest.raises(IndexDamaged, match="document 7 is missing"):
             list(index.store.all_sentences(7))
         with pytest.raises(IndexDamaged, match="29 sentences found, expected 30"):

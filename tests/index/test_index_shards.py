@@ -14,7 +14,8 @@ from index_fakes import SMALL, FakeModel, sentences, vector_of
 
 from phrasemate.errors import InputError, ModelMismatch, PhraseIndexError
 from phrasemate.index import Index, IndexSettings
-from phrasemate.index.shards import BITS, Place, Shard, ShardedIndex, ShardsFile
+from phrasemate.index.ray import Failure
+from phrasemate.index.shards import BITS, MOST, Place, Shard, ShardedIndex, ShardsFile
 from phrasemate.index.types import IdRange
 from phrasemate.types import Document, Sentence
 
@@ -175,6 +176,38 @@ def test_what_is_refused(pair: Pair, tmp_path: Path) -> None:
     places = [*pair.places, Place(str(tmp_path / "other"))]
     with pytest.raises(ModelMismatch, match="parts need the same"):
         ShardedIndex("parts", Here(places, EXACT), places, None, 1)
+
+
+def test_a_part_of_parts_is_refused(pair: Pair) -> None:
+    part = Shard(lambda folder, **options: pair.parts, "inner", 1, EXACT)
+    message = "inner: cannot be a part; expected an index of one machine"
+    assert part.answer("facts") == (-1, Failure("InputError", message))
+
+
+def test_parts_are_deleted_from_one_by_one(pair: Pair) -> None:
+    with pytest.raises(PhraseIndexError, match=r"parts: .*change one of these"):
+        pair.parts.delete("doc1")
+    assert "doc1" in [info.name for info in pair.parts.documents()]
+
+
+def test_a_part_without_a_table_of_wordings(tmp_path: Path) -> None:
+    """It has so many phrases that the table is not made in memory."""
+    model, place = FakeModel(), Place(str(tmp_path / "part"))
+    with Index.create(place.folder, model, settings=SMALL, threads=1) as index:
+        index.add([Document.from_texts("a", sentences(500))], lang="en")
+        assert index.stats().phrases > SMALL.forced_rebuild
+        (index.path / "wordings.json").unlink()
+    with ShardedIndex("parts", Here([place], SMALL), [place], model, 1) as parts:
+        assert not parts.has_wordings
+        message = "parts: a part has no table of wordings; run phrasemate index optimize on it"
+        with pytest.raises(InputError, match=message), parts.wordings():
+            pass
+
+
+def test_more_parts_than_ids_can_tell_apart(tmp_path: Path) -> None:
+    (tmp_path / "shards.json").write_text(json.dumps({"shards": ["part"] * (MOST + 1)}), "utf-8")
+    with pytest.raises(InputError, match=r"shards\.json: 8,193 parts; expected 8,192 at most"):
+        ShardsFile.read(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 from collections import defaultdict
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
 from index_fakes import SMALL, FakeModel, sentences, vector_of
 
+from phrasemate.errors import IndexDamaged, PhraseIndexError
 from phrasemate.index import Index, wordings
 from phrasemate.index.row_codec import unpack_spans
 from phrasemate.index.wordings import WORDINGS_JSON, WordingsManifest
@@ -173,9 +176,53 @@ def test_a_snapshot_keeps_its_wordings(index: Index) -> None:
 
 @pytest.mark.parametrize("content", [{"segments": [["../x", 1, "0", 0, 1, 1]]}, {"segments": 3}, {"segments": [[1]]}])
 def test_a_manifest_that_is_not_one_is_refused(index: Index, content: dict[str, object], tmp_path: Path) -> None:
-    from phrasemate.errors import IndexDamaged
     from phrasemate.index.manifest import write_json
 
     write_json(index.path / WORDINGS_JSON, {"generation": 1, **content})
     with pytest.raises(IndexDamaged, match="not a table of wordings"):
         WordingsManifest.read(index.path)
+
+
+def test_a_full_disk_while_the_table_is_written(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(wordings, "save_arrays", full)
+        message = r"wordings\.partial: cannot be written \(No space left on device\); free some space and run: phrase"
+        with pytest.raises(PhraseIndexError, match=message):
+            index.add([Document.from_texts("a", sentences(20))])
+    assert index.stats().sentences == 20
+    index.optimize()
+    assert_whole(index)
+
+
+@pytest.mark.parametrize(
+    ("content", "phrases", "message"),
+    [
+        (b"no arrays", 0, r"cannot be read \(a header of .* bytes, which is longer than the file\)"),
+        (b"\x02\0\0\0\0\0\0\0{}", 0, r"cannot be read \('text'\)"),
+        (None, 1, r"holds other phrases than wordings\.json says"),
+    ],
+)
+def test_a_segment_by_a_forger_is_one_error(
+    index: Index, content: bytes | None, phrases: int, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its checksum is sound; the wordings are then those of the sentences."""
+    index.add([Document.from_texts("text", sentences(80))])
+    manifest = WordingsManifest.read(index.path)
+    (segment,) = manifest.segments
+    path = index.path / segment.file
+    if content is not None:
+        path.write_bytes(content)
+    facts = {"size": path.stat().st_size, "sha256": sha256(path.read_bytes()).hexdigest()}
+    forged = segment._replace(**facts, phrases=segment.phrases + phrases)
+    with pytest.raises(IndexDamaged, match=message):
+        wordings.load_segment(index.path, forged)
+    WordingsManifest(manifest.generation, (forged,)).write(index.path)
+    with Index.open(index.path, FakeModel(), settings=SMALL) as opened:
+        assert any("run phrasemate index optimize" in problem for problem in opened.verify().problems)
+        with opened.wordings() as search:
+            wording, ids = next(iter(counted(opened).items()))
+            assert search.table.occurrences([wording])[0].tolist() == ids
+        assert path.name in caplog.text
