@@ -117,6 +117,12 @@ def test_more_than_the_rate_is_refused(two: Library, tmp_path: Path) -> None:
         ("[[token]]\nname = 'a'\nsha256 = 'secret'\nrights = { '*' = 'read' }", "sha256"),
         (f"[[token]]\nname = 'a'\nsha256 = '{'0' * 64}'\nrights = {{ '*' = 'all' }}", "rights"),
         (f"[[token]]\nname = 'a'\nsha256 = '{'0' * 64}'\nrights = {{ '*' = 'read' }}\nrate = -1", "rate"),
+        (f"[[token]]\nname = ''\nsha256 = '{'0' * 64}'\nrights = {{ '*' = 'read' }}", "token 1: name ''"),
+        (
+            f"[[token]]\nname = '{'a' * 101}'\nsha256 = '{'0' * 64}'\nrights = {{ '*' = 'read' }}",
+            "printable characters",
+        ),
+        (f'[[token]]\nname = "a\\n"\nsha256 = "{"0" * 64}"\nrights = {{ "*" = "read" }}', "printable characters"),
         (2 * f"[[token]]\nname = 'a'\nsha256 = '{'0' * 64}'\nrights = {{ '*' = 'read' }}\n", "occurs twice"),
     ],
 )
@@ -175,6 +181,39 @@ def test_a_reload_opens_again_and_keeps_what_cannot_be_opened(
     (folder / "index.json").write_text("{}", "utf-8")
     assert list(client.post("/api/v1/reload").json()["problems"]) == ["idx"]
     assert client.post(SEARCH, json=QUERY).status_code in (200, 503)
+
+
+def test_a_reload_keeps_the_users_where_their_file_is_none(two: Library, tmp_path: Path) -> None:
+    file = write_tokens(tmp_path / "t.toml", entry("boss", '{ "*" = "admin" }'))
+    client = client_of(two, file)
+    file.write_text("[[token", "utf-8")
+    answer = client.post("/api/v1/reload", headers=bearer("boss"))
+    assert (answer.status_code, list(answer.json()["problems"])) == (200, ["tokens"])
+    assert "cannot be read" in answer.json()["problems"]["tokens"]
+    assert client.post(SEARCH, json=QUERY, headers=bearer("boss")).status_code == 200
+    write_tokens(file, entry("anna", '{ "*" = "admin" }'))
+    assert client.post("/api/v1/reload", headers=bearer("boss")).json()["problems"] == {}
+    assert client.post(SEARCH, json=QUERY, headers=bearer("boss")).status_code == 401
+
+
+def test_traces_have_the_status_of_every_answer(client: TestClient) -> None:
+    """Of what the guard refuses before the application, and of an error that nobody foresaw, too."""
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter, provider = InMemorySpanExporter(), sdk.TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    middleware.start_tracing(provider)
+    try:
+        codes = [client.post(SEARCH, json={"query": query}).status_code for query in ("[[boom]]", "[[", "[[bank]]")]
+        codes.append(client.get("/health", headers={"Host": "elsewhere.example"}).status_code)
+    finally:
+        middleware._tracers.clear()
+    spans = exporter.get_finished_spans()
+    assert codes == [500, 422, 200, 421]
+    assert [span.attributes["http.response.status_code"] for span in spans] == codes
+    assert [span.status.status_code.name for span in spans] == ["ERROR", "UNSET", "UNSET", "UNSET"]
 
 
 def test_traces_have_the_route_and_no_text(client: TestClient) -> None:

@@ -234,7 +234,16 @@ class Guard:
         start = time.perf_counter()
         try:
             with traced(scope, sender):
-                await self._guarded(scope, receive, sender)
+                await self._answer(scope, receive, sender, number)
+        finally:
+            seconds = time.perf_counter() - start
+            self._metrics.count(scope, sender.status, seconds)
+            self._write_lines(scope, sender, number, seconds)
+
+    async def _answer(self, scope: Scope, receive: Receive, sender: _Sender, number: str) -> None:
+        """Answer a request, with a refusal where something goes wrong, or not at all where the client has gone."""
+        try:
+            await self._guarded(scope, receive, sender)
         except _Gone:
             return
         except Exception as error:  # the last resort: what the application itself could not turn into an answer
@@ -244,10 +253,6 @@ class Guard:
                 log.exception("%a %a, request %s", scope["method"], scope["path"][:200], number)
             if not sender.status:
                 await self._respond(refusal_of(error), scope["path"])(scope, receive, sender)
-        finally:
-            seconds = time.perf_counter() - start
-            self._metrics.count(scope, sender.status, seconds)
-            self._write_lines(scope, sender, number, seconds)
 
     def _write_lines(self, scope: Scope, sender: _Sender, number: str, seconds: float) -> None:
         """Write one line for the request, and one more for a write."""
