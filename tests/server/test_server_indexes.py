@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from server_fakes import FakeModel, make_index
 
 from phrasemate.encode import load_model
 from phrasemate.encode.scoring import VOTES, Views
-from phrasemate.errors import IndexMissing, InputError, ModelMismatch
+from phrasemate.errors import IndexDamaged, IndexMissing, InputError, ModelMismatch
 from phrasemate.index import Index
 from phrasemate.index.manifest import Manifest
 from phrasemate.lexicon.dictionary import Dictionary, DictionaryFolder
@@ -145,6 +146,31 @@ def test_an_index_of_another_model_costs_nothing_at_each_request(
     shutil.rmtree(folder)
     make_index(folder, model)  # another folder is tried at once
     assert best(library, "[[bank]]") == ["bank"]
+
+
+def test_an_index_that_cannot_be_searched_is_closed_with_its_model(
+    folder: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was opened for it is given back: the next one finds nothing in its way."""
+
+    def broken(*arguments: object) -> None:
+        raise IndexDamaged(f"{folder}: a checksum does not match")
+
+    closed: list[str] = []
+    close = Index.close
+    with monkeypatch.context() as patch:
+        patch.setattr("phrasemate.server.indexes._warm_up", broken)
+        patch.setattr(Index, "close", lambda index: closed.append(index.path.name) or close(index))
+        before = threading.active_count()
+        with pytest.raises(IndexDamaged, match="a checksum does not match"):
+            Library([folder], threads=1, model=model)
+        assert closed == ["idx"]
+        end = time.monotonic() + 10
+        while threading.active_count() > before:  # the thread of the model ends by itself
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    with closing(Library([folder], threads=1, model=model)) as library:
+        assert best(library, "[[bank]]") == ["bank"]
 
 
 def test_a_model_that_no_index_uses_any_more_is_let_go(

@@ -21,7 +21,7 @@ from phrasemate.index import Index
 from phrasemate.lexicon import Dictionary, DictionaryFolder
 from phrasemate.server.app import create_app
 from phrasemate.server.indexes import Library
-from phrasemate.server.page.queries import Answer, Facts, State, answer
+from phrasemate.server.page.queries import Answer, Facts, State, answer, pieces
 from phrasemate.server.settings import Settings
 from phrasemate.types import Document
 
@@ -345,6 +345,55 @@ def test_brackets_of_the_text_stay_where_an_address_counts_in_it(browser: Browse
     fields = {row.get("name"): row.get("value") for row in marked.all("#sift input[type=hidden]")}
     again = browser.get(q=fields["q"], at=fields["at"])
     assert again.texts("#asked") == ["Markt"]
+
+
+def test_brackets_that_mark_nothing_are_text(browser: Browser) -> None:
+    page = browser.get(q="Die [[Bank war zu.")
+    assert page.status == 200
+    assert page.all("#q")[0].value.removeprefix("\n") == "Die [[Bank war zu."
+    assert not page.texts("#refused")
+
+
+def test_a_filter_has_so_many_values(browser: Browser) -> None:
+    most = Settings().filters
+    page = browser.get("/", *(("doc", f"{number}.txt") for number in range(most + 1)), q=TEXT, at=BANK)
+    assert page.status == 413
+    assert f"{most + 1} values of doc; {most} are the most" in page.texts("#refused")[0]
+    same = browser.get("/", *(("doc", "news.txt") for _ in range(most + 1)), q=TEXT, at=BANK)
+    assert same.status == 200  # one value, given often
+
+
+def test_a_text_that_is_looked_up_has_a_length(browser: Browser) -> None:
+    most = Settings().sentence_characters
+    page = browser.get("/text", q="x" * (most + 1), in_="news")
+    assert page.status == 413
+    assert f"A text of at most {most} characters is looked up" in page.texts("#refused")[0]
+
+
+def test_pieces_of_a_translation() -> None:
+    assert pieces("The bank, the BANKS.", []) == [("The bank, the BANKS.", False)]
+    parts = pieces("The bank, the BANKS.", ["bank", "banks"])
+    assert parts == [("The ", False), ("bank", True), (", the ", False), ("BANKS", True), (".", False)]
+    assert pieces("embankment", ["bank"]) == [("embankment", False)]
+
+
+def test_indexes_that_all_fail_are_each_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """As one, too; an error that nobody foresaw is in the log, and not on the page."""
+    model = WordModel()
+    library = Library([make(tmp_path / name, {"n": NEWS}, model) for name in ("one", "two")], model=model)
+
+    def broken(self: object, *arguments: object) -> None:
+        raise ArithmeticError("/secret/place")
+
+    with TestClient(create_app(library), base_url="http://127.0.0.1") as client:
+        browser = Browser(client)
+        browser.get(q=TEXT)
+        monkeypatch.setattr("phrasemate.search.Searcher.search", broken)
+        page = browser.get("/", ("in", "one"), ("in", "two"), q=TEXT, at=BANK, view="one")
+    assert page.status == 200
+    assert len(page.texts(".problem")) == 2
+    assert "/secret/place" not in page.text
+    assert {"index one", "index two"} <= {record.getMessage() for record in caplog.records}
 
 
 def test_only_what_is_there_can_be_clicked(browser: Browser) -> None:

@@ -164,5 +164,7 @@ def test_rows_of_a_form() -> None:
     assert rows_of(form, 1) == [Row("Bank", verdict="accepted")]
     with pytest.raises(InputError, match="row 0: the verdict 'maybe'"):
         rows_of({"term-0": "Bank", "verdict-0": "maybe"}, 10)
+    with pytest.raises(InputError, match="row 1: a file, expected text"):
+        rows_of({"term-0": "Bank", "term-1": object()}, 10)
     with pytest.raises(InputError, match="'exe' is not a format here; expected one of tsv, xlsx, tbx, tmx"):
         file_of("exe", ROWS)

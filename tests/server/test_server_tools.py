@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html
+import shutil
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from fastapi.testclient import TestClient
-from server_fakes import TEXTS
+from server_fakes import TEXTS, FakeModel, make_index
 
 from phrasemate.errors import InputError
 from phrasemate.glossary import Entry, Glossary
@@ -15,7 +18,7 @@ from phrasemate.server.api import spoken, units
 from phrasemate.server.app import access_for, create_app
 from phrasemate.server.indexes import Library
 from phrasemate.server.middleware import Access
-from phrasemate.server.settings import public_settings
+from phrasemate.server.settings import Settings, public_settings
 
 SUGGEST = "/api/v1/suggest"
 SECRET = "correct horse battery"
@@ -103,6 +106,70 @@ def test_a_part_of_a_segment_has_the_quality_of_its_share(client: TestClient) ->
 def test_numbers_of_a_memory_are_checked(client: TestClient, query: str) -> None:
     answer = client.get(f"/tmserver/de/en/unit/bank?{query}")
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid")
+
+
+def test_a_segment_of_a_memory_has_a_length(library: Library) -> None:
+    settings = Settings(characters=20)
+    with TestClient(create_app(library, settings), base_url=HERE) as client:
+        assert client.get(f"/tmserver/de/en/unit/{'bank ' * 4}").status_code == 200
+        answer = client.get(f"/tmserver/de/en/unit/{'x' * 21}")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["message"]) == (413, "text: 21 characters; expected at most 20")
+
+
+def test_an_index_that_is_gone_does_not_hide_the_suggestions_of_others(
+    tmp_path: Path, model: FakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("phrasemate.server.indexes.CHECK_SECONDS", 0.0)
+    library = Library([make_index(tmp_path / name, model) for name in "ab"], threads=1, model=model)
+    with TestClient(create_app(library), base_url=HERE) as client:
+        before = client.get("/tmserver/de/en/unit/bank?max_candidates=1").json()
+        shutil.rmtree(tmp_path / "a")
+        assert client.get("/tmserver/de/en/unit/bank?max_candidates=1").json() == before != []
+        shutil.rmtree(tmp_path / "b")
+        assert client.get("/tmserver/de/en/unit/bank?max_candidates=1").json() == []
+
+
+# -- the glossary, as the script of the page asks
+
+
+def change(client: TestClient, **fields: str) -> Any:
+    files = {name: (None, value) for name, value in fields.items()}
+    return client.post("/glossary", files=files, headers={"Accept": "application/json"})
+
+
+def test_changes_of_the_glossary_are_answered_with_what_they_made(client: TestClient) -> None:
+    first = change(client, action="add", source="Bank", target="bank").json()
+    second = change(client, action="add", source="Bank", target="bench").json()
+    assert (first["entries"], first["conflicts"]) == (1, [])
+    assert (second["entries"], second["conflicts"]) == (2, ["bank"])
+    changed = change(client, action="change", id=str(second["id"]), status="admitted").json()
+    assert (changed["id"], changed["conflicts"]) == (second["id"], [])
+    assert change(client, action="remove", id=str(first["id"])).json()["entries"] == 1
+    assert change(client, action="undo").json() == {"id": 0, "entries": 2, "conflicts": []}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"action": "burn"}, "action 'burn'; expected add, change, remove or undo"),
+        ({"action": "remove", "id": "-1"}, "the number of an entry was expected"),
+        ({"action": "change", "id": "1" * 10}, "the number of an entry was expected"),
+    ],
+)
+def test_what_the_glossary_refuses(client: TestClient, fields: dict[str, str], message: str) -> None:
+    """The script gets an error, a browser without scripts the page that says so."""
+    answer = change(client, **fields)
+    assert (answer.status_code, answer.json()["error"]["message"]) == (422, message)
+    page = client.post("/glossary", files={name: (None, value) for name, value in fields.items()})
+    assert page.status_code == 422
+    assert message.lower() in html.unescape(page.text).lower()  # there it is a sentence
+    assert "0 entries" in page.text
+
+
+def test_a_format_that_no_glossary_has(client: TestClient) -> None:
+    answer = client.get("/glossary/exe")
+    assert (answer.status_code, "There is nothing here" in answer.text) == (404, True)
 
 
 def test_other_sites_ask_with_the_token_where_they_are_allowed(library: Library) -> None:
