@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -168,6 +168,16 @@ class Wordings:
             low, high = (bisect_left(rows, end, low, key=self.bytes_of) for end in (start, start + b"\xff"))
         return range(low, high)
 
+    def texts(self, rows: range) -> list[str]:
+        """The wordings of rows that follow each other; quicker than one after the other."""
+        ends = self._ends[rows.start : rows.stop + 1].tolist()
+        content = self._blob[ends[0] : ends[-1]].tobytes()
+        places = [slice(start - ends[0], end - ends[0]) for start, end in pairwise(ends)]
+        if content.isascii():
+            text = content.decode("ascii")
+            return [text[place] for place in places]
+        return [content[place].decode("utf-8", "surrogatepass") for place in places]
+
     def bytes_of(self, row: int) -> bytes:
         """The wording of a row as UTF-8."""
         return self._blob[self._ends[row] : self._ends[row + 1]].tobytes()
@@ -210,14 +220,13 @@ class Keys:
         """
         form, bare = stemmed(wording, lang), without_function_words(wording, lang)
         length = max(2, min(len(form) - 1, _BEGINNING))
-        rows = {
-            row
-            for beginning in {form[:length], bare[:length]}
-            for opening in self._openings(lang)
-            for row in self.wordings.beginning_with(opening + beginning)[:_COMPARED]
-        }
         spaces, openings = form.count(" "), leading(lang)[1:]
-        texts = {row: text for row in sorted(rows) if _may_become(text := self.wordings[row], spaces, openings)}
+        texts: dict[int, str] = {}
+        for beginning in {form[:length], bare[:length]}:
+            for opening in self._openings(lang):
+                rows = self.wordings.beginning_with(opening + beginning)[:_COMPARED]
+                texts.update(zip(rows, self.wordings.texts(rows), strict=True) if rows else ())
+        texts = {row: text for row, text in sorted(texts.items()) if _may_become(text, spaces, openings)}
         forms = stemmed_all(texts.values(), lang, are_folded=True)
         return [row for row, candidate_form in zip(texts, forms, strict=True) if candidate_form == form]
 
