@@ -319,7 +319,7 @@ def test_a_store_that_may_not_be_read(model: FakeModel) -> None:
 
 
 def test_a_store_whose_definitions_are_not_text(index: Index) -> None:
-    """SQLite quotes what it cannot read, in bytes that are no text either."""
+    """SQLite quotes what it cannot read, in bytes that are not text either."""
     index.add([Document.from_texts("a", ["one two"])])
     index.close()
     store = index.path / "store.sqlite"

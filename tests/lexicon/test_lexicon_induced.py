@@ -284,6 +284,14 @@ def test_wordings_with_the_same_beginning_are_reported_apart() -> None:
     assert Wordings.of([]).contains([b"abcdefghi"], first).tolist() == [False]
 
 
+@pytest.mark.parametrize("texts", [["bank", "bench", "bend"], ["bank", "bänke", "\ud800", "日本"]])
+def test_rows_that_follow_each_other_are_read_at_once(texts: list[str]) -> None:
+    wordings = Wordings.of(texts)
+    for start in range(len(texts) + 1):
+        for stop in range(start, len(texts) + 1):
+            assert wordings.texts(range(start, stop)) == texts[start:stop]
+
+
 def test_the_first_wording_is_looked_up_like_any_other() -> None:
     keys = Keys(Wordings.of(["bank", "bench"]))
     assert [keys.exact(text, "en") for text in ("Bank", " bench", "the bank", "zzz")] == [[0], [1], [], []]

@@ -203,7 +203,7 @@ def test_the_work_folder_keeps_approximate_neighbours(tmp_path: Path) -> None:
 
 
 class OddScorer:
-    """Gives each pair what it is told, or too few scores."""
+    """Gives the pairs prepared scores, or too few."""
 
     def __init__(self, score: float, missing: int = 0) -> None:
         self.value, self.missing = score, missing

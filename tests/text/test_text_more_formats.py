@@ -208,8 +208,8 @@ def test_rtf_is_read_with_its_fonts_notes_and_hidden_text(tmp_path: Path) -> Non
 @pytest.mark.parametrize("line_end", ["\n", "\r", "\r\n"])
 def test_an_end_of_line_behind_a_backslash_ends_a_paragraph_of_rtf(tmp_path: Path, line_end: str) -> None:
     """As TextEdit writes it (RTF 1.9, "Special Characters")."""
-    content = f"{{\\rtf1{{\\info a\\{line_end}b}}\\ansi One\\{line_end}Two{line_end} goes on.\\{line_end}Three}}"
-    assert texts(written(tmp_path / "a.rtf", content)) == ["One", "Two goes on.", "Three"]
+    content = f"{{\\rtf1{{\\info a\\{line_end}b}}\\ansi One\\{line_end}Two{line_end} continues.\\{line_end}Three}}"
+    assert texts(written(tmp_path / "a.rtf", content)) == ["One", "Two continues.", "Three"]
 
 
 def test_a_code_page_of_rtf_that_nobody_knows_is_read_as_that_of_windows(tmp_path: Path) -> None:

@@ -222,10 +222,10 @@ class Keys:
         length = max(2, min(len(form) - 1, _BEGINNING))
         spaces, openings = form.count(" "), leading(lang)[1:]
         texts: dict[int, str] = {}
-        for beginning in {form[:length], bare[:length]}:
+        for start in {form[:length], bare[:length]}:
             for opening in self._openings(lang):
-                rows = self.wordings.beginning_with(opening + beginning)[:_COMPARED]
-                texts.update(zip(rows, self.wordings.texts(rows), strict=True) if rows else ())
+                rows = self.wordings.beginning_with(opening + start)[:_COMPARED]
+                texts.update(zip(rows, self.wordings.texts(rows), strict=True))
         texts = {row: text for row, text in sorted(texts.items()) if _may_become(text, spaces, openings)}
         forms = stemmed_all(texts.values(), lang, are_folded=True)
         return [row for row, candidate_form in zip(texts, forms, strict=True) if candidate_form == form]
