@@ -131,6 +131,10 @@ def test_an_export_in_bf16_has_half_the_bytes_and_stays_nearer_than_int8(tmp_pat
     assert weights < 1.5 * 2 * 2 * (
         4 * 64 * 64 + 2 * 64 * 128
     )  # bytes: of each layer, two for each weight, and a margin
+    nodes = import_openvino().Core().read_model(tmp_path / "model" / TRACED).get_ordered_ops()
+    products = [node for node in nodes if node.get_type_name() == "MatMul" and len(node.input_value(1).shape) == 2]
+    assert len(products) >= 2 * 4
+    assert not any(node.get_attributes()["transpose_b"] for node in products)  # (inputs, outputs), see `turn_matrices`
     model = load_model(tmp_path / "model", threads=1)
     (states,) = model.token_states(hf_families.TEXTS)
     _, expected = hf_families.torch_states(folder, hf_families.TEXTS)
