@@ -26,6 +26,7 @@ LANGS = """
     de fr ja es ru zh tr hu cs it pt nl pl ko fi ro sv da bg el ar fa uk id vi hi he
 """.split()  # noqa: SIM905 (the languages of the general corpora, those with the most text first)
 T = TypeVar("T")
+STEPS, RIDGE = 10, 1.0  # of Newton's method; the penalty of standardised weights
 RAM_DISK = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gettempdir())
 
 
@@ -133,6 +134,22 @@ def limit_memory(more: int) -> None:
 def anonymous(process: int | str = "self") -> float | None:
     """MB that belong to a process alone and to no file; None if it has ended."""
     return memory("RssAnon", process)
+
+
+def logistic(table: NDArray[np.floating], right: NDArray[np.bool_]) -> tuple[NDArray[np.float64], float]:
+    """Weights (features,) and constant of a logistic regression over a table (rows, features), by Newton's method."""
+    mean, spread = table.mean(0), table.std(0)
+    spread[spread == 0] = 1
+    inputs = np.column_stack([(table - mean) / spread, np.ones(len(table))])
+    penalty = RIDGE * np.eye(inputs.shape[1])
+    penalty[-1, -1] = 0
+    weights = np.zeros(inputs.shape[1])
+    for _ in range(STEPS):
+        likely = 1 / (1 + np.exp(-inputs @ weights))
+        hessian = (inputs * (likely * (1 - likely))[:, None]).T @ inputs + penalty
+        weights -= np.linalg.solve(hessian, inputs.T @ (likely - right) + penalty @ weights)
+    raw = weights[:-1] / spread
+    return raw, float(weights[-1] - raw @ mean)
 
 
 def rerun(*arguments: str) -> dict[str, Any]:

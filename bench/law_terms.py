@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
-from common import parser, report, table_rows
+from common import logistic, parser, report, table_rows
 
 from phrasemate import Document, Model, load_model
 from phrasemate.evaluate.report import signature
@@ -46,7 +46,6 @@ BLOCKS = {"Text", "MarginalNote", "TitleText", "LongTitle", "ShortTitle"}
 LEFT_OUT = {"RelatedOrNotInForce", "HistoricalNote", "BillHistory", "RecentAmendments"}
 IN_BLOCKS = {"HistoricalNote", "Repealed", "Footnote"}
 OTHER_TERM = {"en": "DefinedTermFr", "fr": "DefinedTermEn"}
-STEPS, RIDGE = 10, 1.0  # of Newton's method; the penalty of standardised weights
 
 
 class Law(NamedTuple):
@@ -111,18 +110,8 @@ def fit(some: list[Law]) -> tuple[dict[str, float], float]:
     rows = [(law, key, law.phrases[key].features) for law in some for key in law.phrases]
     table = np.array([[features[name] for name in names] for _, _, features in rows])  # (phrases, features)
     right = np.array([bool(law.right(key)) for law, key, _ in rows])
-    mean, spread = table.mean(0), table.std(0)
-    spread[spread == 0] = 1
-    inputs = np.column_stack([(table - mean) / spread, np.ones(len(table))])
-    penalty = RIDGE * np.eye(inputs.shape[1])
-    penalty[-1, -1] = 0
-    weights = np.zeros(inputs.shape[1])
-    for _ in range(STEPS):
-        likely = 1 / (1 + np.exp(-inputs @ weights))
-        hessian = (inputs * (likely * (1 - likely))[:, None]).T @ inputs + penalty
-        weights -= np.linalg.solve(hessian, inputs.T @ (likely - right) + penalty @ weights)
-    raw = weights[:-1] / spread
-    return dict(zip(names, raw.round(2).tolist(), strict=True)), float(weights[-1] - raw @ mean)
+    weights, constant = logistic(table, right)
+    return dict(zip(names, weights.round(2).tolist(), strict=True)), constant
 
 
 def main() -> None:

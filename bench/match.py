@@ -1,14 +1,17 @@
-"""Matching two term lists, German and English, through example sentences: how precise, how complete.
+"""Matching two term lists, French and English, through example sentences: how precise, how complete.
 
-Terms: interface terms (LibreOffice, OpenStreetMap presets) of one to four words a side, none of those that the bundled
-model was trained on, each wording once a side, each in two or more sentences of the text of its language. Two settings:
+Terms: those that acts of Canada define, of one to four words a side, each wording once a side, each in two or more
+sentences of the text of its language. Text: sentences of the acts, and the definitions. The bundled model and lexicon
+were made without these acts. Two settings:
 
-together  German sides of en-de, English sides of en-{de,fr,es,cs}, each by itself. A rare term's sentences are then
-          often each other's translations, and the bundled model was trained on some of them.
-apart     No sentence is the translation of one on the other side, and none was trained on: what users have.
+together  All of the text on both sides. A rare term's sentences are then often each other's translations.
+apart     No sentence is the translation of one on the other side: what users have.
+
+Every second pair is of the dev half: settings are chosen there, and the weights of `phrasemate.match.WEIGHTS` fitted.
 
     python bench/match.py --setting together
-    python bench/match.py --setting apart --test 1000
+    python bench/match.py --setting apart
+    python bench/match.py --setting apart --fit
 """
 
 from __future__ import annotations
@@ -22,26 +25,35 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import parallel, parser, report, table_rows
+from common import logistic, parser, report, table_rows
 from numpy.typing import NDArray
-from training_data import LANGS, chosen, key, pairs, terms, tested
+from training_data import key
+from translation_domains import LAW, law_terms, pairs_of
 
 from phrasemate import Document, Model, Phrase, load_model
 from phrasemate.encode.pooling import by_examples
 from phrasemate.evaluate.report import signature
 from phrasemate.examples import ExampleIndex
-from phrasemate.match import Candidates, MatchSettings, Occurrences, candidates, likely_pairs, pooling_of, select
+from phrasemate.match import (
+    THRESHOLDS,
+    Candidates,
+    MatchSettings,
+    Occurrences,
+    candidates,
+    compared,
+    likely_pairs,
+    pooling_of,
+    select,
+    standing,
+)
 
-SOURCES = ("libreoffice_ui", "osm")
-ENGLISH = ("de", "fr", "es", "cs")
-TRAINED_TERMS, TRAINED_PAIRS = 40_000, 30_000  # of each language (training_data.py)
 LEAST = 2  # sentences a term
-_UNUSUAL = re.compile(r"[%$<>{}_\\()\[\]/\"=;|]")
-_LETTERS = re.compile(r"[^\W\d_]{3}")
+WORDS = 4  # of a term, at most
+_PLAIN = re.compile(r"[^\W\d_][^\d%$<>{}_\\()\[\]/\"=;|]{2,}")
 
 
 class Pair(NamedTuple):
-    """A German term, its English equivalent, and sentences of both."""
+    """A French term, its English equivalent, and sentences of both."""
 
     source: str
     target: str
@@ -49,64 +61,41 @@ class Pair(NamedTuple):
     target_examples: list[Phrase]
 
 
-def listed(data: Path) -> Iterator[tuple[str, str]]:
-    """(German, English) interface terms, without marks of menus."""
-    for english, german, source in table_rows(data / "terms" / "en-de.tsv.gz"):
-        sides = [text.replace("~", "").strip().rstrip(" .:…") for text in (german, english)]
-        plain = all(_LETTERS.search(side) and not _UNUSUAL.search(side) for side in sides)
-        if source in SOURCES and plain and all(1 <= len(side.split()) <= 4 for side in sides):
-            yield sides[0], sides[1]
-
-
-def trained_terms(data: Path) -> set[tuple[str, str]]:
-    """The German entries that the bundled model has seen, folded."""
-    entries = list(terms(data, "de"))
-    drawn = random.Random(0).sample(entries, min(TRAINED_TERMS, len(entries)))
-    return {(german.casefold(), english.casefold()) for german, english in drawn}
-
-
-def trained_sentences(data: Path) -> set[str]:
-    """The German and English sentences that the bundled model has seen."""
-    unwanted = tested(data)
-    return {
-        side
-        for lang in LANGS
-        for other, english in chosen(pairs(data, lang, unwanted), TRAINED_PAIRS, 0)
-        for side in ((other, english) if lang == "de" else (english,))
-    }
+def listed(data: Path) -> list[tuple[str, str]]:
+    """Defined terms, (French, English), each pair once."""
+    return [
+        sides
+        for sides in dict.fromkeys(law_terms(data))
+        if all(_PLAIN.fullmatch(side) and len(side.split()) <= WORDS for side in sides)
+    ]
 
 
 def texts(data: Path, apart: bool) -> tuple[list[str], list[str]]:
-    """German and English sentences, each once."""
-    trained = trained_sentences(data) if apart else set()
-    both = [pair[:2] for pair in parallel(data, "de")]
-    english = [pair.english for lang in ENGLISH for pair in parallel(data, lang)]
-    if apart:
-        both = [row for row in both if sha256(key(row[0]).encode()).digest()[0] % 2]
-        mates = {key(row[0]) for row in both}
-        english = [text for text in english if key(text) not in mates]
-    german = [row[1] for row in both]
-    return [list(dict.fromkeys(text for text in side if text not in trained)) for side in (german, english)]
+    """French and English sentences, each once."""
+    definitions = table_rows(data / "terms_general" / "canada_law_defined_terms.en-fr.tsv.gz")
+    both = [*pairs_of(data, "fr", [LAW])[LAW], *((french, english) for _, _, english, french, *_ in definitions)]
+    if not apart:
+        return list(dict.fromkeys(french for french, _ in both)), list(dict.fromkeys(english for _, english in both))
+    odd = {french: None for french, english in both if sha256(key(english).encode()).digest()[0] % 2}
+    even = {english: None for french, english in both if french not in odd}
+    return list(odd), list(even)
 
 
-def drawn(data: Path, apart: bool, most: int, limit: int, seed: int) -> list[Pair]:
-    """Up to ``most`` pairs in random order, no wording twice on a side."""
-    trained = trained_terms(data)
-    entries = [pair for pair in dict.fromkeys(listed(data)) if tuple(map(str.casefold, pair)) not in trained]
+def drawn(data: Path, apart: bool, limit: int, seed: int) -> list[Pair]:
+    """The pairs in random order, no wording twice on a side, with up to ``limit`` sentences a term."""
+    entries = listed(data)
     random.Random(seed).shuffle(entries)
-    german, english = (ExampleIndex.build([Document.from_texts("text", side)]) for side in texts(data, apart))
+    french, english = (ExampleIndex.build([Document.from_texts("text", side)]) for side in texts(data, apart))
     used: tuple[set[str], set[str]] = set(), set()
     pairs_drawn = []
-    with german, english:
+    with french, english:
         for pair in entries:
-            if len(pairs_drawn) == most:
-                break
             if any(side.casefold() in wordings for side, wordings in zip(pair, used, strict=True)):
                 continue
             other = english.find(pair[1], limit, seed=seed)
-            german_examples = german.find(pair[0], limit, seed=seed) if len(other) >= LEAST else []
-            if len(german_examples) >= LEAST:
-                pairs_drawn.append(Pair(*pair, german_examples, other))
+            french_examples = french.find(pair[0], limit, seed=seed) if len(other) >= LEAST else []
+            if len(french_examples) >= LEAST:
+                pairs_drawn.append(Pair(*pair, french_examples, other))
                 for side, wordings in zip(pair, used, strict=True):
                     wordings.add(side.casefold())
     return pairs_drawn
@@ -121,34 +110,40 @@ def judged(proposed: Candidates, settings: MatchSettings, gold: dict[int, int], 
     return [len(pairs_), float(np.mean(right)), float(np.mean(fine)), sum(right) / len(gold)]
 
 
-def selections() -> Iterator[tuple[str, MatchSettings]]:
-    """What is asked for, by name."""
+def selections() -> Iterator[tuple[str, str, MatchSettings]]:
+    """What is asked for, by name; "scorer": without the other pairs of the terms."""
     for margin, thresholds in (
-        ("csls", (-9, 0.1, 0.2, 0.3)),
+        ("csls", (0.0, 0.1, 0.2, 0.3)),
         ("ratio", (1.05, 1.15, 1.25)),
-        ("probability", (0.0, 0.1, 0.2, 0.3, 0.4)),
+        ("scorer", (0.0, 0.3)),
+        ("probability", (0.0, 0.2, 0.3, 0.4, 0.5, 0.6)),
     ):
         for least in thresholds:
-            title = f"mutual, {margin} {least:g}" if least > -9 else "mutual"
-            yield title, MatchSettings(margin=margin, threshold=least, mutual=True)
-    for margin, least in (("csls", 0.2), ("probability", 0.3)):
-        yield f"best, {margin} {least}", MatchSettings(margin=margin, threshold=least)
-        yield f"one to one, {margin} {least}", MatchSettings(margin=margin, threshold=least, one_to_one=True)
-        yield f"one to one, {margin}", MatchSettings(margin=margin, threshold=-9, one_to_one=True)
+            yield f"mutual, {margin} {least:g}", margin, MatchSettings(threshold=least, mutual=True)
+    for margin, least in THRESHOLDS.items():
+        yield f"best, {margin} {least}", margin, MatchSettings(threshold=least)
+        yield f"one to one, {margin} {least}", margin, MatchSettings(threshold=least, one_to_one=True)
+        yield f"one to one, {margin}", margin, MatchSettings(threshold=-9, one_to_one=True)
 
 
 def main() -> None:
     """Print and write the tables."""
     options = parser(__doc__)
     options.add_argument("--setting", choices=("together", "apart"), default="together")
-    options.add_argument("--test", type=int, default=2_000, help="pairs")
+    options.add_argument("--half", choices=("dev", "test"), default="test")
+    options.add_argument("--fit", action="store_true", help="print weights for the dev half instead of the tables")
     options.add_argument("--examples", type=int, default=8, help="sentences a term")
     args = options.parse_args()
     model = load_model(args.model, args.threads)
-    test = drawn(args.data, args.setting == "apart", args.test, args.examples, args.seed)
-    print(f"{len(test):,} pairs; {Counter(len(p.source.split()) for p in test)} German words")
+    half = "dev" if args.fit else args.half
+    test = drawn(args.data, args.setting == "apart", args.examples, args.seed)[half == "test" :: 2]
+    print(f"{len(test):,} pairs; {Counter(len(p.source.split()) for p in test)} French words")
     same = sum(pair.source.casefold() == pair.target.casefold() for pair in test)
-    facts = signature(model, setting=args.setting, test=len(test), alike=same, examples=args.examples, seed=args.seed)
+    if args.fit:
+        print(*fitted(model, test))
+        return
+    names = ("setting", "half", "examples", "seed")
+    facts = signature(model, pairs=len(test), alike=same, **{name: getattr(args, name) for name in names})
     report(f"match_{args.setting}", *tested_lists(model, args.data, test), facts)
 
 
@@ -167,38 +162,66 @@ def some(side: Occurrences, numbers: NDArray[np.int64]) -> Occurrences:
     return Occurrences([side.terms[number] for number in numbers], side.counts[numbers], vectors, side.alone[numbers])
 
 
-def tested_lists(model: Model, data: Path, test: Sequence[Pair]) -> tuple[list[str], list[list[Any]]]:
-    """The held-out pairs with the settings that users get: all, and lists of which only half the terms have a mate."""
-    settings = MatchSettings()
-    first, second = (
-        by_examples(model, *map(list, zip(*side, strict=True)), pooling_of(model), bare=settings.bare)[0]
-        for side in ([(p.source, p.source_examples) for p in test], [(p.target, p.target_examples) for p in test])
-    )
-    compared = [occurrences(model, [(p.source, p.source_examples) for p in test])]
-    compared.append(occurrences(model, [(p.target, p.target_examples) for p in test]))
-    lists = set(listed(data))
-    table: list[list[Any]] = []
+class Lists(NamedTuple):
+    """Two lists of terms: the numbers of their pairs, their vectors, and the candidates by margin."""
+
+    title: str
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    vectors: tuple[NDArray[np.float32], NDArray[np.float32]]
+    by_margin: dict[str, Candidates]
+
+    @property
+    def gold(self) -> dict[int, int]:
+        """The right target of a source term, by places in the lists."""
+        place = {int(pair): number for number, pair in enumerate(self.columns)}
+        return {number: place[int(pair)] for number, pair in enumerate(self.rows) if int(pair) in place}
+
+
+def lists_of(model: Model, test: Sequence[Pair]) -> Iterator[Lists]:
+    """All pairs, and lists of which only half the terms have a mate."""
+    sides = [(p.source, p.source_examples) for p in test], [(p.target, p.target_examples) for p in test]
+    bare, pooling = MatchSettings().bare, pooling_of(model)
+    first, second = (by_examples(model, *map(list, zip(*side, strict=True)), pooling, bare=bare)[0] for side in sides)
+    compared_terms = [occurrences(model, side) for side in sides]
     third = len(test) // 3
-    for title, rows_, columns in (
+    for title, rows, columns in (
         ("all have a mate", np.arange(len(test)), np.arange(len(test))),
         ("half have none", np.arange(2 * third), np.arange(third, 3 * third)),
     ):
-        place = {int(pair): number for number, pair in enumerate(columns)}
-        gold = {number: place[int(pair)] for number, pair in enumerate(rows_) if int(pair) in place}
+        vectors = first[rows], second[columns]
+        by_margin = {how: candidates(*vectors, how=how) for how in ("csls", "ratio")}
+        if model.scorer is not None:
+            source, target = (some(*part) for part in zip(compared_terms, (rows, columns), strict=True))
+            by_margin["scorer"] = likely_pairs(source, target, model.scorer, ("fr", "en"))
+            by_margin["probability"] = compared(by_margin["scorer"], *vectors)
+        yield Lists(title, rows, columns, vectors, by_margin)
+
+
+def fitted(model: Model, dev: Sequence[Pair]) -> list[float]:
+    """Constant and weights of CSLS and of the lead: a logistic regression over the scorer's pairs of both lists."""
+    inputs, right = [], []
+    for lists in lists_of(model, dev):
+        pairs, gold = lists.by_margin["scorer"], lists.gold
+        inputs.append(np.column_stack(standing(pairs, *lists.vectors)[1:]))
+        right += [gold.get(one) == two for one, two in zip(pairs.sources.tolist(), pairs.targets.tolist(), strict=True)]
+    weights, constant = logistic(np.concatenate(inputs), np.array(right))
+    return [round(number, 2) for number in (constant, *weights.tolist())]
+
+
+def tested_lists(model: Model, data: Path, test: Sequence[Pair]) -> tuple[list[str], list[list[Any]]]:
+    """Every selection in both lists."""
+    attested_pairs, table = set(listed(data)), []
+    for lists in lists_of(model, test):
         attested = {
             (i, j)
-            for i, a in enumerate(rows_)
-            for j, b in enumerate(columns)
-            if (test[a].source, test[b].target) in lists
+            for i, a in enumerate(lists.rows)
+            for j, b in enumerate(lists.columns)
+            if (test[a].source, test[b].target) in attested_pairs
         }
-        by_margin = {how: candidates(first[rows_], second[columns], how=how) for how in ("csls", "ratio")}
-        if model.scorer is not None:
-            sides = some(compared[0], rows_), some(compared[1], columns)
-            by_margin["probability"] = likely_pairs(*sides, model.scorer, ("de", "en"))
-        for name, selection in selections():
-            if selection.margin not in by_margin:
-                continue
-            table.append([title, name, *judged(by_margin[selection.margin], selection, gold, attested)])
+        for name, margin, selection in selections():
+            if margin in lists.by_margin:
+                table.append([lists.title, name, *judged(lists.by_margin[margin], selection, lists.gold, attested)])
     return ["lists", "selection", "matches", "P", "P with other entries", "R"], table
 
 

@@ -3,21 +3,20 @@
 Parallel text of 13 languages with English, of each at most so many sentence pairs, the sources in equal shares as far
 as they reach. Left out: the first 15,000 lines of a file (some are distractors of phrase_bench), whatever sentence
 occurs in a test set, pairs with fewer than 4 or more than 60 words on a side, or where one side has more than 2.2 times
-as many characters as is usual. And entries of dictionaries and term lists, which are pairs without a sentence.
+as many characters as is usual.
 """
 
 from __future__ import annotations
 
 import json
 import random
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
-from common import parallel, table_rows
+from common import parallel
 
 from phrasemate.text import words
 
@@ -27,7 +26,6 @@ FIRST = 15_000
 WORDS = (4, 60)
 RATIO = 2.2
 T = TypeVar("T")
-_EXPLAINED = re.compile(r"[()\[\]{}<>/;:,.!?…~%=&]")
 
 
 def tested(data: Path) -> set[str]:
@@ -86,15 +84,3 @@ def chosen(by_source: dict[str, list[tuple[str, str]]], most: int, seed: int) ->
     for name, count in shares({name: len(rows) for name, rows in by_source.items()}, most).items():
         rows = by_source[name]
         yield from (rows[i] for i in sorted(draw.sample(range(len(rows)), count)))
-
-
-def terms(data: Path, lang: str) -> Iterator[tuple[str, str]]:
-    """The plain entries of a language's lists, (other, English), each once: one to four words, no explanations."""
-    unique = set()
-    for english, other, *_ in table_rows(data / "terms" / f"en-{lang}.tsv.gz"):
-        english, other = english.removeprefix("to ").strip(), other.strip().rstrip(".")
-        if (other, english) in unique or english.casefold() == other.casefold():
-            continue
-        if all(1 <= len(words(side)) <= 4 and not _EXPLAINED.search(side) for side in (english, other)):
-            unique.add((other, english))
-            yield other, english

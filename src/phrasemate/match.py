@@ -5,7 +5,8 @@ as close as the cosine of their vectors. A margin lowers the score of terms that
 et al., ICLR 2018; or the ratio of Artetxe and Schwenk, ACL 2019).
 
 With the margin "probability" the scorer of searches compares them (`phrasemate.encode.scoring`): a source term asks,
-the target terms are the candidates, and their sentences the occurrences. It is the default with a lexicon to ask.
+the target terms are the candidates, and their sentences the occurrences. A pair then counts for as much as it is ahead
+of the others of its two terms. It is the default with a lexicon to ask.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import isfinite
+from math import isfinite, log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,8 +37,8 @@ from phrasemate.text import folded
 from phrasemate.text.formats.units import Term, TermPair
 from phrasemate.types import Floats, Phrase, Progress, Run
 from phrasemate.utils import import_extra
-from phrasemate.utils.knn import nearest
-from phrasemate.utils.margin import margin_of, neighbour_pairs
+from phrasemate.utils.knn import nearest, neighbour_means
+from phrasemate.utils.margin import lead, margin_of, neighbour_pairs
 
 AUTO = "auto"
 # margin -> the least that is a match (docs/how-to/match-term-lists.md)
@@ -232,6 +233,7 @@ def match_terms(
         assert model.scorer is not None
         occurrences = _occurrences(first, model), _occurrences(second, model)
         pairs = likely_pairs(*occurrences, model.scorer, languages, lexicons)
+        pairs = compared(pairs, first.vectors, second.vectors, settings.neighbours)
     else:
         pairs = candidates(first.vectors, second.vectors, settings.neighbours, settings.margin, settings.candidates)
     best_matches = select(pairs, settings)
@@ -358,6 +360,9 @@ def _without(terms: Sequence[Term], ids: Ids) -> tuple[Term, ...]:
 
 
 DEPTH = 20  # nearest terms of each term, both ways, that are looked at
+LEAST = 1e-4  # probability of a pair, at least, and of its contrary
+RIVAL = 0.05  # probability of the best other pair of a term, at least
+WEIGHTS = (-1.67, 4.13, 0.46)  # constant, CSLS, lead: a logistic regression (bench/match.py --fit)
 UNLISTED = 0.5  # "no lexicon" of a term: it has an unlisted equivalent more often than a phrase of a text has
 
 
@@ -444,6 +449,8 @@ def likely_pairs(
 ) -> Candidates:
     """The pairs that a scorer finds among the terms, with its probabilities as margins and cosines of means as scores.
 
+    The scorer was fitted to phrases of a text, of which each is looked up for itself; see `compared` for lists.
+
     The terms that are not English ask, whichever side they are on, as the scorer was fitted. ``lexicons``:
     dictionaries that are asked beside the bundled lexicon.
     """
@@ -484,6 +491,37 @@ def likely_pairs(
     rows, columns = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
     scores = np.einsum("nd,nd->n", source.types[rows], target.types[columns])
     return _ordered(rows, columns, scores, np.array([probability for _, _, probability in pairs], np.float32))
+
+
+def compared(pairs: Candidates, source: Floats, target: Floats, k: int = 10) -> Candidates:
+    """The pairs of `likely_pairs` with a probability that heeds the other pairs of their terms, and with cosines.
+
+    It is 1 / (1 + exp -(a + b CSLS + c lead)), with the constants of `WEIGHTS`. Arguments as of `standing`.
+    """
+    scores, *standings = standing(pairs, source, target, k)
+    constant, *weights = WEIGHTS
+    log_odds = constant + sum(weight * values for weight, values in zip(weights, standings, strict=True))
+    margins = (1 / (1 + np.exp(-log_odds))).astype(np.float32)
+    return _ordered(pairs.sources, pairs.targets, scores, margins)
+
+
+def standing(pairs: Candidates, source: Floats, target: Floats, k: int = 10) -> tuple[Floats, Floats, Floats]:
+    """How pairs stand among the others of their terms: cosines, CSLS, and the lead of the scorer's log odds.
+
+    A term's best other pair has a probability of `RIVAL` at least.
+
+    Args:
+        pairs: Pairs with a scorer's probabilities as margins.
+        source: Vectors of the source terms (n, dim), of unit length.
+        target: Vectors of the target terms (m, dim), of unit length.
+        k: Nearest terms of the other list that CSLS compares with.
+    """
+    rows, columns = pairs.sources, pairs.targets
+    cosines = np.einsum("nd,nd->n", source[rows], target[columns])
+    means = neighbour_means(source, target, k)[rows], neighbour_means(target, source, k)[columns]
+    probabilities = np.clip(pairs.margins, LEAST, 1 - LEAST)
+    log_odds = np.log(probabilities / (1 - probabilities))
+    return cosines, margin_of(cosines, *means, "csls"), lead(rows, columns, log_odds, log(RIVAL / (1 - RIVAL)))
 
 
 def _language(side: Side) -> str:

@@ -11,7 +11,18 @@ import pytest
 from phrasemate.encode.scoring import FEATURES, CandidateScorer
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.lexicon import Dictionary
-from phrasemate.match import Candidates, MatchSettings, Occurrences, assign, candidates, likely_pairs, select
+from phrasemate.match import (
+    WEIGHTS,
+    Candidates,
+    MatchSettings,
+    Occurrences,
+    assign,
+    candidates,
+    compared,
+    likely_pairs,
+    select,
+    standing,
+)
 
 HALF = np.sqrt(0.75)
 
@@ -170,3 +181,41 @@ def test_not_being_listed_tells_less_of_a_term_than_of_a_phrase(language: str, n
     scorer = CandidateScorer(0.0, tuple(4.0 * (name == "no lexicon") for name in FEATURES))
     pairs = likely_pairs(sides[0], sides[1], scorer, (language, "en"), [])
     assert pairs.margins == pytest.approx(1 / (1 + np.exp(-4.0 * no_lexicon)))
+
+
+def of_probabilities(*rows: tuple[int, int, float]) -> Candidates:
+    """Pairs of source, target and the scorer's probability."""
+    sources, targets, margins = (np.array(column) for column in zip(*rows, strict=True))
+    one = np.ones(len(rows))
+    return Candidates(
+        sources, targets, one.astype(np.float32), margins.astype(np.float32), one.astype(np.int64), one > 0
+    )
+
+
+def test_probability_heeds_the_other_pairs_of_the_terms() -> None:
+    source, target = vectors(0, 90), vectors(0, 60)
+    pairs = of_probabilities((0, 0, 0.8), (0, 1, 0.5), (1, 1, 0.01))
+    cosines, csls, lead = standing(pairs, source, target, k=2)
+    assert cosines == pytest.approx([1, 0.5, HALF], abs=1e-6)
+    assert csls == pytest.approx([2 - 0.75 - 0.5, 1 - 0.75 - (0.5 + HALF) / 2, 1.5 * HALF - (0.5 + HALF) / 2], abs=1e-6)
+    odds, least = np.log([0.8 / 0.2, 1, 0.01 / 0.99]), np.log(0.05 / 0.95)
+    # the best other pair of 0: (0, 1); of the targets 0 and 1: none, (0, 1); less likely ones than 0.05 count as that
+    ahead = [2 * odds[0] - odds[1] - least, 2 * odds[1] - odds[0] - least, 2 * odds[2] - least - odds[1]]
+    assert lead == pytest.approx(ahead, rel=1e-5)
+    constant, of_csls, of_lead = WEIGHTS
+    expected = 1 / (1 + np.exp(-(constant + of_csls * csls + of_lead * lead)))
+    result = compared(pairs, source, target, k=2)
+    assert result.scores == pytest.approx(cosines)
+    assert result.margins == pytest.approx(expected, rel=1e-5)
+    assert result.margins[0] > 0.9
+    assert (result.margins[1:] < 0.2).all()
+    assert result.mutual.tolist() == [True, False, True]  # its rival is likelier elsewhere
+
+
+def test_a_likely_pair_beside_one_as_likely_is_not_sure() -> None:
+    one = vectors(0, 0)
+    alone, rivals = (
+        compared(of_probabilities(*rows), one, one, 1) for rows in ([(0, 0, 0.6)], [(0, 0, 0.6), (0, 1, 0.6)])
+    )
+    assert rivals.margins == pytest.approx([rivals.margins[0]] * 2)
+    assert alone.margins[0] > rivals.margins[0] + 0.2

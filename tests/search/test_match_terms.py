@@ -233,5 +233,5 @@ def test_with_languages_the_scorer_matches() -> None:
         target = MatchSide(terms("house", "cloud", "dog", language="en"), english)
         result = match_terms(source, target, model, MatchSettings())
     assert wordings(result.matches) == [("Hund", "dog"), ("Haus", "house")]
-    assert [match.margin for match in result.matches] == pytest.approx([1 / (1 + math.exp(-2))] * 2)
+    assert all(match.margin > 0.99 for match in result.matches)  # no other pair of these terms is likely
     assert result.as_dict()["margin"] == "probability"

@@ -10,7 +10,7 @@ import pytest
 from phrasemate.errors import InputError
 from phrasemate.rank import margin_lists, rerank, run_of, whole
 from phrasemate.types import PhrasePair, Run
-from phrasemate.utils.margin import csls, margin, margin_of, neighbour_pairs, neighbourhood
+from phrasemate.utils.margin import csls, lead, margin, margin_of, neighbour_pairs, neighbourhood
 
 COSINES = np.array([[0.9, 0.8, 0.1], [0.2, 0.7, 0.3]], np.float32)
 
@@ -167,3 +167,25 @@ def test_pairs_of_neighbours_come_once_from_either_side() -> None:
     queries, documents, cosines = neighbour_pairs(run, back)
     assert list(zip(queries.tolist(), documents.tolist(), strict=True)) == [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)]
     np.testing.assert_allclose(cosines, [0.5, 0.9, 0.4, 0.7, 0.3])
+
+
+@pytest.mark.parametrize("least", [-np.inf, 0.4])
+def test_lead_against_a_plain_loop(least: float) -> None:
+    draw = np.random.default_rng(3)
+    numbers = draw.choice(30 * 20, 90, replace=False)
+    rows, columns, scores = numbers // 20, numbers % 20, draw.random(90).astype(np.float32).round(1)  # many are equal
+    expected = [
+        2 * score
+        - max([least, *(scores[other] for other in range(90) if other != at and rows[other] == rows[at])])
+        - max([least, *(scores[other] for other in range(90) if other != at and columns[other] == columns[at])])
+        for at, score in enumerate(scores)
+    ]
+    assert lead(rows, columns, scores, least) == pytest.approx(expected, rel=1e-5)
+
+
+def test_lead_by_hand() -> None:
+    rows, columns = np.array([0, 0, 1]), np.array([0, 1, 1])
+    # 0.9: the other pair of its row has 0.5, its column has none; 0.5: 0.9 and 0.7; 0.7: none, 0.5
+    scores = lead(rows, columns, np.array([0.9, 0.5, 0.7], np.float32), 0.1)
+    assert scores == pytest.approx([0.4 + 0.8, -0.4 - 0.2, 0.6 + 0.2])
+    assert lead(rows[:0], columns[:0], np.zeros(0, np.float32)).tolist() == []

@@ -93,6 +93,26 @@ def neighbour_pairs(run: Run, back: Run) -> tuple[Ids, Ids, Floats]:
     return distinct // width, distinct % width, cosines
 
 
+def lead(rows: Ids, columns: Ids, scores: Floats, least: float = -np.inf) -> Floats:
+    """(pairs,) how far each pair is above the best other pair of its row, and of its column: the sum of both.
+
+    Args:
+        rows: Number of each pair's row.
+        columns: Number of each pair's column.
+        scores: Of the pairs, (pairs,).
+        least: What the other pair scores at least, also where there is none.
+    """
+    total = 2 * scores
+    for side in (rows, columns):
+        order = np.lexsort((-scores, side))
+        ordered = np.append(scores[order], np.float32(-np.inf))
+        _, firsts, counts = np.unique(side[order], return_index=True, return_counts=True)
+        rivals = np.repeat(ordered[firsts], counts)
+        rivals[firsts] = np.where(counts > 1, ordered[firsts + 1], -np.inf)
+        total[order] -= np.maximum(rivals, np.float32(least))
+    return total
+
+
 def _mean_top(scores: Floats, k: int) -> Floats:
     """(rows, 1) the mean of the k highest that are not -inf, 0 where there are none; InputError for k below 1."""
     if k < 1:
