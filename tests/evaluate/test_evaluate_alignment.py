@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from phrasemate.align import Worded
+from phrasemate.align.pairs import parse_links
 from phrasemate.encode import Model
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate import alignment
@@ -40,11 +42,11 @@ def test_no_links_found_are_all_missed() -> None:
 def test_the_difference_is_that_of_the_same_sentence_pairs() -> None:
     random = np.random.default_rng(0)
     gold = random.integers(1, 9, 40).astype(np.float64)
-    found = np.minimum(gold, random.integers(0, 9, 40))
-    table = np.stack([found, found, gold, gold], 1)  # each finds as many links as there are
-    worse = table - np.where(np.arange(40)[:, None] % 2, [1, 1, 0, 0], [0, 0, 0, 0]) * (found > 0)[:, None]
+    hits = np.minimum(gold, random.integers(0, 9, 40))
+    table = np.stack([hits, hits, gold, gold], 1)  # each finds as many links as there are
+    worse = table - np.where(np.arange(40)[:, None] % 2, [1, 1, 0, 0], [0, 0, 0, 0]) * (hits > 0)[:, None]
     result = difference(worse, table)
-    assert result.value == pytest.approx((found[1::2] > 0).sum() / gold.sum())
+    assert result.value == pytest.approx((hits[1::2] > 0).sum() / gold.sum())
     draws = np.random.default_rng(1).integers(0, 40, (4000, 40))  # each pair drawn for both
     samples = (table - worse)[:, 0][draws].sum(1) / gold[draws].sum(1)
     assert (result.low, result.high) == pytest.approx(np.quantile(samples, [0.025, 0.975]), abs=0.005)
@@ -120,3 +122,19 @@ def test_a_damaged_gold_line_is_named(data: Path) -> None:
     corpora.lines(path, [{"source": ["a"], "target": ["b"], "links": [[0, 0]]}, {"source": ["a"]}])
     with pytest.raises(ReadError, match=r"de-en\.jsonl, line 2: no target, links"):
         links_of(data, "de")
+
+
+def test_our_own_links_are_between_words_that_are_there() -> None:
+    """They count words as `Worded.of` finds them, so another segmentation would shift them."""
+    path = Path(__file__).parents[2] / "bench" / "gold_links.tsv"
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+    own = [row for row in rows if row[2]]
+    assert (len(rows), len(own)) == (300, 180)
+    for _, source, target, sure, possible in own:
+        lengths = [len(Worded.of(side).spans) for side in (source, target)]
+        links = parse_links(sure) + parse_links(possible)
+        assert len(set(links)) == len(links)
+        assert all(link < length for pair in links for link, length in zip(pair, lengths, strict=True))
+        linked = {word for word, _ in links}
+        assert len(linked) >= lengths[0] / 2
+    assert all(re.fullmatch("[0-9a-f]{16}", row[1]) for row in rows if not row[2])

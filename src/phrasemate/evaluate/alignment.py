@@ -1,8 +1,8 @@
 """Alignment error rate on gold word alignments, and speed: the neural methods and eflomal in one run.
 
-Words are those of the gold sets. AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), over all links of a set: S are the sure
-links, P these and the possible ones (Och and Ney 2003, "A Systematic Comparison of Various Statistical Alignment
-Models", section 5). Where a set has no possible links, P is S. eflomal learns from the gold sentences and from the
+Words are those of the gold sets. AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), over all links of a set. S are the sure
+links, P these and the possible ones. Where a set has no possible links, P is S. See Och and Ney 2003, "A Systematic
+Comparison of Various Statistical Alignment Models", section 5. eflomal learns from the gold sentences and from the
 first lines of the parallel file of that language, which count in its time. The neural methods see each sentence pair
 by itself.
 """
@@ -66,8 +66,8 @@ def counts(links: Sequence[Links], sure: Sequence[Links], allowed: Sequence[Link
 
 def quality(table: Counts) -> Quality:
     """Quality of `counts`; precision of no links is 1: none of them is wrong."""
-    sure, allowed, found, gold = table.sum(0).tolist()
-    return Quality(1 - (sure + allowed) / (found + gold), allowed / found if found else 1.0, sure / gold, int(found))
+    sure, allowed, links, gold = table.sum(0).tolist()
+    return Quality(1 - (sure + allowed) / (links + gold), allowed / links if links else 1.0, sure / gold, int(links))
 
 
 def difference(table: Counts, other: Counts) -> Estimate:

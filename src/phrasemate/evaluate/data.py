@@ -77,7 +77,7 @@ def parallel(data: Path, lang: str, first: int | None = None) -> Iterator[tuple[
 
 
 class Gold(NamedTuple):
-    """A gold alignment: its sentence pairs, their sure links, and all links that are no error (sure and possible)."""
+    """A gold alignment: its sentence pairs, their sure links, and the sure and possible links together."""
 
     pairs: list[tuple[Worded, Worded]]
     sure: list[Links]
