@@ -128,13 +128,12 @@ def test_our_own_links_are_between_words_that_are_there() -> None:
     """They count words as `Worded.of` finds them, so another segmentation would shift them."""
     path = Path(__file__).parents[2] / "bench" / "gold_links.tsv"
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
-    own = [row for row in rows if row[2]]
-    assert (len(rows), len(own)) == (300, 180)
-    for _, source, target, sure, possible in own:
+    texts = [row for row in rows if row[2]]
+    assert (len(rows), len(texts)) == (300, 180)
+    for _, source, target, sure, possible in texts:
         lengths = [len(Worded.of(side).spans) for side in (source, target)]
         links = parse_links(sure) + parse_links(possible)
         assert len(set(links)) == len(links)
         assert all(link < length for pair in links for link, length in zip(pair, lengths, strict=True))
-        linked = {word for word, _ in links}
-        assert len(linked) >= lengths[0] / 2
+        assert len({word for word, _ in links}) >= lengths[0] / 2
     assert all(re.fullmatch("[0-9a-f]{16}", row[1]) for row in rows if not row[2])
