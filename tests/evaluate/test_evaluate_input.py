@@ -45,7 +45,8 @@ def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ('"source target links"', "not a JSON object"),
         ('["source", "target", "links"]', "not a JSON object"),
-        ('{"source": "ab", "target": ["b"], "links": []}', "no tokens and links"),
+        ('{"source": 3, "target": ["b"], "links": []}', "no tokens and links"),
+        ('{"source": "ab", "target": "b", "links": [], "possible": ["0-0"]}', "no tokens and links"),
         ('{"source": ["a"], "target": ["b", 1], "links": []}', "no tokens and links"),
         ('{"source": ["a"], "target": ["b"], "links": 3}', "no tokens and links"),
         ('{"source": ["a"], "target": ["b"], "links": ["0-0"]}', "no tokens and links"),

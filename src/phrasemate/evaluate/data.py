@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from phrasemate.align import Links, Worded
 from phrasemate.errors import InputError, ReadError
@@ -76,29 +76,53 @@ def parallel(data: Path, lang: str, first: int | None = None) -> Iterator[tuple[
         raise InputError(f"{path}: {reason}; expected English and {lang}, separated by a tab, gzip") from error
 
 
-def links_of(data: Path, lang: str, first: int | None = None) -> tuple[list[tuple[Worded, Worded]], list[Links]]:
-    """The sentence pairs of a gold alignment, words as it has them, and their sure links, sorted.
+class Gold(NamedTuple):
+    """A gold alignment: its sentence pairs, their sure links, and the sure and possible links together."""
 
-    A link may name a token behind the last: no aligner finds it. Raises InputError for no file, ReadError for a line
-    without tokens or with links that are not pairs of numbers.
+    pairs: list[tuple[Worded, Worded]]
+    sure: list[Links]
+    allowed: list[Links]
+
+
+def links_of(data: Path, lang: str, first: int | None = None) -> Gold:
+    """The gold alignment of a language, links sorted.
+
+    A side is a list of tokens, or a text whose words are those of `Worded.of`. Without ``possible``, sure links alone
+    are allowed. A link may name a token behind the last: no aligner finds it. Raises InputError for no file, ReadError
+    for a line without sentences or with links that are not pairs of numbers.
     """
     path = data / "gold_alignments" / f"{lang}-en.jsonl"
     rows = json_lines(path, ("source", "target", "links"))[:first]
     for number, row in enumerate(rows, 1):
-        if not _linked(row["source"], row["target"], row["links"]):
-            requirement = "expected lists of tokens, and of pairs of their numbers, from 0"
+        if not _linked(row["source"], row["target"], row["links"], row.setdefault("possible", [])):
+            requirement = "expected texts or lists of tokens, and pairs of numbers of their words, from 0"
             raise ReadError(str(path), number, "no tokens and links between them", requirement)
-    pairs = [(Worded.of_tokens(row["source"]), Worded.of_tokens(row["target"])) for row in rows]
-    return pairs, [sorted((source, target) for source, target in row["links"]) for row in rows]
+    pairs = [(_worded(row["source"]), _worded(row["target"])) for row in rows]
+    sure = [{(source, target) for source, target in row["links"]} for row in rows]
+    allowed = [
+        links | {(source, target) for source, target in row["possible"]} for links, row in zip(sure, rows, strict=True)
+    ]
+    return Gold(pairs, [*map(sorted, sure)], [*map(sorted, allowed)])
 
 
-def _linked(source: Any, target: Any, links: Any) -> bool:
-    """Whether these are tokens of two sentences, and pairs of numbers from 0."""
-    if not all(isinstance(side, list) and all(isinstance(token, str) for token in side) for side in (source, target)):
+def _worded(side: str | list[str]) -> Worded:
+    return Worded.of(side) if isinstance(side, str) else Worded.of_tokens(side)
+
+
+def _linked(source: Any, target: Any, *groups: Any) -> bool:
+    """Whether these are two sentences, and groups of pairs of numbers from 0."""
+    if not all(
+        isinstance(side, str) or (isinstance(side, list) and all(isinstance(token, str) for token in side))
+        for side in (source, target)
+    ):
         return False
-    return isinstance(links, list) and all(
-        isinstance(link, list) and len(link) == 2 and all(type(end) is int and end >= 0 for end in link)
-        for link in links
+    return all(
+        isinstance(links, list)
+        and all(
+            isinstance(link, list) and len(link) == 2 and all(type(end) is int and end >= 0 for end in link)
+            for link in links
+        )
+        for links in groups
     )
 
 

@@ -105,7 +105,7 @@ class Counts(NamedTuple):
 
 def gold_sides(data: Path, lang: str, first: int | None = None) -> list[Side]:
     """Read the two sides of a gold alignment, the other language's first."""
-    pairs, links = links_of(data, lang, first)
+    pairs, links, _ = links_of(data, lang, first)
     reworded_pairs = [_reworded(*pair, link) for pair, link in zip(pairs, links, strict=True)]
     counters = BorderWords(RATE, LEAST), BorderWords(RATE, LEAST)
     for source, target, _ in reworded_pairs:
