@@ -362,7 +362,7 @@ def _without(terms: Sequence[Term], ids: Ids) -> tuple[Term, ...]:
 DEPTH = 20  # nearest terms of each term, both ways, that are looked at
 LEAST = 1e-4  # probability of a pair, at least, and of its contrary
 RIVAL = 0.05  # probability of the best other pair of a term, at least
-WEIGHTS = (-1.67, 4.13, 0.46)  # constant, CSLS, lead: a logistic regression (bench/match.py --fit)
+WEIGHTS = (-1.74, 4.63, 0.43)  # constant, CSLS, lead: a logistic regression (bench/match.py --fit)
 UNLISTED = 0.5  # "no lexicon" of a term: it has an unlisted equivalent more often than a phrase of a text has
 
 

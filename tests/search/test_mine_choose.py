@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 from phrasemate.errors import InputError
-from phrasemate.mine.select import Candidates, calibrate, candidates, contested, is_copy, length_filter, one_to_one
+from phrasemate.mine.select import (
+    AHEAD,
+    LEAD,
+    Candidates,
+    calibrate,
+    candidates,
+    contested,
+    is_copy,
+    length_filter,
+    one_to_one,
+    with_lead,
+)
 from phrasemate.rank import run_of
 from phrasemate.types import Run
 from phrasemate.utils.margin import margin
@@ -56,6 +67,20 @@ def test_contested_pairs_are_near_the_best_of_both_sentences() -> None:
         near = contested(some, gap)
         assert list(zip(near.source.tolist(), near.target.tolist(), strict=True)) == [rows[place] for place in count]
     assert contested(pairs(), 0.0).score.tolist() == []
+
+
+def test_lead_counts_up_to_its_limit_on_either_side() -> None:
+    near = AHEAD / 4
+    some = pairs((0, 0, 0.9), (0, 1, 0.9 - near), (1, 1, 0.9 - 2 * near), (2, 2, 0.5))
+    # ahead of the other pair of the source, and of that of the target
+    ahead = [near + AHEAD, -near + near, AHEAD - near, AHEAD + AHEAD]
+    expected = sorted(
+        (score + LEAD * more for score, more in zip(some.score.tolist(), ahead, strict=True)), reverse=True
+    )
+    result = with_lead(some)
+    assert result.score == pytest.approx(expected, rel=1e-6)
+    assert result.source.tolist() == [0, 1, 0, 2]
+    assert result.cosine.tolist() == some.cosine[[0, 2, 1, 3]].tolist()
 
 
 def test_one_to_one() -> None:

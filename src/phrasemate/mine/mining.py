@@ -24,10 +24,12 @@ from phrasemate.errors import InputError, ModelError, PhrasemateError
 from phrasemate.lexicon import bundled_lexicon
 from phrasemate.mine.collection import Collection, Place, checker, collect, normal
 from phrasemate.mine.select import (
+    AHEAD,
     BESIDE_LEXICON,
     CONTEST,
     DOUBT,
     FLOORS,
+    LEAD,
     LEXICON,
     RERANKED,
     RISE,
@@ -49,6 +51,7 @@ from phrasemate.mine.select import (
     lexicon_match,
     one_to_one,
     usual_threshold,
+    with_lead,
 )
 from phrasemate.mine.work_folder import Blocks, WorkFolder, checked, seal
 from phrasemate.rank import whole
@@ -467,7 +470,9 @@ class _Steps:
             known_scores = pairs.score[np.fromiter((pair in mates for pair in pairs.numbers()), bool)]
             lowest = float(np.quantile(known_scores, LOST if again else 0.0)) if len(known_scores) else FLOORS[margin]
             return lowest if limit is None else min(lowest, self._floor(pairs, (), limit, least))
-        return limit if not again and limit is not None else least
+        if again or limit is None:
+            return least
+        return limit if self.words is None else limit - (2 * LEAD + 1) * AHEAD  # what a lead adds, and the others
 
     def _with_words(self, words: LexiconMatch, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
         """The scores of the lexicon beside the margins."""
@@ -490,16 +495,17 @@ class _Steps:
         return pairs.only(mask)
 
     def rerank(self, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
-        """The scores of the second look beside the margins."""
+        """The scores of the second look beside the margins, and with the lexicon how far a pair is ahead of others."""
         scorer = self.look.scorer
         if scorer is None:
-            return pairs
+            return pairs if self.words is None else with_lead(pairs)
         order = np.lexsort((pairs.target, pairs.source))  # a sentence's pairs together, so that it is read once
         second_scores = np.empty(len(order), np.float32)
         show = partial(self.progress, "reranking")
         with self._timed("reranking"):
             second_scores[order] = scores(self.folder.path, scorer, pairs.only(order), sides, show)
-        return pairs.added(np.float32(self.look.weight) * second_scores)
+        pairs = pairs.added(np.float32(self.look.weight) * second_scores)
+        return pairs if self.words is None else with_lead(pairs)
 
     def choose(
         self,

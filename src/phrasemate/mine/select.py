@@ -28,7 +28,7 @@ from phrasemate.text import folded, words
 from phrasemate.text.normalize import plain
 from phrasemate.types import Floats, PhrasePair, Run
 from phrasemate.utils.knn import ENGINES
-from phrasemate.utils.margin import MARGINS, margin_of, neighbour_pairs, neighbourhood
+from phrasemate.utils.margin import MARGINS, lead, margin_of, neighbour_pairs, neighbourhood
 
 FLOORS = {
     "absolute": 0.0,
@@ -51,6 +51,7 @@ USUAL, SMALLEST = 20_000, 5_000  # below the smallest the threshold stays
 WEIGHTS = {"words": 0.5, "reranker": 1.5, "scorer": 0.5}  # of a second look's scores beside the margin
 LEXICON = 0.1  # weight of the lexicon beside the margin
 BESIDE_LEXICON = {"reranker": 0.3}  # weights of a second look beside the margin and the lexicon
+LEAD, AHEAD = 0.2, 0.1  # with the lexicon: weight of how far a pair is ahead of the others, each time so far at most
 DOUBT = {False: 0.065, True: 0.04}
 """Without the lexicon and with it: so far below the threshold of a first look, pairs are still looked at again."""
 RERANKED, RISE = (1.6, 0.635), 0.23
@@ -239,6 +240,15 @@ def contested(pairs: Candidates, gap: float) -> Candidates:
         np.maximum.at(best_of_sentence, side, pairs.score)
         np.maximum(best, best_of_sentence[side], out=best)
     return pairs.only(best - pairs.score <= np.float32(gap))
+
+
+def with_lead(pairs: Candidates) -> Candidates:
+    """Add to each score how far it is above that of the best other pair of its source sentence, and of its target.
+
+    Each difference counts `AHEAD` at most, and `LEAD` times.
+    """
+    ahead = lead(pairs.source, pairs.target, pairs.score, pairs.score - np.float32(AHEAD))
+    return pairs.added(np.float32(LEAD) * ahead)
 
 
 def one_to_one(pairs: Candidates, pairing: str = "greedy") -> NDArray[np.int64]:

@@ -13,6 +13,7 @@ MARGINS = ("absolute", "csls", "distance", "quarter", "ratio")
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
+Integers = NDArray[np.integer]
 _AT_ONCE = 1 << 24  # scores sorted together: 128 MB of positions
 
 
@@ -93,14 +94,14 @@ def neighbour_pairs(run: Run, back: Run) -> tuple[Ids, Ids, Floats]:
     return distinct // width, distinct % width, cosines
 
 
-def lead(rows: Ids, columns: Ids, scores: Floats, least: float = -np.inf) -> Floats:
+def lead(rows: Integers, columns: Integers, scores: Floats, least: float | Floats = -np.inf) -> Floats:
     """(pairs,) how far each pair is above the best other pair of its row, and of its column: the sum of both.
 
     Args:
         rows: Number of each pair's row.
         columns: Number of each pair's column.
         scores: Of the pairs, (pairs,).
-        least: What the other pair scores at least, also where there is none.
+        least: What the other pair scores at least, also where there is none: one number, or one for each pair.
     """
     total = 2 * scores
     for side in (rows, columns):
@@ -109,7 +110,7 @@ def lead(rows: Ids, columns: Ids, scores: Floats, least: float = -np.inf) -> Flo
         _, firsts, counts = np.unique(side[order], return_index=True, return_counts=True)
         rivals = np.repeat(ordered[firsts], counts)
         rivals[firsts] = np.where(counts > 1, ordered[firsts + 1], -np.inf)
-        total[order] -= np.maximum(rivals, np.float32(least))
+        total[order] -= np.maximum(rivals, np.broadcast_to(np.float32(least), scores.shape)[order])
     return total
 
 
