@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import hf_families
 import numpy as np
@@ -19,7 +20,7 @@ from phrasemate.encode import Model, load_model
 from phrasemate.encode.export import traced_graph
 from phrasemate.encode.export.export import export_model
 from phrasemate.encode.model_folder import CONFIG, EMBEDDINGS, TRACED, TRACED_WEIGHTS, write_manifest
-from phrasemate.encode.runtime import import_openvino, quantise
+from phrasemate.encode.runtime import import_openvino, quantise, turn_matrices
 from phrasemate.errors import InputError, ModelUnsupported
 from phrasemate.types import Phrase
 from phrasemate.utils.storage import save_arrays
@@ -141,6 +142,32 @@ def test_an_export_in_bf16_has_half_the_bytes_and_stays_nearer_than_int8(tmp_pat
     near = cosines(states.values, np.concatenate(expected))
     assert near.min() >= 0.999
     assert (near < 0.9999999).any()  # something was rounded
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_an_earlier_export_is_mended_when_it_is_loaded(
+    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its matrices are (outputs, inputs): with AMX, the process would end at a gated encoder."""
+    folder = hf_families.save_family("eurobert", tmp_path / "hf")
+    export_model(folder, tmp_path / "new", precision=precision)
+    with monkeypatch.context() as patch:
+        patch.setattr(traced_graph, "turn_matrices", lambda graph: None)
+        export_model(folder, tmp_path / "old", precision=precision)
+    graph = import_openvino().Core().read_model(tmp_path / "old" / TRACED)
+    assert len(_float_matrices(graph)) == 2 * 7  # of each layer: four of the attention, three of the inner one
+    turn_matrices(graph)
+    assert not _float_matrices(graph)
+    new, old = (load_model(tmp_path / name, threads=1) for name in ("new", "old"))
+    states = [next(model.token_states(hf_families.TEXTS)).values for model in (new, old)]
+    assert cosines(*states).min() >= 0.99999
+
+
+def _float_matrices(graph: Any) -> list[Any]:
+    """The products whose matrix is stored as (outputs, inputs), in floating point."""
+    products = [node for node in graph.get_ordered_ops() if node.get_type_name() == "MatMul"]
+    sources = [(node, node.input_value(1).get_node()) for node in products if node.get_attributes()["transpose_b"]]
+    return [node for node, source in sources if source.get_type_name() in ("Constant", "Convert")]
 
 
 @pytest.mark.parametrize(("kind", "spaces"), [("byte_bpe", {(2, 2)}), ("fallback_bpe", {(2, 2), (5, 5)})])

@@ -538,6 +538,8 @@ def _compiler(
                 missing = ", ".join(sorted(set(outputs) - available))
                 raise ModelDamaged(f"{path}: no output {missing}, which {names.CONFIG} names; export the model again")
             apart = path.name == names.ENCODER and _keep_texts_apart(graph)
+            if path.name == names.TRACED and not exact:
+                turn_matrices(graph)
             network = core.compile_model(graph, device, settings)
         if cache is not None:
             cache.write(network, apart)
@@ -558,7 +560,8 @@ class _CompiledGraph:
         options = sorted((name, value) for name, value in settings.items() if name not in _OF_THREADS)
         processor = [str(core.get_property("CPU", name)) for name in ("FULL_DEVICE_NAME", "OPTIMIZATION_CAPABILITIES")]
         manifest = path.with_name(names.MANIFEST).read_bytes()
-        facts = json.dumps([import_openvino().get_version(), *processor, options, *outputs]).encode()
+        turned = ["turned"] if path.name == names.TRACED else []  # a graph compiled before `turn_matrices` is another
+        facts = json.dumps([import_openvino().get_version(), *processor, options, *outputs, *turned]).encode()
         self._file: Path | None = None
         with suppress(InputError):  # no home
             self._file = cache_folder() / "graphs" / f"{sha256(manifest + facts).hexdigest()[:32]}.bin"
@@ -656,6 +659,32 @@ def _keep_texts_apart(graph: Any) -> bool:
         consumer.replace_source_output(bias.output(0))
     graph.validate_nodes_and_infer_types()
     return True
+
+
+def turn_matrices(graph: Any) -> None:
+    """Store the constant matrices of products, in float32, float16 or bfloat16, as (inputs, outputs).
+
+    Gated encoders (Gemma 3, Qwen3, gte) need it on processors with AMX. OpenVINO 2026.4 fuses their inner layers where
+    floating-point matrices are (outputs, inputs). Computing these, it dies of a division by zero. An export stores them
+    so. Those of an earlier export are turned when it is loaded.
+    """
+    openvino = import_openvino()
+    ops = openvino.opset13
+    for node in graph.get_ordered_ops():
+        if node.get_type_name() != "MatMul" or not (attributes := node.get_attributes())["transpose_b"]:
+            continue
+        source = node.input_value(1).get_node()
+        is_converted = source.get_type_name() == "Convert"
+        matrix = source.input_value(0).get_node() if is_converted else source
+        if matrix.get_type_name() != "Constant" or len(matrix.shape) != 2 or not matrix.get_element_type().is_real():
+            continue
+        data = np.ascontiguousarray(matrix.data.T)  # bfloat16, unknown to NumPy, comes as float16: the same 16 bits
+        tensor = openvino.Tensor(data, openvino.Shape(data.shape), matrix.get_element_type())
+        turned = ops.constant(tensor, shared_memory=False)
+        values = ops.convert(turned, "f32") if is_converted else turned
+        product = ops.matmul(node.input_value(0), values, attributes["transpose_a"], False)
+        for target in node.output(0).get_target_inputs():
+            target.replace_source_output(product.output(0))
 
 
 @contextmanager

@@ -243,14 +243,13 @@ def _traced(folder: Path, base: tuple[Path, float] | None, bits: int, precision:
     table = traced_graph.token_vectors(encoder, int(encoder.get_input_embeddings().weight.shape[0]))
     if not np.isfinite(table.sum(dtype=np.float64)):
         raise ModelError(f"{folder}: a token vector holds NaN or infinity; train it again")
-    arrays = quantise(table, bits)
+    arrays, causal = quantise(table, bits), traced_graph.is_causal(encoder)
 
     def write(target: Path, carried: list[int]) -> None:
         save_arrays(target / names.EMBEDDINGS, {**arrays, "additive": np.zeros((0, table.shape[1]), np.float32)})
-        traced_graph.trace_encoder(encoder, carried, table, precision, target)
+        traced_graph.trace_encoder(encoder, carried, table, precision, target, causal)
 
     positions = min(traced_graph.longest_text(config), traced_graph.MOST_TOKENS)
-    causal = traced_graph.is_causal(encoder)
     return _Encoder(int(config.hidden_size), int(config.num_hidden_layers), len(table), positions, causal, write)
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from phrasemate.encode.export.hf_folder import family_of, line_of
 from phrasemate.encode.export.onnx_graph import TEXTS
 from phrasemate.encode.model_folder import TRACED, TRACED_WEIGHTS, output_name
-from phrasemate.encode.runtime import import_openvino
+from phrasemate.encode.runtime import import_openvino, turn_matrices
 from phrasemate.errors import ModelError, ModelUnsupported, needs_extra
 
 SHIFTED = {
@@ -199,12 +199,20 @@ def token_vectors(encoder: Any, tokens: int) -> Floats:
     return table
 
 
-def trace_encoder(encoder: Any, layers: Sequence[int], table: Floats, precision: str, folder: Path) -> None:
+def trace_encoder(
+    encoder: Any, layers: Sequence[int], table: Floats, precision: str, folder: Path, causal: bool
+) -> None:
     """Write ``encoder.xml`` and ``encoder.bin`` into a folder.
 
-    ``table``: the token vectors, of which the comparison draws texts. ``precision``: "int8" (matrices alone, one scale
-    for each output value), "bf16" (matrices alone), "fp16" or "fp32". Raises ModelUnsupported where the converter fails
-    or its graph computes something else than torch.
+    Args:
+        encoder: Encoder of transformers, in float32.
+        layers: Numbers of the layers whose states the graph gives.
+        table: Token vectors, of which the comparison draws texts.
+        precision: "int8" (matrices alone, one scale for each output value), "bf16" (matrices alone), "fp16" or "fp32".
+        folder: Folder to write into.
+        causal: Whether a token sees only those before it (see `is_causal`).
+
+    Raises ModelUnsupported where the converter fails or its graph computes something else than torch.
     """
     import torch
 
@@ -214,7 +222,7 @@ def trace_encoder(encoder: Any, layers: Sequence[int], table: Floats, precision:
     encoder.eval()
     if not encoder.config._attn_implementation.startswith("sdpa"):
         encoder.set_attn_implementation("eager")
-    module = _states_module(encoder, layers)
+    module = _states_module(encoder, layers, causal)
     example = {"embeddings": torch.from_numpy(table[:12]).reshape(2, -1, table.shape[1]), "mask": torch.ones(2, 6)}
     example["mask"][1, 4:] = 0
     try:
@@ -241,14 +249,13 @@ def save_graph(graph: Any, folder: Path, precision: str) -> int:
     return count
 
 
-def _states_module(encoder: Any, layers: Sequence[int]) -> Any:
+def _states_module(encoder: Any, layers: Sequence[int], causal: bool) -> Any:
     import torch
     from torch import Tensor, nn
 
     config = encoder.config
     window = getattr(config, "sliding_window", None)
     masks = config.model_type == "gemma3_text"  # its own masks, made by functions, are what the tracer stumbles at
-    causal = is_causal(encoder)
 
     def attention(mask: Tensor) -> Any:
         """The mask as the encoder takes it: (batch, tokens), or for each kind of layer (batch, 1, tokens, tokens)."""
@@ -347,22 +354,3 @@ def round_matrices(graph: Any, precision: str = "int8") -> int:
         node.input(1).replace_source_output(values.output(0))
         count += 1
     return count
-
-
-def turn_matrices(graph: Any) -> None:
-    """Store the constant matrices of products, in float32, as (inputs, outputs).
-
-    Gated encoders (Gemma 3, Qwen3, gte) need it on processors with AMX. OpenVINO 2026.4 fuses their inner layers where
-    floating-point matrices are (outputs, inputs). Computing these, it dies of a division by zero.
-    """
-    ops = import_openvino().opset13
-    for node in graph.get_ordered_ops():
-        if node.get_type_name() != "MatMul" or not (attributes := node.get_attributes())["transpose_b"]:
-            continue
-        matrix = node.input_value(1).get_node()
-        if matrix.get_type_name() != "Constant" or len(matrix.shape) != 2:
-            continue
-        transposed = ops.constant(np.ascontiguousarray(matrix.data.T))
-        product = ops.matmul(node.input_value(0), transposed, attributes["transpose_a"], False)
-        for target in node.output(0).get_target_inputs():
-            target.replace_source_output(product.output(0))
