@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from phrasemate.encode import model_folder as names
 from phrasemate.encode.model_folder import output_name
-from phrasemate.encode.tokenizer import Tokens, open_tokenizer
+from phrasemate.encode.tokenizer import BLANK, Tokens, open_tokenizer
 from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported, first_line, needs_extra
 from phrasemate.text.normalize import visible, visible_places
 from phrasemate.utils.machine import cache_folder, check_memory, cores
@@ -250,8 +250,6 @@ class Runtime:
             self._queue: _Queue | SessionQueue
             self._queue, self._shares_rows = compiling.result()
         self.opening, self.closing = self._tokenizer.opening, self._tokenizer.closing
-        if not self.opening + self.closing:
-            raise ModelDamaged(f"{folder}: the tokenizer adds no special token, expected one at least")
         if not is_traced and config["max_tokens"] > len(self.table.additive):
             reason = f"{len(self.table.additive)} positions, {config['max_tokens']} in {names.CONFIG}"
             raise ModelDamaged(f"{folder / names.EMBEDDINGS}: {reason}; export the model again")
@@ -282,7 +280,7 @@ class Runtime:
         for last, tokens in enumerate(self._tokens(texts), 1):
             if truncated:
                 tokens = Tokens(tokens.ids[: self.window], tokens.offsets[: self.window])
-            batch.append(tokens)
+            batch.append(tokens if tokens.ids or self.opening + self.closing else BLANK)
             count += len(tokens.ids)
             if max(count, len(batch)) >= BLOCK_TOKENS or last == len(texts):  # a blank text has none but special tokens
                 yield slice(first, last), self._states(texts[first:last], batch, output_name(layer))

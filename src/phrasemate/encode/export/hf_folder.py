@@ -272,13 +272,13 @@ def _check_tokenizer(path: Path, text: str, rows: int) -> None:
         tokenizer = Tokenizer.from_str(text)
     except Exception as error:  # the library raises a bare Exception
         raise ModelError(f"{path}: not a tokenizer ({error}); download the folder again") from error
-    tokenizer.no_padding()  # some folders pad every text
-    largest = max(tokenizer.get_vocab().values(), default=0)
-    opening, closing = special_tokens(tokenizer)
-    if largest >= rows:
+    vocabulary = tokenizer.get_vocab()
+    if not vocabulary:
+        raise ModelUnsupported(f"{path}: holds no token; download the folder again")
+    if (largest := max(vocabulary.values())) >= rows:
         raise ModelError(f"{path}: has token {largest}, the weights hold {rows} vectors; both must be of one model")
-    if not opening + closing:
-        raise ModelUnsupported(f"{path}: adds no special token to a text, expected one at least")
+    tokenizer.no_padding()  # some folders pad every text
+    special_tokens(tokenizer)  # raises where no text has a token
 
 
 def read_heads(folder: Path, width: int) -> Arrays:
