@@ -144,6 +144,18 @@ def test_an_export_in_bf16_has_half_the_bytes_and_stays_nearer_than_int8(tmp_pat
     assert (near < 0.9999999).any()  # something was rounded
 
 
+def test_no_padding_is_beyond_the_last_position(pair: tuple[Path, Model]) -> None:
+    """A text of as many tokens as the encoder has positions, 66 of most, which is no multiple of 4."""
+    folder, model = pair
+    text = " ".join(hf_families.TEXTS[0].split() * 20)
+    runtime = model.runtime
+    ids = runtime.tokenizer.encode(text, add_special_tokens=False).ids
+    assert len(ids) > runtime.window
+    _, states = next(runtime.blocks([text], truncated=True))
+    expected = hf_families.states_of(folder, [[*runtime.opening, *ids[: runtime.window], *runtime.closing]])
+    assert cosines(states.values, expected[1][0]).min() >= 0.999
+
+
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_an_earlier_export_is_mended_when_it_is_loaded(
     precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

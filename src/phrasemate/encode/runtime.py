@@ -371,8 +371,8 @@ class Runtime:
 
     def _submit(self, batch: Sequence[_Row], output: str, values: NDArray[np.float32]) -> None:
         count, longest = self._grid.shape(len(batch), batch[-1].tokens)
-        if len(self.table.additive) and not self._shares_rows:
-            longest = min(longest, len(self.table.additive))
+        if not self._shares_rows:  # the encoder may have no positions for more padding
+            longest = min(longest, self.window + len(self.opening + self.closing))
         ids = np.zeros((count, longest), np.int64)  # (batch, tokens)
         positions = np.zeros(ids.shape, np.int64)
         mask = np.zeros(ids.shape, np.float32)  # the number of each token's text in its row; 0 for padding
