@@ -108,6 +108,26 @@ def test_fewer_bits_stay_near(
     assert (near < 0.9999999).any()  # something was rounded
 
 
+def test_a_token_table_in_8_bits_stays_near(pair: tuple[Path, Model], tmp_path: Path) -> None:
+    """The default of a traced graph, beside the same graph in float32 with 16 bits for a value."""
+    _, model = pair
+    shutil.copytree(model.folder, tmp_path / "out")
+    table = load_file(model.folder / EMBEDDINGS)
+    arrays = quantise(table["codes"].astype(np.float32), 8)
+    rows, dim = table["codes"].shape
+    assert sum(array.nbytes for array in arrays.values()) == rows * dim + 2 * rows * dim / 32
+    save_arrays(tmp_path / "out" / EMBEDDINGS, {**table, **arrays})
+    write_manifest(tmp_path / "out")
+    (rounded,) = load_model(tmp_path / "out", threads=1).token_states(hf_families.TEXTS)
+    (exact,) = model.token_states(hf_families.TEXTS)
+    near = cosines(rounded.values, exact.values)
+    assert near.mean() >= 0.999
+    assert (near < 0.9999999).any()
+    nodes = import_openvino().Core().read_model(model.folder / TRACED).get_ordered_ops()
+    constants = [list(node.shape) for node in nodes if node.get_type_name() == "Constant"]
+    assert [rows, dim] not in constants  # the graph holds no second table
+
+
 def test_an_export_in_int8_is_the_rounded_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = hf_families.save_family("distilbert", tmp_path / "hf")
     with monkeypatch.context() as patch:

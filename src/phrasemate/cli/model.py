@@ -26,7 +26,7 @@ Folder = Annotated[Path | None, argument("FOLDER", "The model folder (default: t
 
 
 Pooling = Literal["ends", "mean", "cls"]
-Graph = Literal["auto", "written", "traced"]
+Graph = Literal["auto", "written", "traced", "onnx"]
 Precision = Literal["int8", "bf16", "fp16", "fp32"]
 
 
@@ -77,8 +77,8 @@ def export(
         Graph,
         option(
             "--graph",
-            "auto|written|traced",
-            "Write the graph ourselves (BERT, XLM-R families) or trace it from torch (any encoder).",
+            "auto|written|traced|onnx",
+            "Write the graph ourselves (BERT, XLM-R families) or trace it from torch (any encoder; onnx: for CUDA).",
         ),
     ] = "auto",
     precision: Annotated[Precision, option("--precision", "int8|bf16|fp16|fp32", "Of the encoder's weights.")] = "int8",

@@ -229,11 +229,12 @@ class Runtime:
         self.layers: list[int] = list(config["layers"])
         self.table = EmbeddingTable(folder / names.EMBEDDINGS)
         self.width = int(config["width"])
-        is_traced = (folder / names.TRACED).exists()
+        forms = (folder / name for name in (names.TRACED, names.TRACED_ONNX))
+        self._graph = next((path for path in forms if path.exists()), folder / names.ENCODER)
+        is_traced = self._graph.name != names.ENCODER
         if not is_traced and self.width != self.table.dim:
             reason = f"vectors of {self.table.dim} numbers, {config['width']} in {names.CONFIG}"
             raise ModelDamaged(f"{folder / names.EMBEDDINGS}: {reason}; export the model again")
-        self._graph = folder / (names.TRACED if is_traced else names.ENCODER)
         exact = config.get("precision") == "fp32"
         outputs = [output_name(layer) for layer in self.layers]
         compiler: Callable[[], tuple[_Queue | SessionQueue, bool]]
@@ -520,7 +521,7 @@ def _compiler(
     core = openvino.Core()
     if device.split(".")[0] not in core.available_devices:
         raise InputError(f"device {device}: OpenVINO has {', '.join(core.available_devices)} on this machine")
-    if path.suffix == ".onnx" and _refers_to_files(path):
+    if path.suffix == ".onnx" and refers_to_files(path):
         raise ModelDamaged(f"{path}: refers to weights in other files; export the model again")
     settings = options(core, threads, exact) if device == "CPU" else {}
 
@@ -590,7 +591,7 @@ _OF_THREADS = ("INFERENCE_NUM_THREADS", "NUM_STREAMS")  # options that change no
 _GRAPHS = 8  # compiled graphs that are kept
 
 
-def _refers_to_files(path: Path) -> bool:
+def refers_to_files(path: Path) -> bool:
     """Whether an ONNX graph keeps weights in other files, which no manifest would seal."""
     with path.open("rb") as file:
         if not file.seek(0, os.SEEK_END):
@@ -727,7 +728,7 @@ def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callabl
     """Checks that the device is there; what is returned opens a graph that has these outputs.
 
     It gives False beside it: texts do not share a row. Raises MissingExtra without ONNX Runtime, InputError for an
-    absent device, ModelUnsupported for a traced graph.
+    absent device, ModelUnsupported for a traced graph in OpenVINO's form.
     """
     with needs_extra("cuda", "onnxruntime-gpu"):
         import onnxruntime
@@ -737,7 +738,8 @@ def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callabl
         raise InputError(f"device {device}: ONNX Runtime has {', '.join(available)} on this machine")
     if path.suffix != ".onnx":
         raise ModelUnsupported(
-            f"{path}: a traced graph, which ONNX Runtime does not read; export with --graph written, or take the CPU"
+            f"{path}: OpenVINO's form of a traced graph, which ONNX Runtime does not read; export with --graph onnx "
+            "--precision fp32, or with --graph written where that is possible, or take the CPU"
         )
 
     def opened() -> tuple[SessionQueue, bool]:

@@ -66,7 +66,8 @@ def unpack_model(
     config, _ = names.check_folder(folder)
     if encoder is None and not (folder / names.ENCODER).exists():
         raise ModelUnsupported(f"{folder}: its graph was traced; name the encoder that it was made of, by --encoder")
-    tokenizer, max_tokens = tokenizer_bytes(folder / names.TOKENIZER), int(config["max_tokens"])
+    library, max_tokens = load_tokenizer(folder / names.TOKENIZER), int(config["max_tokens"])
+    tokenizer = tokenizer_bytes(folder / names.TOKENIZER)
     module = _source(folder, config, Path(encoder), base) if encoder is not None else None
     architecture, weights = _unpacked(folder, config) if module is None else ({}, {})
     settings = tokenizer_settings(tokenizer, module.config.pad_token_id if module is not None else None)
@@ -79,8 +80,8 @@ def unpack_model(
         partial.mkdir()
         if module is None:
             save_arrays(partial / "model.safetensors", weights, {"format": "pt"})
-            padding = load_tokenizer(folder / names.TOKENIZER).token_to_id(settings["pad_token"])
-            write_json(partial / "config.json", architecture | {"pad_token_id": padding})
+            padding = {"pad_token_id": library.token_to_id(settings["pad_token"])}
+            write_json(partial / "config.json", architecture | padding)
         else:
             module.save_pretrained(partial)
             for path in partial.glob("*.safetensors"):

@@ -1,4 +1,4 @@
-"""Any encoder that transformers loads -> an OpenVINO graph, by OpenVINO's converter of torch modules.
+"""Any encoder that transformers loads -> a graph of OpenVINO, by its converter of torch modules, or of ONNX, by torch.
 
 The graph has the inputs and outputs of `onnx_graph`: ``embeddings`` (batch, tokens, dim), here the token vectors alone,
 ``mask`` (batch, tokens), and ``layer_N`` (batch, tokens, width) for each layer. Positions, token types and the norm of
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.export.hf_folder import family_of, line_of
 from phrasemate.encode.export.onnx_graph import TEXTS
-from phrasemate.encode.model_folder import TRACED, TRACED_WEIGHTS, output_name
-from phrasemate.encode.runtime import import_openvino, turn_matrices
+from phrasemate.encode.model_folder import TRACED, TRACED_ONNX, TRACED_WEIGHTS, output_name
+from phrasemate.encode.runtime import import_openvino, refers_to_files, turn_matrices
 from phrasemate.errors import ModelError, ModelUnsupported, needs_extra
 
 SHIFTED = {
@@ -36,6 +36,7 @@ SAME = 0.999  # least cosine of a token's state with torch's, before weights are
 MOST_TOKENS = 8_192  # of a window: attention grows with its square
 LEAST_WEIGHTS = 4_096  # of a matrix that is rounded to int8
 ROWS = 8_192  # of the token table, computed at once
+OPSET = 18  # of ONNX: has all that these encoders need
 CHECKED = 4  # texts of the comparison, of two batches
 
 Floats = NDArray[np.float32]
@@ -200,9 +201,15 @@ def token_vectors(encoder: Any, tokens: int) -> Floats:
 
 
 def trace_encoder(
-    encoder: Any, layers: Sequence[int], table: Floats, precision: str, folder: Path, causal: bool
+    encoder: Any,
+    layers: Sequence[int],
+    table: Floats,
+    precision: str,
+    folder: Path,
+    causal: bool,
+    as_onnx: bool = False,
 ) -> None:
-    """Write ``encoder.xml`` and ``encoder.bin`` into a folder.
+    """Write ``encoder.xml`` and ``encoder.bin`` into a folder, or ``traced.onnx``.
 
     Args:
         encoder: Encoder of transformers, in float32.
@@ -211,6 +218,7 @@ def trace_encoder(
         precision: "int8" (matrices alone, one scale for each output value), "bf16" (matrices alone), "fp16" or "fp32".
         folder: Folder to write into.
         causal: Whether a token sees only those before it (see `is_causal`).
+        as_onnx: Whether to write ONNX, which ONNX Runtime reads, too; in float32.
 
     Raises ModelUnsupported where the converter fails or its graph computes something else than torch.
     """
@@ -228,15 +236,42 @@ def trace_encoder(
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the tracer: of what it may miss; the comparison sees that
-            graph = openvino.convert_model(module, example_input=example)
+            if as_onnx:
+                _save_onnx(module, example, layers, folder / TRACED_ONNX)
+                graph = openvino.Core().read_model(folder / TRACED_ONNX)
+            else:
+                graph = openvino.convert_model(module, example_input=example)
     except Exception as error:  # of the tracer, of the converter
-        raise ModelUnsupported(f"{type(encoder).__name__}: OpenVINO does not convert it ({line_of(error)})") from error
+        tool = "torch.onnx" if as_onnx else "OpenVINO"
+        raise ModelUnsupported(f"{type(encoder).__name__}: {tool} does not convert it ({line_of(error)})") from error
+    if as_onnx:
+        _compare(graph, module, layers, table)
+        return
     for port, name in zip(graph.inputs, ("embeddings", "mask"), strict=True):
         port.get_tensor().set_names({name})
     for port, layer in zip(graph.outputs, layers, strict=True):
         port.get_tensor().set_names({output_name(layer)})
     _compare(graph, module, layers, table)
     save_graph(graph, folder, precision)
+
+
+def _save_onnx(module: Any, example: dict[str, Any], layers: Sequence[int], path: Path) -> None:
+    """Write a graph of ONNX, by torch's tracer. Raises ValueError where one file cannot hold the weights."""
+    import torch
+
+    inputs, outputs = list(example), [output_name(layer) for layer in layers]
+    torch.onnx.export(
+        module,
+        tuple(example.values()),
+        str(path),
+        input_names=inputs,
+        output_names=outputs,
+        dynamic_axes={name: {0: "batch", 1: "tokens"} for name in (*inputs, *outputs)},
+        opset_version=OPSET,
+        dynamo=False,  # the newer exporter needs another package
+    )
+    if refers_to_files(path):
+        raise ValueError("its weights take more than 2 GB, which no file of ONNX holds; export with --graph traced")
 
 
 def save_graph(graph: Any, folder: Path, precision: str) -> int:
