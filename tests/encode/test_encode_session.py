@@ -6,6 +6,7 @@ OpenVINO takes its place, which shows that batches and outputs arrive.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -33,6 +34,9 @@ class Session:
         assert providers == [("CPUExecutionProvider", {"device_id": "0"}), "CPUExecutionProvider"]
         self.compiled = runtime.import_openvino().Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         self.shapes: list[tuple[int, ...]] = []
+
+    def get_providers(self) -> list[str]:
+        return ["CPUExecutionProvider"]
 
     def get_outputs(self) -> list[Any]:
         return [SimpleNamespace(name=name) for port in self.compiled.outputs for name in port.names]
@@ -87,6 +91,15 @@ def test_traced_graphs_and_absent_outputs_are_refused(folder: Path) -> None:
         runtime.session_compiler(folder / "encoder.xml", ["layer_2"], "CUDA")
     with pytest.raises(ModelDamaged, match="no output layer_7"):
         runtime.session_compiler(folder / "encoder.onnx", ["layer_2", "layer_7"], "CUDA")()
+
+
+@pytest.mark.usefixtures("package")
+def test_a_card_whose_libraries_are_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ONNX Runtime would compute on the processor without a word."""
+    onnxruntime = sys.modules.get("onnxruntime") or importlib.import_module("onnxruntime")
+    monkeypatch.setattr(onnxruntime.InferenceSession, "get_providers", lambda self: ["OtherProvider"])
+    with pytest.raises(InputError, match=r"device CUDA: ONNX Runtime took OtherProvider instead; .* cuDNN"):
+        load_model(folder, device="CUDA")
 
 
 @pytest.mark.slow

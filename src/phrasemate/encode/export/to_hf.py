@@ -100,7 +100,7 @@ def _source(folder: Path, config: dict[str, Any], encoder: Path, base: str | Pat
     """The encoder, of transformers, that a model was exported from. Raises InputError for another."""
     import torch
 
-    sentences, share = read_sentence_folder(encoder), config["signature"].get("share")
+    sentences, share = read_sentence_folder(encoder), (config.get("signature") or {}).get("share")
     if base is None and share not in (None, read_training(encoder).get("share")):
         raise InputError(f"{folder}: has {share} of the trained weights, the rest of their base; name that by --base")
     module = traced_graph.load_encoder(sentences.encoder if sentences else encoder).eval()
