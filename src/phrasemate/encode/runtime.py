@@ -749,7 +749,7 @@ def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callabl
         with _mapped(path, *_OF_SESSIONS):
             session = onnxruntime.InferenceSession(str(path), options, providers=providers)
             missing = sorted(set(outputs) - {item.name for item in session.get_outputs()})
-        if PROVIDERS[name] not in (used := session.get_providers()):  # it goes on without what it cannot load
+        if PROVIDERS[name] not in (used := session.get_providers()):  # it leaves out what it cannot load
             reason = "the libraries of CUDA and cuDNN that it needs are not there"
             raise InputError(f"device {device}: ONNX Runtime took {', '.join(used)} instead; {reason}")
         if missing:
