@@ -195,6 +195,19 @@ def test_ccpr_and_xpr_train_whatever_special_tokens_there_are(
     assert np.isfinite(loss)
 
 
+def test_the_sentence_of_a_blank_text_after_an_opening_token(tmp_path: Path, ccpr_data: Path) -> None:
+    """It has that token alone, which does not take one of the text that follows."""
+    base = hf_families.save_family("modernbert", tmp_path / "hf")
+    hf_families.byte_bpe("<s>", "").save(str(base / "tokenizer.json"))
+    task = CCPRTask(ccpr_config(base), ccpr_data)
+    tokens = task.tokenizer(["", "old", ""])
+    halves = torch.randn(len(tokens.ids), 8), torch.randn(len(tokens.ids), 8)
+    units = torch.nn.functional.normalize(halves[0] + halves[1], dim=1)
+    contexts = task.objective.contexts(halves, tokens)
+    expected = torch.stack([units[0], units[2 : len(units) - 1].mean(0), units[-1]])
+    assert torch.allclose(contexts, expected, atol=1e-5)
+
+
 def test_of_a_decoder_the_last_token_is_the_sentence(tmp_path: Path, ccpr_data: Path) -> None:
     task = CCPRTask(ccpr_config(hf_families.save_family("qwen3", tmp_path / "hf")), ccpr_data)
     batch = task.batch(0)
