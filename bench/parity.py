@@ -46,17 +46,13 @@ def main() -> None:
 
 
 def compared(name: str, folder: Path, base: Path, graphs: tuple[str, ...]) -> list[list[Any]]:
-    """Rows of a folder: traced in float32, bfloat16 and int8, and the written graphs that it may have."""
+    """Rows of a folder: traced in float32, bfloat16 and int8, as ONNX, and the written graphs that it may have."""
     _, states = hf_families.torch_states(folder, hf_families.TEXTS)
     causal = name.startswith("qwen")
     sentences = np.stack([values[-1] if causal else values.mean(0) for values in states])
     rows = []
-    for graph, precision in (
-        ("traced", "fp32"),
-        ("traced", "bf16"),
-        ("traced", "int8"),
-        *((graph, "int8") for graph in graphs),
-    ):
+    kinds = [("traced", "fp32"), ("onnx", "fp32"), ("traced", "bf16"), ("traced", "int8")]
+    for graph, precision in [*kinds, *((graph, "int8") for graph in graphs)]:
         out = base / f"{graph}-{precision}"
         bits = None if precision == "int8" else 16
         export_model(folder, out, graph=graph, precision=precision, embedding_bits=bits)

@@ -24,19 +24,24 @@ TEXTS = (
 )
 
 
-def wordpiece() -> Any:
-    """BERT's kind, trained."""
+def wordpiece(padding: int = 0) -> Any:
+    """BERT's kind, trained; the number of the padding is 0, or 1 as that of MPNet has to be."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    special = ["[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    special.insert(padding, "[PAD]")
     tokenizer.train_from_iterator(
         TEXTS, trainers.WordPieceTrainer(vocab_size=300, special_tokens=special, show_progress=False)
     )
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     return tokenizer
+
+
+def _mpnet() -> Any:
+    return wordpiece(padding=1)
 
 
 def unigram() -> Any:
@@ -118,7 +123,7 @@ def _configs() -> dict[str, tuple[Callable[[], Any], Any, dict[str, Any]]]:
         "xlm-roberta": (unigram, t.XLMRobertaConfig, {"pad_token_id": 1}),  # BGE-M3, multilingual E5, too
         "camembert": (unigram, t.CamembertConfig, {"pad_token_id": 1}),
         "distilbert": (wordpiece, t.DistilBertConfig, distil),
-        "mpnet": (wordpiece, t.MPNetConfig, {"pad_token_id": 1}),
+        "mpnet": (_mpnet, t.MPNetConfig, {"pad_token_id": 1}),
         "electra": (wordpiece, t.ElectraConfig, {"embedding_size": 32}),
         "albert": (unigram, t.AlbertConfig, {"embedding_size": 32, "pad_token_id": 1}),
         "deberta": (byte_bpe, t.DebertaConfig, deberta),
@@ -157,16 +162,22 @@ _RENAMED = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermed
 @lru_cache
 def torch_states(folder: Path, texts: tuple[str, ...]) -> list[list[Any]]:
     """(tokens, width) states of each text alone, as transformers gives them in float32: those of layer 1, the last."""
-    import torch
     from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    return states_of(folder, [tokenizer.encode(text).ids for text in texts])
+
+
+def states_of(folder: Path, texts: list[list[int]]) -> list[list[Any]]:
+    """The same of texts as numbers of tokens."""
+    import torch
     from transformers import AutoModel
 
     model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     states: list[list[Any]] = [[], []]
     with torch.no_grad():
-        for text in texts:
-            output = model(torch.tensor([tokenizer.encode(text).ids]), output_hidden_states=True)
+        for ids in texts:
+            output = model(torch.tensor([ids]), output_hidden_states=True)
             for layer, values in enumerate((output.hidden_states[1], output.last_hidden_state)):
                 states[layer].append(values[0].numpy())
     return states

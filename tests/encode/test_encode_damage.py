@@ -106,9 +106,9 @@ def test_a_projection_that_was_not_sealed(folder: Path) -> None:
 
 
 def test_newer(folder: Path) -> None:
-    reseal(folder, MANIFEST, lambda value: value.update(version=3))
+    reseal(folder, MANIFEST, lambda value: value.update(version=4))
     message = refusal(folder, ModelUnsupported)
-    assert "version 3, this phrasemate reads up to 2; upgrade phrasemate, or export again" in message
+    assert "version 4, this phrasemate reads up to 3; upgrade phrasemate, or export again" in message
 
 
 @pytest.mark.parametrize("value", [{}, {"format": "other"}, {"format": None, "version": 1}, {"files": []}])

@@ -210,9 +210,16 @@ def test_a_tokenizer_of_another_model(source: Path) -> None:
     assert f"has token {rows}, the weights hold {rows} vectors" in refusal(source, ModelError)
 
 
-def test_a_tokenizer_without_special_tokens(source: Path) -> None:
-    retokenise(source, lambda value: value.update(post_processor=None))
-    assert "adds no special token to a text, expected one at least" in refusal(source, ModelUnsupported)
+def test_a_tokenizer_without_tokens(source: Path) -> None:
+    retokenise(source, lambda value: value.update(added_tokens=[], post_processor=None))
+    retokenise(source, lambda value: value["model"].update(type="BPE", vocab={}, merges=[], unk_token=None))
+    assert "holds no token" in refusal(source, ModelUnsupported)
+
+
+def test_a_tokenizer_that_leaves_out_the_text(source: Path) -> None:
+    template = {"type": "TemplateProcessing", "single": [], "pair": [], "special_tokens": {}}
+    retokenise(source, lambda value: value.update(post_processor=template))
+    assert "a tokenizer that makes no token of any text" in refusal(source, ModelUnsupported)
 
 
 def test_truncation_and_padding_are_not_taken_over(source: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import hf_families
 import numpy as np
@@ -19,7 +20,7 @@ from phrasemate.encode import Model, load_model
 from phrasemate.encode.export import traced_graph
 from phrasemate.encode.export.export import export_model
 from phrasemate.encode.model_folder import CONFIG, EMBEDDINGS, TRACED, TRACED_WEIGHTS, write_manifest
-from phrasemate.encode.runtime import import_openvino, quantise
+from phrasemate.encode.runtime import import_openvino, quantise, turn_matrices
 from phrasemate.errors import InputError, ModelUnsupported
 from phrasemate.types import Phrase
 from phrasemate.utils.storage import save_arrays
@@ -107,6 +108,26 @@ def test_fewer_bits_stay_near(
     assert (near < 0.9999999).any()  # something was rounded
 
 
+def test_a_token_table_in_8_bits_stays_near(pair: tuple[Path, Model], tmp_path: Path) -> None:
+    """The default of a traced graph, beside the same graph in float32 with 16 bits for a value."""
+    _, model = pair
+    shutil.copytree(model.folder, tmp_path / "out")
+    table = load_file(model.folder / EMBEDDINGS)
+    arrays = quantise(table["codes"].astype(np.float32), 8)
+    rows, dim = table["codes"].shape
+    assert sum(array.nbytes for array in arrays.values()) == rows * dim + 2 * rows * dim / 32
+    save_arrays(tmp_path / "out" / EMBEDDINGS, {**table, **arrays})
+    write_manifest(tmp_path / "out")
+    (rounded,) = load_model(tmp_path / "out", threads=1).token_states(hf_families.TEXTS)
+    (exact,) = model.token_states(hf_families.TEXTS)
+    near = cosines(rounded.values, exact.values)
+    assert near.mean() >= 0.999
+    assert (near < 0.9999999).any()
+    nodes = import_openvino().Core().read_model(model.folder / TRACED).get_ordered_ops()
+    constants = [list(node.shape) for node in nodes if node.get_type_name() == "Constant"]
+    assert [rows, dim] not in constants  # the graph holds no second table
+
+
 def test_an_export_in_int8_is_the_rounded_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = hf_families.save_family("distilbert", tmp_path / "hf")
     with monkeypatch.context() as patch:
@@ -141,6 +162,44 @@ def test_an_export_in_bf16_has_half_the_bytes_and_stays_nearer_than_int8(tmp_pat
     near = cosines(states.values, np.concatenate(expected))
     assert near.min() >= 0.999
     assert (near < 0.9999999).any()  # something was rounded
+
+
+def test_no_padding_is_beyond_the_last_position(pair: tuple[Path, Model]) -> None:
+    """A text of as many tokens as the encoder has positions, 66 of most, which is no multiple of 4."""
+    folder, model = pair
+    text = " ".join(hf_families.TEXTS[0].split() * 20)
+    runtime = model.runtime
+    ids = runtime.tokenizer.encode(text, add_special_tokens=False).ids
+    assert len(ids) > runtime.window
+    _, states = next(runtime.blocks([text], truncated=True))
+    expected = hf_families.states_of(folder, [[*runtime.opening, *ids[: runtime.window], *runtime.closing]])
+    assert cosines(states.values, expected[1][0]).min() >= 0.999
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_an_earlier_export_is_mended_when_it_is_loaded(
+    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its matrices are (outputs, inputs): with AMX, the process would end at a gated encoder."""
+    folder = hf_families.save_family("eurobert", tmp_path / "hf")
+    export_model(folder, tmp_path / "new", precision=precision)
+    with monkeypatch.context() as patch:
+        patch.setattr(traced_graph, "turn_matrices", lambda graph: None)
+        export_model(folder, tmp_path / "old", precision=precision)
+    graph = import_openvino().Core().read_model(tmp_path / "old" / TRACED)
+    assert len(_float_matrices(graph)) == 2 * 7  # of each layer: four of the attention, three of the inner one
+    turn_matrices(graph)
+    assert not _float_matrices(graph)
+    new, old = (load_model(tmp_path / name, threads=1) for name in ("new", "old"))
+    states = [next(model.token_states(hf_families.TEXTS)).values for model in (new, old)]
+    assert cosines(*states).min() >= 0.99999
+
+
+def _float_matrices(graph: Any) -> list[Any]:
+    """The products whose matrix is stored as (outputs, inputs), in floating point."""
+    products = [node for node in graph.get_ordered_ops() if node.get_type_name() == "MatMul"]
+    sources = [(node, node.input_value(1).get_node()) for node in products if node.get_attributes()["transpose_b"]]
+    return [node for node, source in sources if source.get_type_name() in ("Constant", "Convert")]
 
 
 @pytest.mark.parametrize(("kind", "spaces"), [("byte_bpe", {(2, 2)}), ("fallback_bpe", {(2, 2), (5, 5)})])

@@ -251,7 +251,7 @@ def test_a_traced_graph_is_not_unpacked(folder: Path) -> None:
     (folder / ENCODER).rename(folder / TRACED)
     (folder / TRACED_WEIGHTS).write_bytes(b"")
     versioned(folder)
-    with pytest.raises(ModelUnsupported, match="its graph was traced; take the encoder that it was exported from"):
+    with pytest.raises(ModelUnsupported, match="its graph was traced; name the encoder"):
         unpack_model(folder, folder / "out")
 
 

@@ -126,7 +126,7 @@ def test_a_trace_needs_some_tokens(folders: dict[str, Path], tmp_path: Path, tok
     encoder = traced_graph.load_encoder(folders["bert"])
     table = np.zeros((tokens, encoders.HIDDEN), np.float32)
     with pytest.raises(ModelUnsupported, match=rf"BertModel: {tokens} tokens; expected 12 or more"):
-        traced_graph.trace_encoder(encoder, [encoders.DEPTH], table, "fp32", tmp_path)
+        traced_graph.trace_encoder(encoder, [encoders.DEPTH], table, "fp32", tmp_path, False)
 
 
 def test_an_encoder_that_openvino_does_not_convert_is_named(
@@ -139,7 +139,7 @@ def test_an_encoder_that_openvino_does_not_convert_is_named(
     encoder = traced_graph.load_encoder(folders["bert"])
     table = np.zeros((20, encoders.HIDDEN), np.float32)
     with pytest.raises(ModelUnsupported, match=r"BertModel: OpenVINO does not convert it \(No conversion rule for at"):
-        traced_graph.trace_encoder(encoder, [encoders.DEPTH], table, "fp32", tmp_path)
+        traced_graph.trace_encoder(encoder, [encoders.DEPTH], table, "fp32", tmp_path, False)
     assert not any(tmp_path.iterdir())
 
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from phrasemate.cli import app
 from phrasemate.encode import load_model
 from phrasemate.encode.export.export import export_model
-from phrasemate.encode.export.hf_folder import read_sentence_folder
+from phrasemate.encode.export.hf_folder import FAMILIES, read_sentence_folder
 from phrasemate.encode.export.to_hf import unpack_model
 from phrasemate.encode.heads import MODES, Layer, SentenceHead
 from phrasemate.encode.runtime import States
@@ -290,3 +290,77 @@ def test_unpacked_folders_load_in_the_library(encoder: Path, tmp_path: Path) -> 
         assert library.max_seq_length == model.config["max_tokens"]
         near = cosines(model.encode_sentences(list(encoders.SENTENCES)), library.encode(list(encoders.SENTENCES)))
         assert near.min() >= 0.995  # activations are rounded here and not there
+
+
+TRACED = [name for name in hf_families.FAMILIES if name not in FAMILIES]
+
+
+@pytest.mark.parametrize("family", TRACED)
+def test_traced_models_load_in_the_library(family: str, tmp_path: Path) -> None:
+    """The weights of the encoder, and the model's tokenizer, pooling and longest text; texts of many lengths."""
+    from sentence_transformers import SentenceTransformer
+
+    folder = hf_families.save_family(family, tmp_path / "hf")
+    model = export(folder, tmp_path / "model", graph="traced", sentence_prefix="the ")
+    with pytest.raises(ModelUnsupported, match=r"its graph was traced; name the encoder .* by --encoder"):
+        unpack_model(tmp_path / "model", tmp_path / "st")
+    arguments = ("model", "unpack", tmp_path / "model", "-o", tmp_path / "st", "--encoder", folder)
+    run = CliRunner().invoke(app, [*map(str, arguments)])
+    assert run.exit_code == 0, run.output
+    library = SentenceTransformer(str(tmp_path / "st"), device="cpu")
+    assert library.max_seq_length == model.config["max_tokens"]
+    texts = list(hf_families.TEXTS)
+    assert cosines(model.encode_sentences(texts), library.encode(texts)).min() >= 0.9999
+    assert cosines(model.encode_sentences(texts), library.encode(texts, batch_size=1)).min() >= 0.9999
+
+
+def test_a_traced_model_with_layers_and_an_averaged_encoder(tmp_path: Path) -> None:
+    """Dense layers and prompts become modules; what is not the encoder that the model was made of is refused."""
+    import torch
+    from safetensors.torch import load_file as load_tensors
+    from safetensors.torch import save_file as save_tensors
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Dense, Normalize
+
+    base = hf_families.save_family("modernbert", tmp_path / "base")
+    names = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>", "eos_token": "</s>"}
+    (base / "tokenizer_config.json").write_text(json.dumps(names))
+    trained, other = (shutil.copytree(base, tmp_path / name) for name in ("trained", "other"))
+    torch.manual_seed(4)
+    for folder in (trained, other):
+        weights = load_tensors(folder / "model.safetensors")
+        moved = {name: value + 0.03 * torch.randn_like(value) for name, value in weights.items()}
+        save_tensors(moved, folder / "model.safetensors", {"format": "pt"})
+    dense = Dense(64, 32, activation_function=torch.nn.Tanh())
+    write(tmp_path / "st", trained, ("cls", "mean"), Dense(128, 64), dense, Normalize(), prompts=PROMPTS, longest=40)
+    model = export(tmp_path / "st", tmp_path / "model", base=base, share=0.8)
+    unpack_model(tmp_path / "model", tmp_path / "out", tmp_path / "st", base)
+    library = SentenceTransformer(str(tmp_path / "out"), device="cpu")
+    for name in PROMPTS:
+        expected = library.encode(TEXTS, prompt_name=name)
+        assert cosines(model.encode_sentences(TEXTS, prompt=name), expected).min() >= 0.9999
+    with pytest.raises(InputError, match=r"has 0\.8 of the trained weights, the rest of their base"):
+        unpack_model(tmp_path / "model", tmp_path / "again", trained)
+    with pytest.raises(
+        InputError, match=r"other: its states have a mean cosine of 0\.\d+ with those of .*expected 0.999"
+    ):
+        unpack_model(tmp_path / "model", tmp_path / "again", other, base)
+    export_model(base, tmp_path / "plain", graph="traced")
+    with pytest.raises(InputError, match="has other sizes"):
+        unpack_model(tmp_path / "plain", tmp_path / "again", hf_families.save_family("bert", tmp_path / "bert"))
+    with pytest.raises(InputError, match="was not averaged with a base"):
+        unpack_model(tmp_path / "plain", tmp_path / "again", base, trained)
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_tokenizer_that_cannot_pad(tmp_path: Path) -> None:
+    folder = hf_families.save_family("modernbert", tmp_path / "hf")
+    text = (folder / "tokenizer.json").read_text()
+    for token in ("<pad>", "</s>"):
+        text = text.replace(json.dumps(token), json.dumps(token.replace(">", "!>")))
+    (folder / "tokenizer.json").write_text(text)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"pad_token_id": 270}))
+    export_model(folder, tmp_path / "model", precision="fp32")
+    with pytest.raises(ModelUnsupported, match="its tokenizer has no token for padding; add one"):
+        unpack_model(tmp_path / "model", tmp_path / "st", folder)

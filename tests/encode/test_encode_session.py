@@ -6,6 +6,7 @@ OpenVINO takes its place, which shows that batches and outputs arrive.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -18,7 +19,9 @@ import pytest
 from encoders import cosines
 
 from phrasemate.encode import load_model, runtime
+from phrasemate.encode.export import traced_graph
 from phrasemate.encode.export.export import export_model
+from phrasemate.encode.model_folder import TRACED_ONNX
 from phrasemate.errors import InputError, MissingExtra, ModelDamaged, ModelUnsupported
 
 HERE = importlib.util.find_spec("onnxruntime") is not None
@@ -31,6 +34,9 @@ class Session:
         assert providers == [("CPUExecutionProvider", {"device_id": "0"}), "CPUExecutionProvider"]
         self.compiled = runtime.import_openvino().Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         self.shapes: list[tuple[int, ...]] = []
+
+    def get_providers(self) -> list[str]:
+        return ["CPUExecutionProvider"]
 
     def get_outputs(self) -> list[Any]:
         return [SimpleNamespace(name=name) for port in self.compiled.outputs for name in port.names]
@@ -81,10 +87,58 @@ def test_a_graph_that_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("package")
 def test_traced_graphs_and_absent_outputs_are_refused(folder: Path) -> None:
-    with pytest.raises(ModelUnsupported, match="--graph written"):
+    with pytest.raises(ModelUnsupported, match=r"OpenVINO's form of a traced graph, .* --graph onnx"):
         runtime.session_compiler(folder / "encoder.xml", ["layer_2"], "CUDA")
     with pytest.raises(ModelDamaged, match="no output layer_7"):
         runtime.session_compiler(folder / "encoder.onnx", ["layer_2", "layer_7"], "CUDA")()
+
+
+@pytest.mark.usefixtures("package")
+def test_a_card_whose_libraries_are_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ONNX Runtime would compute on the processor without a word."""
+    onnxruntime = sys.modules.get("onnxruntime") or importlib.import_module("onnxruntime")
+    monkeypatch.setattr(onnxruntime.InferenceSession, "get_providers", lambda self: ["OtherProvider"])
+    with pytest.raises(InputError, match=r"device CUDA: ONNX Runtime took OtherProvider instead; .* cuDNN"):
+        load_model(folder, device="CUDA")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize("family", hf_families.FAMILIES)
+def test_traced_graphs_of_onnx_give_the_states_of_torch(family: str, tmp_path: Path) -> None:
+    """On both: OpenVINO reads the same file. One text has as many tokens as the encoder takes, another is cut."""
+    source = hf_families.save_family(family, tmp_path / "hf")
+    options: dict[str, Any] = {"graph": "onnx", "precision": "fp32", "embedding_bits": 16, "layers": [1]}
+    export_model(source, tmp_path / "model", **options)
+    assert (tmp_path / "model" / TRACED_ONNX).is_file()
+    usual, other = (load_model(tmp_path / "model", threads=1, device=device) for device in ("CPU", "CUDA"))
+    texts = [*hf_families.TEXTS, "The old bank. " * 40, ""]
+    for layer, expected in enumerate(map(np.concatenate, hf_families.torch_states(source, hf_families.TEXTS)), 1):
+        ((first,), (second,)) = (list(model.token_states(texts, layer)) for model in (usual, other))
+        assert cosines(second.values[: len(expected)], expected).min() >= 0.9999
+        assert cosines(first.values, second.values).min() >= 0.9999
+    assert cosines(usual.encode_sentences(texts), other.encode_sentences(texts)).min() >= 0.9999
+
+
+def test_what_onnx_does_not_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = hf_families.save_family("distilbert", tmp_path / "hf")
+    with pytest.raises(InputError, match=r"'onnx' in 'int8'; expected .* onnx in fp32"):
+        export_model(source, tmp_path / "model", graph="onnx")
+    with monkeypatch.context() as patch:
+        patch.setattr(traced_graph, "refers_to_files", lambda path: True)
+        with pytest.raises(
+            ModelUnsupported, match=r"DistilBertModel: torch\.onnx does not convert it .its weights take"
+        ):
+            export_model(source, tmp_path / "model", graph="onnx", precision="fp32")
+    with monkeypatch.context() as patch:
+        patch.setattr(traced_graph, "SAME", 1.1)  # a cosine that no graph has
+        with pytest.raises(ModelUnsupported, match="the converted graph is another"):
+            export_model(source, tmp_path / "model", graph="onnx", precision="fp32")
+    assert not (tmp_path / "model").exists()
+    export_model(source, tmp_path / "model", graph="onnx", precision="fp32")
+    (tmp_path / "model" / "encoder.xml").write_text("<net/>")
+    with pytest.raises(ModelDamaged, match=r"encoder\.xml: is not in MANIFEST\.json"):  # it would be read instead
+        load_model(tmp_path / "model")
 
 
 def test_a_card_that_is_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,18 @@ def test_heads_tokenizer_and_history_come_along(unpacked_folder: Path, family: s
     )
 
 
+def test_with_its_encoder_the_weights_are_those_before_rounding(
+    unpacked_folder: Path, folders: dict[str, Path], family: str
+) -> None:
+    unpack_model(unpacked_folder / "model", unpacked_folder / "exact", folders[family])
+    original, exact = (
+        load_file(folder / "model.safetensors") for folder in (folders[family], unpacked_folder / "exact")
+    )
+    assert set(exact) == {name for name in original if not name.startswith("pooler.")}
+    assert all((original[name] == value).all() for name, value in exact.items())
+    assert (unpacked_folder / "exact" / "heads.safetensors").is_file()
+
+
 def test_what_exists_is_not_replaced_and_damage_is_reported(unpacked_folder: Path) -> None:
     with pytest.raises(InputError, match="exists"):
         unpack_model(unpacked_folder / "model", unpacked_folder / "encoder")

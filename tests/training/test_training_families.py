@@ -19,7 +19,7 @@ from phrasemate.errors import InputError, ModelUnsupported
 from phrasemate.training.ccpr import CCPRTask
 from phrasemate.training.ccpr import Config as CCPRConfig
 from phrasemate.training.frozen_states import Lower, WholeEncoder
-from phrasemate.training.hf_encoder import Backbone, Tokenizer, longest_text
+from phrasemate.training.hf_encoder import Backbone, Tokenizer, longest_text, token_rows
 from phrasemate.training.xpr import Config as XPRConfig
 from phrasemate.training.xpr import XPRTask
 
@@ -161,6 +161,51 @@ def test_a_tokenizer_that_only_closes(tmp_path: Path) -> None:
         assert ids[-1:] == closing
         assert len(ids) <= 8
         assert ids[at] in tokenizer([" old"]).ids.tolist()
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("", ""), ("<s>", ""), ("", "</s>")])
+def test_ccpr_and_xpr_train_whatever_special_tokens_there_are(
+    opening: str, closing: str, ccpr_data: Path, xpr_data: Path, tmp_path: Path
+) -> None:
+    """What was trained is exported, and its phrase vectors are those of the training."""
+    from phrasemate.encode import load_model
+    from phrasemate.encode.export.export import export_model
+    from phrasemate.types import Phrase
+
+    base = hf_families.save_family("modernbert", tmp_path / "hf")
+    hf_families.byte_bpe(opening, closing).save(str(base / "tokenizer.json"))
+    task = CCPRTask(ccpr_config(base), ccpr_data)
+    assert task.tokenizer.edges == (len(opening) > 0, len(closing) > 0)
+    batch = task.batch(0)
+    _, loss = moved(task, batch, task.backbone.encoder)
+    assert np.isfinite(loss)
+    task.save(tmp_path / "model")
+    export_model(tmp_path / "model", tmp_path / "out", precision="fp32", embedding_bits=16, context_weight=0)
+    text = "the old bank"
+    tokens = task.tokenizer([text])
+    with torch.no_grad():
+        states = task.backbone.eval().states(tokens, 64).numpy()
+    first, last, _ = token_rows(tokens, 0, np.array([4]), np.array([12]))
+    heads = load_file(tmp_path / "model" / "heads.safetensors")
+    expected = states[first] @ heads["start"].numpy() + states[last] @ heads["end"].numpy() + heads["bias"].numpy()
+    vector = load_model(tmp_path / "out", threads=1).encode([Phrase(text, 4, 12)])
+    assert (vector * expected).sum() / np.linalg.norm(expected) >= 0.999
+    xpr = XPRTask(XPRConfig.of(settings(base, model={"base": str(base)})), xpr_data, tmp_path)
+    _, loss = moved(xpr, xpr.batch(0), xpr.backbone.encoder)
+    assert np.isfinite(loss)
+
+
+def test_the_sentence_of_a_blank_text_after_an_opening_token(tmp_path: Path, ccpr_data: Path) -> None:
+    """It has that token alone, which does not take one of the text that follows."""
+    base = hf_families.save_family("modernbert", tmp_path / "hf")
+    hf_families.byte_bpe("<s>", "").save(str(base / "tokenizer.json"))
+    task = CCPRTask(ccpr_config(base), ccpr_data)
+    tokens = task.tokenizer(["", "old", ""])
+    halves = torch.randn(len(tokens.ids), 8), torch.randn(len(tokens.ids), 8)
+    units = torch.nn.functional.normalize(halves[0] + halves[1], dim=1)
+    contexts = task.objective.contexts(halves, tokens)
+    expected = torch.stack([units[0], units[2 : len(units) - 1].mean(0), units[-1]])
+    assert torch.allclose(contexts, expected, atol=1e-5)
 
 
 def test_of_a_decoder_the_last_token_is_the_sentence(tmp_path: Path, ccpr_data: Path) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from phrasemate.encode import load_model
 from phrasemate.encode.export.export import export_model
-from phrasemate.errors import InputError, ModelError, ModelUnsupported
+from phrasemate.errors import InputError, ModelError
 from phrasemate.training.gradcache import chunked_backward
 from phrasemate.training.hf_encoder import Backbone, Tokenizer, longest_text, save_encoder, token_rows
 
@@ -139,11 +139,20 @@ def test_transformers_loads_what_was_saved_and_cuts_alike(base: Path, tokenizer:
     assert np.concatenate(loaded(TEXTS[:3])["input_ids"]).tolist() == batch.ids.tolist()
 
 
-def test_a_tokenizer_without_special_tokens_is_refused(base: Path, tmp_path: Path) -> None:
+def test_a_tokenizer_without_special_tokens(base: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """The tokens of the words alone; a text without any has one."""
     value = json.loads((base / "tokenizer.json").read_text())
     (tmp_path / "tokenizer.json").write_text(json.dumps(value | {"post_processor": None}))
-    with pytest.raises(ModelUnsupported, match="its tokenizer adds no special token to a text, expected one at least"):
-        Tokenizer(tmp_path)
+    plain = Tokenizer(tmp_path)
+    assert plain.edges == (0, 0)
+    texts = [text for text in TEXTS if text][:2]
+    batch, usual = plain([*texts, ""]), tokenizer(texts)
+    for number in range(2):
+        rows = slice(*batch.bounds[number : number + 2])
+        inner = slice(usual.bounds[number] + 1, usual.bounds[number + 1] - 1)
+        assert batch.ids[rows].tolist() == usual.ids[inner].tolist()
+        assert batch.starts[rows].tolist() == usual.starts[inner].tolist()
+    assert np.diff(batch.bounds)[-1] == 1
 
 
 def test_the_tokenizer_of_a_base_of_other_files_is_saved_with_it(base: Path, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ Folder = Annotated[Path | None, argument("FOLDER", "The model folder (default: t
 
 
 Pooling = Literal["ends", "mean", "cls"]
-Graph = Literal["auto", "written", "traced"]
+Graph = Literal["auto", "written", "traced", "onnx"]
 Precision = Literal["int8", "bf16", "fp16", "fp32"]
 
 
@@ -77,8 +77,8 @@ def export(
         Graph,
         option(
             "--graph",
-            "auto|written|traced",
-            "Write the graph ourselves (BERT, XLM-R families) or trace it from torch (any encoder).",
+            "auto|written|traced|onnx",
+            "Write the graph ourselves (BERT, XLM-R families) or trace it from torch (any encoder; onnx: for CUDA).",
         ),
     ] = "auto",
     precision: Annotated[Precision, option("--precision", "int8|bf16|fp16|fp32", "Of the encoder's weights.")] = "int8",
@@ -164,21 +164,33 @@ def export(
 
 @app.command("unpack")
 def unpack(
-    folder: Folder = None, *, out: Annotated[Path, option("--out", "-o", "OUT", "The folder to write.")]
+    folder: Folder = None,
+    *,
+    out: Annotated[Path, option("--out", "-o", "OUT", "The folder to write.")],
+    encoder: Annotated[
+        Path | None, option("--encoder", "FOLDER", "The encoder that a traced model was exported from.")
+    ] = None,
+    base: Annotated[
+        Path | None, option("--base", "FOLDER", "With --encoder: what the export averaged it with.")
+    ] = None,
 ) -> None:
     """Make a Hugging Face encoder of a model folder, to train on from it.
 
-    The weights in float32, the tokenizer, the heads. Needs pip install 'phrasemate[train]'.
+    The weights in float32, the tokenizer, the heads. sentence-transformers loads the folder, too.
+    Needs pip install 'phrasemate[train]'.
 
     Examples:
       phrasemate model unpack -o e5-small-ccpr
       phrasemate model unpack my-model -o my-encoder
+      phrasemate model unpack modern -o modern-st --encoder runs/ccpr/model
       phrasemate train ccpr ccpr-small -o run --set model.base=e5-small-ccpr --set model.head=base
     """
     from phrasemate.encode.export.to_hf import unpack_model
     from phrasemate.encode.model_folder import bundled_folder
 
-    unpack_model(folder or bundled_folder(), out)
+    if base is not None and encoder is None:
+        raise typer.BadParameter("--base is what --encoder was averaged with; give both")
+    unpack_model(folder or bundled_folder(), out, encoder, base)
     typer.echo(f"{out}: a Hugging Face encoder")
 
 

@@ -338,8 +338,9 @@ class Model:
         first_rows, last_rows = (np.concatenate([rows, tokens]) for rows in (first, last))
         projections = self.head.unit(states.values, first_rows, last_rows, threads=self.runtime.threads)
         vectors, token_vectors = projections[: len(first)], projections[len(first) :]
-        opening = states.bounds[:-1] + len(self.runtime.opening)  # special tokens belong to no word
-        closing = states.bounds[1:] - len(self.runtime.closing) - 1
+        text_ends = states.bounds[1:] - 1  # of a blank text, a special token; else these belong to no word
+        opening = np.minimum(states.bounds[:-1] + len(self.runtime.opening), text_ends)
+        closing = text_ends - len(self.runtime.closing)
         contexts = pool_mean(token_vectors, opening, np.maximum(closing, opening))
         vectors += np.float32(self.context_weight) * contexts[texts]
         return unit(vectors, out=vectors)

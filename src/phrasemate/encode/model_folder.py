@@ -4,9 +4,10 @@
 
     config.json             format, architecture, pooling, training signature
     tokenizer.json.gz       a Hugging Face tokenizer, gzip
-    encoder.onnx            the transformer, weight-only int8; or encoder.xml and encoder.bin, OpenVINO's own form
+    encoder.onnx            the transformer, weight-only int8; or encoder.xml and encoder.bin, OpenVINO's own form, or
+                            traced.onnx, for ONNX Runtime (version 3 only): see `traced_graph`
     embeddings.safetensors  the token table in 4 or 8 bit, positions, biases of the sum
-    sentence.safetensors    what follows the pooling of a sentence (version 2 only; see `sentence_head`)
+    sentence.safetensors    what follows the pooling of a sentence (from version 2; see `sentence_head`)
     heads.safetensors       the projection of phrases, the learned segmenter (only when the model has them)
     MANIFEST.json           size and SHA-256 of each of the others; its own SHA-256 is the model's hash
     confidence.json         not sealed, may be missing: see `phrasemate.encode.scoring`
@@ -27,11 +28,13 @@ from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
 from phrasemate.utils.storage import atomic_file, sha256_of
 
 FORMAT = "phrasemate-model"
-VERSION = 2  # 1: the graph of `onnx_graph`, sentences as means of their tokens
+VERSION = 3  # 1: the graph of `onnx_graph`, sentences as means of their tokens; 2: no traced graph in ONNX
 CONFIG, TOKENIZER, ENCODER = "config.json", "tokenizer.json.gz", "encoder.onnx"
 CONFIDENCE, SCORER = "confidence.json", "scorer.json"  # not sealed: no vector depends on them
-TRACED, TRACED_WEIGHTS, SENTENCE = "encoder.xml", "encoder.bin", "sentence.safetensors"
+TRACED, TRACED_WEIGHTS, TRACED_ONNX = "encoder.xml", "encoder.bin", "traced.onnx"
+GRAPHS = ({ENCODER}, {TRACED, TRACED_WEIGHTS}, {TRACED_ONNX})  # files of the transformer, in one form or another
 EMBEDDINGS, HEADS, MANIFEST = "embeddings.safetensors", "heads.safetensors", "MANIFEST.json"
+SENTENCE = "sentence.safetensors"
 PRECISIONS = ("int8", "bf16", "fp16", "fp32")  # of the graph's weights; with fp32 the runtime computes in it, too
 NESTING = 100  # brackets of JSON within one another; an export writes four
 REMEDY = "export the model again, or reinstall phrasemate if it is the bundled one"
@@ -57,7 +60,8 @@ def write_manifest(folder: Path) -> str:
 
 def folder_version(files: Iterable[str]) -> int:
     """The lowest version that can read a folder with these files."""
-    return 2 if {TRACED, SENTENCE} & set(files) else 1
+    names = set(files)
+    return VERSION if TRACED_ONNX in names else 2 if {TRACED, SENTENCE} & names else 1
 
 
 def _sealed(files: dict[str, Any], version: int) -> bytes:
@@ -77,7 +81,7 @@ def check_folder(folder: Path) -> tuple[dict[str, Any], str]:
     manifest, digest = _read_manifest(folder)
     for name, entry in manifest["files"].items():
         _check_file(folder, name, entry)
-    for name in (HEADS, SENTENCE):
+    for name in (HEADS, SENTENCE, *set().union(*GRAPHS)):
         if name not in manifest["files"] and (folder / name).exists():
             raise ModelDamaged(f"{folder / name}: is not in {MANIFEST}; remove it, or {REMEDY}")
     config = _load_json(folder / CONFIG)
@@ -140,7 +144,7 @@ def _read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
         raise ModelUnsupported(
             f"{path}: version {version}, this phrasemate reads up to {VERSION}; upgrade phrasemate, or export again"
         )
-    if version not in (1, VERSION) or not isinstance(files, dict) or not _complete(set(files)):
+    if not isinstance(version, int) or version < 1 or not isinstance(files, dict) or not _complete(set(files)):
         raise ModelDamaged(f"{path}: lacks required entries; {REMEDY}")
     content = path.read_bytes()
     if content != _sealed(files, version):
@@ -149,8 +153,7 @@ def _read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
 
 
 def _complete(files: set[str]) -> bool:
-    graph = {ENCODER} if ENCODER in files else {TRACED, TRACED_WEIGHTS}
-    return {CONFIG, TOKENIZER, EMBEDDINGS} | graph <= files
+    return {CONFIG, TOKENIZER, EMBEDDINGS} <= files and sum(graph <= files for graph in GRAPHS) == 1
 
 
 def _check_file(folder: Path, name: str, entry: Any) -> None:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from phrasemate.encode import model_folder as names
 from phrasemate.encode.model_folder import output_name
-from phrasemate.encode.tokenizer import Tokens, open_tokenizer
+from phrasemate.encode.tokenizer import BLANK, Tokens, open_tokenizer
 from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported, first_line, needs_extra
 from phrasemate.text.normalize import visible, visible_places
 from phrasemate.utils.machine import cache_folder, check_memory, cores
@@ -229,11 +229,12 @@ class Runtime:
         self.layers: list[int] = list(config["layers"])
         self.table = EmbeddingTable(folder / names.EMBEDDINGS)
         self.width = int(config["width"])
-        is_traced = (folder / names.TRACED).exists()
+        forms = (folder / name for name in (names.TRACED, names.TRACED_ONNX))
+        self._graph = next((path for path in forms if path.exists()), folder / names.ENCODER)
+        is_traced = self._graph.name != names.ENCODER
         if not is_traced and self.width != self.table.dim:
             reason = f"vectors of {self.table.dim} numbers, {config['width']} in {names.CONFIG}"
             raise ModelDamaged(f"{folder / names.EMBEDDINGS}: {reason}; export the model again")
-        self._graph = folder / (names.TRACED if is_traced else names.ENCODER)
         exact = config.get("precision") == "fp32"
         outputs = [output_name(layer) for layer in self.layers]
         compiler: Callable[[], tuple[_Queue | SessionQueue, bool]]
@@ -250,8 +251,6 @@ class Runtime:
             self._queue: _Queue | SessionQueue
             self._queue, self._shares_rows = compiling.result()
         self.opening, self.closing = self._tokenizer.opening, self._tokenizer.closing
-        if not self.opening + self.closing:
-            raise ModelDamaged(f"{folder}: the tokenizer adds no special token, expected one at least")
         if not is_traced and config["max_tokens"] > len(self.table.additive):
             reason = f"{len(self.table.additive)} positions, {config['max_tokens']} in {names.CONFIG}"
             raise ModelDamaged(f"{folder / names.EMBEDDINGS}: {reason}; export the model again")
@@ -282,7 +281,7 @@ class Runtime:
         for last, tokens in enumerate(self._tokens(texts), 1):
             if truncated:
                 tokens = Tokens(tokens.ids[: self.window], tokens.offsets[: self.window])
-            batch.append(tokens)
+            batch.append(tokens if tokens.ids or self.opening + self.closing else BLANK)
             count += len(tokens.ids)
             if max(count, len(batch)) >= BLOCK_TOKENS or last == len(texts):  # a blank text has none but special tokens
                 yield slice(first, last), self._states(texts[first:last], batch, output_name(layer))
@@ -373,8 +372,8 @@ class Runtime:
 
     def _submit(self, batch: Sequence[_Row], output: str, values: NDArray[np.float32]) -> None:
         count, longest = self._grid.shape(len(batch), batch[-1].tokens)
-        if len(self.table.additive) and not self._shares_rows:
-            longest = min(longest, len(self.table.additive))
+        if not self._shares_rows:  # the encoder may have no positions for more padding
+            longest = min(longest, self.window + len(self.opening + self.closing))
         ids = np.zeros((count, longest), np.int64)  # (batch, tokens)
         positions = np.zeros(ids.shape, np.int64)
         mask = np.zeros(ids.shape, np.float32)  # the number of each token's text in its row; 0 for padding
@@ -522,7 +521,7 @@ def _compiler(
     core = openvino.Core()
     if device.split(".")[0] not in core.available_devices:
         raise InputError(f"device {device}: OpenVINO has {', '.join(core.available_devices)} on this machine")
-    if path.suffix == ".onnx" and _refers_to_files(path):
+    if path.suffix == ".onnx" and refers_to_files(path):
         raise ModelDamaged(f"{path}: refers to weights in other files; export the model again")
     settings = options(core, threads, exact) if device == "CPU" else {}
 
@@ -538,6 +537,8 @@ def _compiler(
                 missing = ", ".join(sorted(set(outputs) - available))
                 raise ModelDamaged(f"{path}: no output {missing}, which {names.CONFIG} names; export the model again")
             apart = path.name == names.ENCODER and _keep_texts_apart(graph)
+            if path.name == names.TRACED and not exact:
+                turn_matrices(graph)
             network = core.compile_model(graph, device, settings)
         if cache is not None:
             cache.write(network, apart)
@@ -558,7 +559,8 @@ class _CompiledGraph:
         options = sorted((name, value) for name, value in settings.items() if name not in _OF_THREADS)
         processor = [str(core.get_property("CPU", name)) for name in ("FULL_DEVICE_NAME", "OPTIMIZATION_CAPABILITIES")]
         manifest = path.with_name(names.MANIFEST).read_bytes()
-        facts = json.dumps([import_openvino().get_version(), *processor, options, *outputs]).encode()
+        turned = ["turned"] if path.name == names.TRACED else []  # a graph compiled before `turn_matrices` is another
+        facts = json.dumps([import_openvino().get_version(), *processor, options, *outputs, *turned]).encode()
         self._file: Path | None = None
         with suppress(InputError):  # no home
             self._file = cache_folder() / "graphs" / f"{sha256(manifest + facts).hexdigest()[:32]}.bin"
@@ -589,7 +591,7 @@ _OF_THREADS = ("INFERENCE_NUM_THREADS", "NUM_STREAMS")  # options that change no
 _GRAPHS = 8  # compiled graphs that are kept
 
 
-def _refers_to_files(path: Path) -> bool:
+def refers_to_files(path: Path) -> bool:
     """Whether an ONNX graph keeps weights in other files, which no manifest would seal."""
     with path.open("rb") as file:
         if not file.seek(0, os.SEEK_END):
@@ -658,6 +660,32 @@ def _keep_texts_apart(graph: Any) -> bool:
     return True
 
 
+def turn_matrices(graph: Any) -> None:
+    """Store the constant matrices of products, in float32, float16 or bfloat16, as (inputs, outputs).
+
+    Gated encoders (Gemma 3, Qwen3, gte) need it on processors with AMX. OpenVINO 2026.4 fuses their inner layers where
+    floating-point matrices are (outputs, inputs). Computing these, it dies of a division by zero. An export stores them
+    so. Those of an earlier export are turned when it is loaded.
+    """
+    openvino = import_openvino()
+    ops = openvino.opset13
+    for node in graph.get_ordered_ops():
+        if node.get_type_name() != "MatMul" or not (attributes := node.get_attributes())["transpose_b"]:
+            continue
+        source = node.input_value(1).get_node()
+        is_converted = source.get_type_name() == "Convert"
+        matrix = source.input_value(0).get_node() if is_converted else source
+        if matrix.get_type_name() != "Constant" or len(matrix.shape) != 2 or not matrix.get_element_type().is_real():
+            continue
+        data = np.ascontiguousarray(matrix.data.T)  # bfloat16, unknown to NumPy, comes as float16: the same 16 bits
+        tensor = openvino.Tensor(data, openvino.Shape(data.shape), matrix.get_element_type())
+        turned = ops.constant(tensor, shared_memory=False)
+        values = ops.convert(turned, "f32") if is_converted else turned
+        product = ops.matmul(node.input_value(0), values, attributes["transpose_a"], False)
+        for target in node.output(0).get_target_inputs():
+            target.replace_source_output(product.output(0))
+
+
 @contextmanager
 def _mapped(path: Path, engine: str = "OpenVINO", kind: type[Exception] = RuntimeError) -> Iterator[None]:
     """Raises ModelDamaged for the errors of a kind with which an engine refuses a graph."""
@@ -700,7 +728,7 @@ def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callabl
     """Checks that the device is there; what is returned opens a graph that has these outputs.
 
     It gives False beside it: texts do not share a row. Raises MissingExtra without ONNX Runtime, InputError for an
-    absent device, ModelUnsupported for a traced graph.
+    absent device, ModelUnsupported for a traced graph in OpenVINO's form.
     """
     with needs_extra("cuda", "onnxruntime-gpu"):
         import onnxruntime
@@ -710,7 +738,8 @@ def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callabl
         raise InputError(f"device {device}: ONNX Runtime has {', '.join(available)} on this machine")
     if path.suffix != ".onnx":
         raise ModelUnsupported(
-            f"{path}: a traced graph, which ONNX Runtime does not read; export with --graph written, or take the CPU"
+            f"{path}: OpenVINO's form of a traced graph, which ONNX Runtime does not read; export with --graph onnx "
+            "--precision fp32, or with --graph written where that is possible, or take the CPU"
         )
 
     def opened() -> tuple[SessionQueue, bool]:
@@ -720,6 +749,9 @@ def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callabl
         with _mapped(path, *_OF_SESSIONS):
             session = onnxruntime.InferenceSession(str(path), options, providers=providers)
             missing = sorted(set(outputs) - {item.name for item in session.get_outputs()})
+        if PROVIDERS[name] not in (used := session.get_providers()):  # it leaves out what it cannot load
+            reason = "the libraries of CUDA and cuDNN that it needs are not there"
+            raise InputError(f"device {device}: ONNX Runtime took {', '.join(used)} instead; {reason}")
         if missing:
             raise ModelDamaged(f"{path}: no output {', '.join(missing)}; export the model again")
         return SessionQueue(session, path), False

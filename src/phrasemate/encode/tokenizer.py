@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.errors import ModelDamaged, first_line
+from phrasemate.errors import ModelDamaged, ModelUnsupported, first_line
 
 _LARGEST = 150_000_000  # bytes, unpacked: the tokenizer of XLM-R, with 250,002 pieces, has 17 million
 _GZIP = 31  # window bits of zlib for a gzip file
@@ -33,6 +34,9 @@ class Tokens(NamedTuple):
 
     ids: list[int]
     offsets: list[tuple[int, int]]
+
+
+BLANK = Tokens([0], [(0, 0)])  # for a text without any, where there are no special tokens: each text has a state
 
 
 def open_tokenizer(path: Path) -> Tokenizer:
@@ -289,8 +293,16 @@ def _unpack(path: Path, packed: bytes) -> bytes:
 
 
 def special_tokens(library: Any) -> tuple[list[int], list[int]]:
-    """The tokens that a tokenizer of the library puts before a text and after it."""
-    plain, whole = (library.encode("a", add_special_tokens=special).ids for special in (False, True))
+    """The tokens that a tokenizer of the library puts before a text and after it.
+
+    Raises ModelUnsupported where no text has a token.
+    """
+    added_tokens = {token.content for token in library.get_added_tokens_decoder().values()}
+    texts = chain(["a"], (piece for piece in library.get_vocab() if piece not in added_tokens))
+    text = next((text for text in texts if library.encode(text, add_special_tokens=False).ids), None)
+    if text is None:
+        raise ModelUnsupported("a tokenizer that makes no token of any text; give another tokenizer.json")
+    plain, whole = (library.encode(text, add_special_tokens=special).ids for special in (False, True))
     places = range(len(whole) - len(plain) + 1)
     before = next((at for at in places if whole[at : at + len(plain)] == plain), len(whole))
     return whole[:before], whole[before + len(plain) :]

@@ -288,7 +288,7 @@ class CCPR:
         token_projections = functional.normalize(projections[0] + projections[1], dim=1)
         bounds = torch.from_numpy(tokens.bounds).to(token_projections.device)
         before, after = tokens.edges
-        first = bounds[:-1] + before
+        first = torch.minimum(bounds[:-1] + before, bounds[1:] - 1)
         return span_means(token_projections, first, torch.maximum(bounds[1:] - after - 1, first))
 
     def sentences(self, states: Tensor, batch: SpanBatch) -> Tensor:

@@ -23,8 +23,8 @@ from phrasemate.encode.export import traced_graph
 from phrasemate.encode.export.hf_folder import fast_tokenizer, tokenizer_settings
 from phrasemate.encode.export.traced_graph import encoder_config, is_causal, layers_of, load_encoder
 from phrasemate.encode.model_folder import HEADS
-from phrasemate.encode.tokenizer import special_tokens
-from phrasemate.errors import InputError, ModelUnsupported
+from phrasemate.encode.tokenizer import BLANK, Tokens, special_tokens
+from phrasemate.errors import InputError
 from phrasemate.training.gradcache import gathered
 from phrasemate.utils.storage import save_arrays, unlock
 
@@ -76,8 +76,6 @@ class Tokenizer:
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         opening, closing = special_tokens(self._tokenizer)
-        if not opening + closing:
-            raise ModelUnsupported(f"{folder}: its tokenizer adds no special token to a text, expected one at least")
         self.edges = len(opening), len(closing)
         self._tokenizer.enable_truncation(max_tokens)
 
@@ -91,10 +89,11 @@ class Tokenizer:
 
     def _batch(self, texts: Sequence[str], tokenizer: Any) -> Batch:
         encodings = tokenizer.encode_batch([_SURROGATE.sub("\ufffd", text) for text in texts])
-        bounds = np.concatenate([[0], np.cumsum([len(encoding.ids) for encoding in encodings])]).astype(np.int64)
-        ids = np.concatenate([encoding.ids for encoding in encodings]).astype(np.int64)
+        token_lists = [Tokens(encoding.ids, encoding.offsets) if encoding.ids else BLANK for encoding in encodings]
+        bounds = np.concatenate([[0], np.cumsum([len(tokens.ids) for tokens in token_lists])]).astype(np.int64)
+        ids = np.concatenate([tokens.ids for tokens in token_lists]).astype(np.int64)
         spans = np.array(
-            [_trimmed(text, *pair) for text, e in zip(texts, encodings, strict=True) for pair in e.offsets]
+            [_trimmed(text, *pair) for text, e in zip(texts, token_lists, strict=True) for pair in e.offsets]
         )
         starts, ends = spans.reshape(-1, 2).T.astype(np.int64)
         return Batch(ids, bounds, starts, ends, self.edges)

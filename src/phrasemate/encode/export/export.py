@@ -43,7 +43,8 @@ from phrasemate.utils.storage import save_arrays, swap_folder
 
 DIM = 192  # the smallest at which retrieval is as good as with the two ends in full (docs/decisions)
 DEFAULTS = ("cls", "ends", "mean")  # what a phrase may be without a projection
-GRAPHS = ("auto", "written", "traced")
+GRAPHS = ("auto", "written", "traced", "onnx")
+ONLY = {"written": "int8", "onnx": "fp32"}  # the precision of these graphs
 BITS = (4, 8, 16)
 MARGIN = 1.1  # above the longest vector of held-out text
 SENTENCES = 5_000  # that a projection is learned from: some 100,000 phrases, far more than the covariance needs
@@ -104,7 +105,8 @@ def export_model(
             None: as in training.
         prompt: the name of the prompt of a sentence-transformers folder that is the default.
         graph: "written" by us (`onnx_graph`: BERT, RoBERTa, CamemBERT, XLM-R), "traced" from torch (`traced_graph`:
-            what transformers loads), or "auto": written where that is possible and ``precision`` is "int8".
+            what transformers loads), "onnx" (the same as ONNX in "fp32", which cards of NVIDIA compute, too), or
+            "auto": written where that is possible and ``precision`` is "int8".
         precision: of the weights, "int8", "bf16", "fp16" or "fp32"; with fp32 the runtime computes in it, too.
         embedding_bits: 4, 8 or 16 for each value of the token table. None: 4, or 8 with a traced graph.
         smooth: even out what goes into the products of a written graph before it is rounded to int8.
@@ -126,8 +128,8 @@ def export_model(
     folder, out = Path(folder), Path(out)
     if pooling not in (None, *DEFAULTS) or embedding_bits not in (None, *BITS):
         raise InputError(f"pooling {pooling!r} in {embedding_bits} bits; expected {'|'.join(DEFAULTS)} and 4, 8 or 16")
-    if graph not in GRAPHS or precision not in names.PRECISIONS or (graph == "written" and precision != "int8"):
-        requirement = f"{'|'.join(GRAPHS)} and {'|'.join(names.PRECISIONS)}, a written graph in int8"
+    if graph not in GRAPHS or precision not in names.PRECISIONS or ONLY.get(graph, precision) != precision:
+        requirement = f"{'|'.join(GRAPHS)} and {'|'.join(names.PRECISIONS)}, a written graph in int8, onnx in fp32"
         raise InputError(f"graph {graph!r} in {precision!r}; expected {requirement}")
     context_weight = _context(read_training(folder)) if context_weight is None else context_weight
     if context_weight < 0 or (context_weight and not (folder / names.HEADS).is_file()):
@@ -151,7 +153,7 @@ def export_model(
     encoder = (
         _written(source, mixture, embedding_bits or 4, smooth)
         if is_written
-        else _traced(source, mixture, embedding_bits or 8, precision)
+        else _traced(source, mixture, embedding_bits or 8, precision, graph == "onnx")
     )
     layer_numbers, heads = _layers(layers, encoder.depth), read_heads(folder, encoder.width)
     if heads and project is not None:
@@ -234,8 +236,8 @@ def _written(folder: Path, base: tuple[Path, float] | None, bits: int, smooth: b
     return _Encoder(width, depth, len(table), len(positions), False, write)
 
 
-def _traced(folder: Path, base: tuple[Path, float] | None, bits: int, precision: str) -> _Encoder:
-    """The encoder as OpenVINO's converter makes it of torch."""
+def _traced(folder: Path, base: tuple[Path, float] | None, bits: int, precision: str, as_onnx: bool) -> _Encoder:
+    """The encoder as OpenVINO's converter makes it of torch, or torch's own of ONNX."""
     encoder = traced_graph.load_encoder(folder)
     if base is not None:
         traced_graph.average_weights(encoder, traced_graph.load_encoder(base[0]), base[1], base[0])
@@ -243,14 +245,13 @@ def _traced(folder: Path, base: tuple[Path, float] | None, bits: int, precision:
     table = traced_graph.token_vectors(encoder, int(encoder.get_input_embeddings().weight.shape[0]))
     if not np.isfinite(table.sum(dtype=np.float64)):
         raise ModelError(f"{folder}: a token vector holds NaN or infinity; train it again")
-    arrays = quantise(table, bits)
+    arrays, causal = quantise(table, bits), traced_graph.is_causal(encoder)
 
     def write(target: Path, carried: list[int]) -> None:
         save_arrays(target / names.EMBEDDINGS, {**arrays, "additive": np.zeros((0, table.shape[1]), np.float32)})
-        traced_graph.trace_encoder(encoder, carried, table, precision, target)
+        traced_graph.trace_encoder(encoder, carried, table, precision, target, causal, as_onnx)
 
     positions = min(traced_graph.longest_text(config), traced_graph.MOST_TOKENS)
-    causal = traced_graph.is_causal(encoder)
     return _Encoder(int(config.hidden_size), int(config.num_hidden_layers), len(table), positions, causal, write)
 
 

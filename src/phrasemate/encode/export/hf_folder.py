@@ -33,11 +33,11 @@ from phrasemate.utils.storage import save_arrays
 FAMILIES = {"bert": 0, "camembert": 1, "roberta": 1, "xlm-roberta": 1}  # 1: positions count from the padding's number
 TRAINING = "training.json"
 SPECIAL = {  # how transformers calls the special tokens, and what they may look like
-    "bos_token": ("<s>",),
-    "eos_token": ("</s>",),
+    "bos_token": ("<s>", "<bos>", "<|begin_of_text|>"),
+    "eos_token": ("</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>"),
     "cls_token": ("[CLS]", "<s>"),
     "sep_token": ("[SEP]", "</s>"),
-    "pad_token": ("[PAD]", "<pad>"),
+    "pad_token": ("[PAD]", "<pad>", "<|pad|>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "</s>"),
     "unk_token": ("[UNK]", "<unk>"),
     "mask_token": ("[MASK]", "<mask>"),
 }
@@ -253,8 +253,11 @@ def read_tokenizer(folder: Path, rows: int, lower: bool = False) -> tuple[bytes,
     return gzip.compress(text.encode(), 9, mtime=0), sorted(common)
 
 
-def tokenizer_settings(tokenizer: bytes) -> dict[str, str]:
-    """tokenizer_config.json for a tokenizer.json; without it, transformers guesses the kind from the architecture."""
+def tokenizer_settings(tokenizer: bytes, padding: int | None = None) -> dict[str, str]:
+    """tokenizer_config.json for a tokenizer.json; without it, transformers guesses the kind from the architecture.
+
+    ``padding``: the number of the token that the encoder pads with, where it says so.
+    """
     from tokenizers import Tokenizer
 
     library = Tokenizer.from_buffer(tokenizer)
@@ -262,7 +265,8 @@ def tokenizer_settings(tokenizer: bytes) -> dict[str, str]:
     for name, looks in SPECIAL.items():
         present = [look for look in looks if library.token_to_id(look) is not None]
         settings |= {name: present[0]} if present else {}
-    return settings
+    added_tokens = library.get_added_tokens_decoder()
+    return settings | ({"pad_token": added_tokens[padding].content} if padding in added_tokens else {})
 
 
 def _check_tokenizer(path: Path, text: str, rows: int) -> None:
@@ -272,13 +276,13 @@ def _check_tokenizer(path: Path, text: str, rows: int) -> None:
         tokenizer = Tokenizer.from_str(text)
     except Exception as error:  # the library raises a bare Exception
         raise ModelError(f"{path}: not a tokenizer ({error}); download the folder again") from error
-    tokenizer.no_padding()  # some folders pad every text
-    largest = max(tokenizer.get_vocab().values(), default=0)
-    opening, closing = special_tokens(tokenizer)
-    if largest >= rows:
+    vocabulary = tokenizer.get_vocab()
+    if not vocabulary:
+        raise ModelUnsupported(f"{path}: holds no token; download the folder again")
+    if (largest := max(vocabulary.values())) >= rows:
         raise ModelError(f"{path}: has token {largest}, the weights hold {rows} vectors; both must be of one model")
-    if not opening + closing:
-        raise ModelUnsupported(f"{path}: adds no special token to a text, expected one at least")
+    tokenizer.no_padding()  # some folders pad every text
+    special_tokens(tokenizer)  # raises where no text has a token
 
 
 def read_heads(folder: Path, width: int) -> Arrays:

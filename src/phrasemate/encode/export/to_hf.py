@@ -11,27 +11,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import model_folder as names
-from phrasemate.encode.export.hf_folder import TRAINING, line_of, tokenizer_settings, write_json, write_sentence_folder
-from phrasemate.encode.export.onnx_graph import ACTIVATIONS, QKV, norms_of
+from phrasemate.encode.export import traced_graph
+from phrasemate.encode.export.hf_folder import (
+    TRAINING,
+    line_of,
+    read_sentence_folder,
+    read_training,
+    tokenizer_settings,
+    write_json,
+    write_sentence_folder,
+)
+from phrasemate.encode.export.onnx_graph import ACTIVATIONS, QKV, TEXTS, norms_of
 from phrasemate.encode.heads import Layer, SentenceHead, load_sentence_head
+from phrasemate.encode.model import load_model
+from phrasemate.encode.pooling import unit
 from phrasemate.encode.runtime import EmbeddingTable
 from phrasemate.encode.tokenizer import load_tokenizer, tokenizer_bytes
 from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported, needs_extra
-from phrasemate.utils.storage import save_arrays, swap_folder
+from phrasemate.utils.storage import save_arrays, swap_folder, unlock
 
 ROWS = 8_192  # rows of the token table at a time
+ALIKE, ALIKE_INT8 = 0.999, 0.98  # least mean cosine of a model's states with those of the encoder it was made of
 Arrays = dict[str, NDArray[np.float32]]
 
 
-def unpack_model(folder: str | Path, out: str | Path) -> None:
-    """Write the encoder of a model folder as a Hugging Face folder (a BertModel in float32) with its heads.
+def unpack_model(
+    folder: str | Path, out: str | Path, encoder: str | Path | None = None, base: str | Path | None = None
+) -> None:
+    """Write the encoder of a model folder as a Hugging Face folder, in float32, with its heads.
 
-    The weights are what the runtime multiplies by: the int8 codes and 4- or 8-bit token vectors, each times its scale.
-    sentence-transformers loads the folder, too, with the model's pooling and prompts. Exporting the result again gives
-    the same token table and, to a step of int8, the same weights. A model of the RoBERTa family becomes a BertModel
-    that computes the same. ``training.json`` keeps how the weights were made.
+    sentence-transformers loads the folder, too, with the model's pooling, layers and prompts. ``training.json`` keeps
+    how the weights were made.
 
-    Raises ModelError and its kinds for a folder that is not a whole model, InputError when ``out`` exists.
+    Of a written graph the weights are what the runtime multiplies by: the int8 codes and 4- or 8-bit token vectors,
+    each times its scale. They become a BertModel, for the RoBERTa family as well. Exporting the result again gives the
+    same token table and, to a step of int8, the same weights.
+
+    Args:
+        folder: Model folder.
+        out: Folder to write; must not exist.
+        encoder: Encoder that the model was exported from, whose weights are taken, not rounded. Needed for a traced
+            graph, which has lost its weights' names.
+        base: Encoder that the export averaged it with.
+
+    Raises ModelError and its kinds for a folder that is not a whole model. InputError when ``out`` exists, and for an
+    encoder whose states differ from the model's.
 
     >>> from phrasemate.encode import bundled_folder
     >>> unpack_model(bundled_folder(), "e5-small-hf")  # doctest: +SKIP
@@ -40,35 +64,82 @@ def unpack_model(folder: str | Path, out: str | Path) -> None:
     if out.exists():
         raise InputError(f"{out}: exists; give another place")
     config, _ = names.check_folder(folder)
-    if not (folder / names.ENCODER).exists():
-        raise ModelUnsupported(f"{folder}: its graph was traced; take the encoder that it was exported from")
-    constants, nodes = _graph(folder / names.ENCODER)
-    table = EmbeddingTable(folder / names.EMBEDDINGS)
-    library = load_tokenizer(folder / names.TOKENIZER)
+    if encoder is None and not (folder / names.ENCODER).exists():
+        raise ModelUnsupported(f"{folder}: its graph was traced; name the encoder that it was made of, by --encoder")
+    library, max_tokens = load_tokenizer(folder / names.TOKENIZER), int(config["max_tokens"])
     tokenizer = tokenizer_bytes(folder / names.TOKENIZER)
-    try:
-        weights = {**_embeddings(table), **_layers(constants, int(config["depth"]))}
-        architecture = _config(config, constants, nodes, weights)
-    except (KeyError, IndexError, StopIteration, ValueError, TypeError, AttributeError, OverflowError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise ModelDamaged(f"{folder}: {names.CONFIG} and graph do not fit ({reason}); {names.REMEDY}") from error
+    module = _source(folder, config, Path(encoder), base) if encoder is not None else None
+    architecture, weights = _unpacked(folder, config) if module is None else ({}, {})
+    settings = tokenizer_settings(tokenizer, module.config.pad_token_id if module is not None else None)
+    if "pad_token" not in settings:
+        remedy = "add one, such as <pad>, to the encoder's, and export it again"
+        raise ModelUnsupported(f"{folder}: its tokenizer has no token for padding; {remedy}")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
         partial = Path(scratch) / out.name
         partial.mkdir()
-        save_arrays(partial / "model.safetensors", weights, {"format": "pt"})
+        if module is None:
+            save_arrays(partial / "model.safetensors", weights, {"format": "pt"})
+            padding = {"pad_token_id": library.token_to_id(settings["pad_token"])}
+            write_json(partial / "config.json", architecture | padding)
+        else:
+            module.save_pretrained(partial)
+            for path in partial.glob("*.safetensors"):
+                unlock(path)
         (partial / "tokenizer.json").write_bytes(tokenizer)
-        settings = tokenizer_settings(tokenizer)
-        write_json(partial / "tokenizer_config.json", settings | {"model_max_length": int(config["max_tokens"])})
-        padding = {"pad_token_id": library.token_to_id(settings["pad_token"]) if "pad_token" in settings else 0}
-        write_json(partial / "config.json", architecture | padding)
+        write_json(partial / "tokenizer_config.json", settings | {"model_max_length": max_tokens})
         write_json(partial / TRAINING, config.get("signature") or {})
-        max_tokens = int(config["max_tokens"])
         head = load_sentence_head(folder, config) or _mean_head(str(config.get("sentence_prefix", "")))
         write_sentence_folder(partial, head, int(config["width"]), max_tokens)
         if (folder / names.HEADS).exists():
             shutil.copyfile(folder / names.HEADS, partial / names.HEADS)
         swap_folder(partial, out, Path(scratch) / "old")
+
+
+def _source(folder: Path, config: dict[str, Any], encoder: Path, base: str | Path | None) -> Any:
+    """The encoder, of transformers, that a model was exported from. Raises InputError for another."""
+    import torch
+
+    sentences, share = read_sentence_folder(encoder), (config.get("signature") or {}).get("share")
+    if base is None and share not in (None, read_training(encoder).get("share")):
+        raise InputError(f"{folder}: has {share} of the trained weights, the rest of their base; name that by --base")
+    module = traced_graph.load_encoder(sentences.encoder if sentences else encoder).eval()
+    if base is not None:
+        if share is None:
+            raise InputError(f"{folder}: was not averaged with a base; leave out --base")
+        traced_graph.average_weights(module, traced_graph.load_encoder(base), share, Path(base))
+    if getattr(module, "pooler", None) is not None:
+        module.pooler = None  # no state passes through it, and it may be random
+    runtime, cosines = load_model(folder).runtime, []
+    sizes = (runtime.width, len(runtime.table.codes))
+    if sizes != (module.config.hidden_size, module.get_input_embeddings().weight.shape[0]):
+        raise InputError(f"{encoder}: has other sizes than {folder}; name the encoder that this was exported from")
+    for text in TEXTS:
+        ids = runtime.tokenizer.encode(text, add_special_tokens=False).ids[: runtime.window]
+        with torch.no_grad():
+            inputs = torch.tensor([[*runtime.opening, *ids, *runtime.closing]])
+            expected = module(inputs).last_hidden_state[0].numpy()
+        _, (values, *_) = next(runtime.blocks([text], truncated=True))
+        cosines.append((unit(values) * unit(expected)).sum(1))
+    mean, least = (
+        float(np.concatenate(cosines).mean()),
+        ALIKE_INT8 if config.get("precision", "int8") == "int8" else ALIKE,
+    )
+    if not mean >= least:
+        reason = f"its states have a mean cosine of {mean:.4f} with those of {folder}"
+        raise InputError(f"{encoder}: {reason}, expected {least}; name the encoder that this was exported from")
+    return module
+
+
+def _unpacked(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
+    """The configuration and the weights of a BertModel that computes what a written graph computes."""
+    constants, nodes = _graph(folder / names.ENCODER)
+    try:
+        weights = {**_embeddings(EmbeddingTable(folder / names.EMBEDDINGS)), **_layers(constants, int(config["depth"]))}
+        return _config(config, constants, nodes, weights), weights
+    except (KeyError, IndexError, StopIteration, ValueError, TypeError, AttributeError, OverflowError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ModelDamaged(f"{folder}: {names.CONFIG} and graph do not fit ({reason}); {names.REMEDY}") from error
 
 
 def _mean_head(prefix: str) -> SentenceHead:

@@ -1,4 +1,4 @@
-"""Any encoder that transformers loads -> an OpenVINO graph, by OpenVINO's converter of torch modules.
+"""Any encoder that transformers loads -> a graph of OpenVINO, by its converter of torch modules, or of ONNX, by torch.
 
 The graph has the inputs and outputs of `onnx_graph`: ``embeddings`` (batch, tokens, dim), here the token vectors alone,
 ``mask`` (batch, tokens), and ``layer_N`` (batch, tokens, width) for each layer. Positions, token types and the norm of
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.export.hf_folder import family_of, line_of
 from phrasemate.encode.export.onnx_graph import TEXTS
-from phrasemate.encode.model_folder import TRACED, TRACED_WEIGHTS, output_name
-from phrasemate.encode.runtime import import_openvino
+from phrasemate.encode.model_folder import TRACED, TRACED_ONNX, TRACED_WEIGHTS, output_name
+from phrasemate.encode.runtime import import_openvino, refers_to_files, turn_matrices
 from phrasemate.errors import ModelError, ModelUnsupported, needs_extra
 
 SHIFTED = {
@@ -36,6 +36,7 @@ SAME = 0.999  # least cosine of a token's state with torch's, before weights are
 MOST_TOKENS = 8_192  # of a window: attention grows with its square
 LEAST_WEIGHTS = 4_096  # of a matrix that is rounded to int8
 ROWS = 8_192  # of the token table, computed at once
+OPSET = 18  # of ONNX: has all that these encoders need
 CHECKED = 4  # texts of the comparison, of two batches
 
 Floats = NDArray[np.float32]
@@ -199,12 +200,27 @@ def token_vectors(encoder: Any, tokens: int) -> Floats:
     return table
 
 
-def trace_encoder(encoder: Any, layers: Sequence[int], table: Floats, precision: str, folder: Path) -> None:
-    """Write ``encoder.xml`` and ``encoder.bin`` into a folder.
+def trace_encoder(
+    encoder: Any,
+    layers: Sequence[int],
+    table: Floats,
+    precision: str,
+    folder: Path,
+    causal: bool,
+    as_onnx: bool = False,
+) -> None:
+    """Write ``encoder.xml`` and ``encoder.bin`` into a folder, or ``traced.onnx``.
 
-    ``table``: the token vectors, of which the comparison draws texts. ``precision``: "int8" (matrices alone, one scale
-    for each output value), "bf16" (matrices alone), "fp16" or "fp32". Raises ModelUnsupported where the converter fails
-    or its graph computes something else than torch.
+    Args:
+        encoder: Encoder of transformers, in float32.
+        layers: Numbers of the layers whose states the graph gives.
+        table: Token vectors, of which the comparison draws texts.
+        precision: "int8" (matrices alone, one scale for each output value), "bf16" (matrices alone), "fp16" or "fp32".
+        folder: Folder to write into.
+        causal: Whether a token sees only those before it (see `is_causal`).
+        as_onnx: Whether to write ONNX, which ONNX Runtime reads, too; in float32.
+
+    Raises ModelUnsupported where the converter fails or its graph computes something else than torch.
     """
     import torch
 
@@ -214,21 +230,48 @@ def trace_encoder(encoder: Any, layers: Sequence[int], table: Floats, precision:
     encoder.eval()
     if not encoder.config._attn_implementation.startswith("sdpa"):
         encoder.set_attn_implementation("eager")
-    module = _states_module(encoder, layers)
+    module = _states_module(encoder, layers, causal)
     example = {"embeddings": torch.from_numpy(table[:12]).reshape(2, -1, table.shape[1]), "mask": torch.ones(2, 6)}
     example["mask"][1, 4:] = 0
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the tracer: of what it may miss; the comparison sees that
-            graph = openvino.convert_model(module, example_input=example)
+            if as_onnx:
+                _save_onnx(module, example, layers, folder / TRACED_ONNX)
+                graph = openvino.Core().read_model(folder / TRACED_ONNX)
+            else:
+                graph = openvino.convert_model(module, example_input=example)
     except Exception as error:  # of the tracer, of the converter
-        raise ModelUnsupported(f"{type(encoder).__name__}: OpenVINO does not convert it ({line_of(error)})") from error
+        tool = "torch.onnx" if as_onnx else "OpenVINO"
+        raise ModelUnsupported(f"{type(encoder).__name__}: {tool} does not convert it ({line_of(error)})") from error
+    if as_onnx:
+        _compare(graph, module, layers, table)
+        return
     for port, name in zip(graph.inputs, ("embeddings", "mask"), strict=True):
         port.get_tensor().set_names({name})
     for port, layer in zip(graph.outputs, layers, strict=True):
         port.get_tensor().set_names({output_name(layer)})
     _compare(graph, module, layers, table)
     save_graph(graph, folder, precision)
+
+
+def _save_onnx(module: Any, example: dict[str, Any], layers: Sequence[int], path: Path) -> None:
+    """Write a graph of ONNX, by torch's tracer. Raises ValueError where one file cannot hold the weights."""
+    import torch
+
+    inputs, outputs = list(example), [output_name(layer) for layer in layers]
+    torch.onnx.export(
+        module,
+        tuple(example.values()),
+        str(path),
+        input_names=inputs,
+        output_names=outputs,
+        dynamic_axes={name: {0: "batch", 1: "tokens"} for name in (*inputs, *outputs)},
+        opset_version=OPSET,
+        dynamo=False,  # the newer exporter needs another package
+    )
+    if refers_to_files(path):
+        raise ValueError("its weights take more than 2 GB, which no file of ONNX holds; export with --graph traced")
 
 
 def save_graph(graph: Any, folder: Path, precision: str) -> int:
@@ -241,14 +284,13 @@ def save_graph(graph: Any, folder: Path, precision: str) -> int:
     return count
 
 
-def _states_module(encoder: Any, layers: Sequence[int]) -> Any:
+def _states_module(encoder: Any, layers: Sequence[int], causal: bool) -> Any:
     import torch
     from torch import Tensor, nn
 
     config = encoder.config
     window = getattr(config, "sliding_window", None)
     masks = config.model_type == "gemma3_text"  # its own masks, made by functions, are what the tracer stumbles at
-    causal = is_causal(encoder)
 
     def attention(mask: Tensor) -> Any:
         """The mask as the encoder takes it: (batch, tokens), or for each kind of layer (batch, 1, tokens, tokens)."""
@@ -347,22 +389,3 @@ def round_matrices(graph: Any, precision: str = "int8") -> int:
         node.input(1).replace_source_output(values.output(0))
         count += 1
     return count
-
-
-def turn_matrices(graph: Any) -> None:
-    """Store the constant matrices of products, in float32, as (inputs, outputs).
-
-    Gated encoders (Gemma 3, Qwen3, gte) need it on processors with AMX. OpenVINO 2026.4 fuses their inner layers where
-    floating-point matrices are (outputs, inputs). Computing these, it dies of a division by zero.
-    """
-    ops = import_openvino().opset13
-    for node in graph.get_ordered_ops():
-        if node.get_type_name() != "MatMul" or not (attributes := node.get_attributes())["transpose_b"]:
-            continue
-        matrix = node.input_value(1).get_node()
-        if matrix.get_type_name() != "Constant" or len(matrix.shape) != 2:
-            continue
-        transposed = ops.constant(np.ascontiguousarray(matrix.data.T))
-        product = ops.matmul(node.input_value(0), transposed, attributes["transpose_a"], False)
-        for target in node.output(0).get_target_inputs():
-            target.replace_source_output(product.output(0))
