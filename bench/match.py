@@ -19,7 +19,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -101,26 +101,24 @@ def drawn(data: Path, apart: bool, limit: int, seed: int) -> list[Pair]:
     return pairs_drawn
 
 
-def judged(proposed: Candidates, settings: MatchSettings, gold: dict[int, int], attested: Iterable[Any]) -> list[Any]:
-    """Matches, precision, precision with what the term lists attest otherwise, recall."""
+def judged(proposed: Candidates, settings: MatchSettings, gold: dict[int, int]) -> list[Any]:
+    """Matches, precision, recall."""
     selected = select(proposed, settings)
-    pairs_ = list(zip(selected.sources.tolist(), selected.targets.tolist(), strict=True))
-    right = [gold.get(source) == target for source, target in pairs_]
-    fine = [hit or pair in attested for hit, pair in zip(right, pairs_, strict=True)]
-    return [len(pairs_), float(np.mean(right)), float(np.mean(fine)), sum(right) / len(gold)]
+    right = [gold.get(source) == target for source, target in zip(*map(np.ndarray.tolist, selected[:2]), strict=True)]
+    return [len(right), float(np.mean(right)), sum(right) / len(gold)]
 
 
 def selections() -> Iterator[tuple[str, str, MatchSettings]]:
     """What is asked for, by name; "scorer": without the other pairs of the terms."""
     for margin, thresholds in (
         ("csls", (0.0, 0.1, 0.2, 0.3)),
-        ("ratio", (1.05, 1.15, 1.25)),
         ("scorer", (0.0, 0.3)),
         ("probability", (0.0, 0.2, 0.3, 0.4, 0.5, 0.6)),
     ):
         for least in thresholds:
             yield f"mutual, {margin} {least:g}", margin, MatchSettings(threshold=least, mutual=True)
-    for margin, least in THRESHOLDS.items():
+    for margin in ("csls", "probability"):
+        least = THRESHOLDS[margin]
         yield f"best, {margin} {least}", margin, MatchSettings(threshold=least)
         yield f"one to one, {margin} {least}", margin, MatchSettings(threshold=least, one_to_one=True)
         yield f"one to one, {margin}", margin, MatchSettings(threshold=-9, one_to_one=True)
@@ -144,7 +142,7 @@ def main() -> None:
         return
     names = ("setting", "half", "examples", "seed")
     facts = signature(model, pairs=len(test), alike=same, **{name: getattr(args, name) for name in names})
-    report(f"match_{args.setting}", *tested_lists(model, args.data, test), facts)
+    report(f"match_{args.setting}", *tested_lists(model, test), facts)
 
 
 def occurrences(model: Model, side: Sequence[tuple[str, list[Phrase]]]) -> Occurrences:
@@ -190,7 +188,7 @@ def lists_of(model: Model, test: Sequence[Pair]) -> Iterator[Lists]:
         ("half have none", np.arange(2 * third), np.arange(third, 3 * third)),
     ):
         vectors = first[rows], second[columns]
-        by_margin = {how: candidates(*vectors, how=how) for how in ("csls", "ratio")}
+        by_margin = {"csls": candidates(*vectors)}
         if model.scorer is not None:
             source, target = (some(*part) for part in zip(compared_terms, (rows, columns), strict=True))
             by_margin["scorer"] = likely_pairs(source, target, model.scorer, ("fr", "en"))
@@ -209,20 +207,15 @@ def fitted(model: Model, dev: Sequence[Pair]) -> list[float]:
     return [round(number, 2) for number in (constant, *weights.tolist())]
 
 
-def tested_lists(model: Model, data: Path, test: Sequence[Pair]) -> tuple[list[str], list[list[Any]]]:
+def tested_lists(model: Model, test: Sequence[Pair]) -> tuple[list[str], list[list[Any]]]:
     """Every selection in both lists."""
-    attested_pairs, table = set(listed(data)), []
-    for lists in lists_of(model, test):
-        attested = {
-            (i, j)
-            for i, a in enumerate(lists.rows)
-            for j, b in enumerate(lists.columns)
-            if (test[a].source, test[b].target) in attested_pairs
-        }
-        for name, margin, selection in selections():
-            if margin in lists.by_margin:
-                table.append([lists.title, name, *judged(lists.by_margin[margin], selection, lists.gold, attested)])
-    return ["lists", "selection", "matches", "P", "P with other entries", "R"], table
+    table = [
+        [lists.title, name, *judged(lists.by_margin[margin], selection, lists.gold)]
+        for lists in lists_of(model, test)
+        for name, margin, selection in selections()
+        if margin in lists.by_margin
+    ]
+    return ["lists", "selection", "matches", "P", "R"], table
 
 
 if __name__ == "__main__":

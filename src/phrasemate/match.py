@@ -42,7 +42,7 @@ from phrasemate.utils.margin import lead, margin_of, neighbour_pairs
 
 AUTO = "auto"
 # margin -> the least that is a match (docs/how-to/match-term-lists.md)
-THRESHOLDS = {"csls": 0.2, "ratio": 1.15, "probability": 0.3}
+THRESHOLDS = {"csls": 0.2, "ratio": 1.15, "probability": 0.4}
 READABLE = 80  # characters: of many sentences, those of about this length are shown
 
 Ids = NDArray[np.int64]

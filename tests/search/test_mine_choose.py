@@ -18,7 +18,6 @@ from phrasemate.mine.select import (
     is_copy,
     length_filter,
     one_to_one,
-    with_lead,
 )
 from phrasemate.rank import run_of
 from phrasemate.types import Run
@@ -29,7 +28,7 @@ def pairs(*rows: tuple[int, int, float]) -> Candidates:
     """Pairs with their scores, in order."""
     source, target, score = zip(*rows, strict=True) if rows else ((), (), ())
     scores = np.array(score, np.float32)
-    return Candidates(np.array(source, np.int32), np.array(target, np.int32), scores, scores)
+    return Candidates(np.array(source, np.int32), np.array(target, np.int32), scores, scores, np.zeros_like(scores))
 
 
 @pytest.mark.parametrize("how", ["absolute", "csls", "distance", "quarter", "ratio"])
@@ -69,18 +68,15 @@ def test_contested_pairs_are_near_the_best_of_both_sentences() -> None:
     assert contested(pairs(), 0.0).score.tolist() == []
 
 
-def test_lead_counts_up_to_its_limit_on_either_side() -> None:
-    near = AHEAD / 4
-    some = pairs((0, 0, 0.9), (0, 1, 0.9 - near), (1, 1, 0.9 - 2 * near), (2, 2, 0.5))
-    # ahead of the other pair of the source, and of that of the target
-    ahead = [near + AHEAD, -near + near, AHEAD - near, AHEAD + AHEAD]
-    expected = sorted(
-        (score + LEAD * more for score, more in zip(some.score.tolist(), ahead, strict=True)), reverse=True
-    )
-    result = with_lead(some)
-    assert result.score == pytest.approx(expected, rel=1e-6)
-    assert result.source.tolist() == [0, 1, 0, 2]
-    assert result.cosine.tolist() == some.cosine[[0, 2, 1, 3]].tolist()
+def test_lead_is_added_last_and_counts_up_to_its_limit() -> None:
+    """Nearest cosines: 0.9, 0.85 of source 0; 0.8, 0.3 of source 1; 0.9, 0.2 of target 0; 0.85, 0.8 of target 1."""
+    cosines = np.array([[0.9, 0.85], [0.2, 0.8]], np.float32)
+    plain, ahead = (candidates(run_of(cosines, 2), run_of(cosines.T, 2), how) for how in ("quarter", "lead"))
+    assert ahead.score.tolist() == plain.score.tolist()
+    assert plain.lead.tolist() == [0, 0, 0, 0]
+    places = list(ahead.numbers())
+    expected = {(0, 0): 0.05 + AHEAD, (0, 1): -0.05 + 0.05, (1, 1): AHEAD - 0.05, (1, 0): -0.6 - 0.7}
+    assert ahead.lead == pytest.approx([LEAD * expected[place] for place in places], abs=1e-6)
 
 
 def test_one_to_one() -> None:

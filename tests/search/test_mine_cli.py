@@ -46,7 +46,7 @@ def test_mine(invoke: Invoke) -> None:
     lines = result.stdout.splitlines()
     assert (
         lines[0]
-        == f"pairs.tsv: 10 pairs with a score of {usual_threshold('quarter', 'none', 30, 30, lexicon=True):.4f} or more"
+        == f"pairs.tsv: 10 pairs with a score of {usual_threshold('lead', 'none', 30, 30, lexicon=True):.4f} or more"
     )
     assert lines[1].strip().startswith("source: 31 sentences, 30 different ones; dropped: 0 of another script")
     assert "exact search, recall 1.000" in lines[3]

@@ -215,7 +215,7 @@ class OddScorer:
 @pytest.mark.parametrize("scorer", [OddScorer(float("nan")), OddScorer(float("inf")), OddScorer(0.5, missing=1)])
 def test_scores_that_are_not_one_number_of_every_pair_are_refused(tmp_path: Path, scorer: OddScorer) -> None:
     sides = [collect(tmp_path, side, [Document.from_texts("a", ["Ein Satz."])], [], checker("")) for side in SIDES]
-    pairs = Candidates(np.zeros(2, np.int64), np.zeros(2, np.int64), np.ones(2), np.ones(2))
+    pairs = Candidates(np.zeros(2, np.int64), np.zeros(2, np.int64), np.ones(2), np.ones(2), np.zeros(2))
     expected = rf"scores of shape \({2 - scorer.missing},\) from the scorer for 2 pairs; expected finite numbers"
     with pytest.raises(InputError, match=expected):
         mining.scores(tmp_path, scorer, pairs, sides, lambda *_: None)

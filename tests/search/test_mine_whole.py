@@ -162,9 +162,9 @@ def test_the_usual_threshold_grows_with_the_collections() -> None:
     smallest = usual_threshold("quarter", "reranker", 5_000, 5_000)
     assert usual_threshold("quarter", "reranker", 0, 7) == smallest == pytest.approx(1.64 - 0.072 * 1.386294, abs=1e-6)
     assert usual_threshold("quarter", "none", 20_000, 20_000) == 0.675
-    with_lexicon = usual_threshold("quarter", "reranker", 54_366, 54_366, lexicon=True)
-    assert with_lexicon == pytest.approx(0.943, abs=1e-6)
-    assert usual_threshold("quarter", "words", 20_000, 20_000, lexicon=True) is None
+    with_lexicon = usual_threshold("lead", "reranker", 54_366, 54_366, lexicon=True)
+    assert with_lexicon == pytest.approx(1.17, abs=1e-6)
+    assert usual_threshold("lead", "words", 20_000, 20_000, lexicon=True) is None
     assert usual_threshold("csls", "none", 20_000, 20_000) is usual_threshold("ratio", "words", 9, 9) is None
 
 
@@ -177,7 +177,7 @@ def test_a_default_of_its_own_for_each_size(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(sys.modules["phrasemate.mine.mining"], "usual_threshold", usual)
     assert mine_pairs([german(3)] * 2 + [german(4)], [english(3)], Mining(rerank="none"))
-    assert set(calls) == {("quarter", "none", 2, 1, True), ("quarter", "", 2, 1, True)}  # different sentences
+    assert set(calls) == {("lead", "none", 2, 1, True), ("lead", "", 2, 1, True)}  # different sentences
 
 
 def test_margins_without_a_usual_threshold() -> None:
@@ -191,7 +191,7 @@ def test_margins_without_a_usual_threshold() -> None:
             mine_pairs(GERMAN, ENGLISH, Mining(rerank=rerank))
 
 
-@pytest.mark.parametrize("margin", ["absolute", "csls", "distance", "quarter", "ratio"])
+@pytest.mark.parametrize("margin", ["absolute", "csls", "distance", "lead", "quarter", "ratio"])
 def test_every_margin_ranks_the_mates_first(margin: str) -> None:
     settings = Mining(margin=margin, threshold=0.0, rerank="none")
     assert set(mine_pairs(GERMAN, ENGLISH, settings)[:20]) == MATES

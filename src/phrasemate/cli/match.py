@@ -166,7 +166,7 @@ def match(
     ] = None,
     threshold: Annotated[
         float | None,
-        option("--min-margin", "X", "Minimum margin of a match (default: csls 0.2, ratio 1.15, probability 0.3)."),
+        option("--min-margin", "X", "Minimum margin of a match (default: csls 0.2, ratio 1.15, probability 0.4)."),
     ] = None,
     least_score: Annotated[
         float, option("--min-score", "X", "Minimum similarity (cosine) of a match.", min=-1, max=1)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Check = Literal["none", "script", "language"]
 Pairing = Literal["greedy", "mutual", "all"]
-Margin = Literal["quarter", "ratio", "distance", "csls", "absolute"]
+Margin = Literal["lead", "quarter", "ratio", "distance", "csls", "absolute"]
 Rerank = Literal["auto", "reranker", "words", "none"]
 Engine = Literal["auto", "exact", "approximate"]
 
@@ -65,8 +65,9 @@ def mine(
         ),
     ] = "greedy",
     margin: Annotated[
-        Margin, option("--margin", "NAME", "How a similarity is corrected: quarter, ratio, distance, csls or absolute.")
-    ] = "quarter",
+        Margin,
+        option("--margin", "NAME", "How a similarity is corrected: lead, quarter, ratio, distance, csls or absolute."),
+    ] = "lead",
     rerank: Annotated[
         Rerank,
         option(

@@ -31,6 +31,7 @@ from phrasemate.mine.select import (
     FLOORS,
     LEAD,
     LEXICON,
+    LOOKED_AT,
     RERANKED,
     RISE,
     THRESHOLDS,
@@ -51,7 +52,6 @@ from phrasemate.mine.select import (
     lexicon_match,
     one_to_one,
     usual_threshold,
-    with_lead,
 )
 from phrasemate.mine.work_folder import Blocks, WorkFolder, checked, seal
 from phrasemate.rank import whole
@@ -237,6 +237,7 @@ FOREIGN_THRESHOLD = (
     "calibrate it with known pairs (50 will do), or give one"
 )
 LOST = 0.02  # of known mates, that may be lost to a quick first look
+ROUNDING = 1e-6  # of a score, at most
 
 
 class Mined:
@@ -266,7 +267,7 @@ class Mined:
 
     def __iter__(self) -> Iterator[Mate]:
         source, target = self._sides
-        for first, second, cosine, score in zip(*(column.tolist() for column in self._pairs), strict=True):
+        for first, second, cosine, score, _ in zip(*(column.tolist() for column in self._pairs), strict=True):
             yield Mate(
                 source.text(first), target.text(second), score, cosine, source.places(first), target.places(second)
             )
@@ -409,7 +410,7 @@ class _Steps:
         """Have the lexicon compare words, where the settings allow it and it has both languages."""
         settings = self.settings
         by_vectors = settings.rerank == "words" or self.look.kind == "scorer"
-        if not settings.lexicon or settings.margin != "quarter" or settings.weight is not None or by_vectors:
+        if not settings.lexicon or settings.margin != "lead" or settings.weight is not None or by_vectors:
             return
         samples = [[side.text(number) for number in range(0, len(side), max(1, len(side) // SAMPLE))] for side in sides]
         self.words = lexicon_match(bundled_lexicon(), settings.languages, samples)
@@ -455,10 +456,9 @@ class _Steps:
         least = usual - DOUBT[self.words is not None]
         if self.look.kind != "reranker" or self.words is not None or limit is None:
             return least
-        if settings.margin != "quarter" or settings.weight is not None:
+        if settings.margin not in RERANKED or settings.weight is not None:
             return least
-        threshold, margin = RERANKED
-        return max(least, margin + RISE * (limit - threshold))
+        return max(least, LOOKED_AT + RISE * (limit - RERANKED[settings.margin]))
 
     def _floor(
         self, pairs: Candidates, known_pairs: Sequence[tuple[int, int]], limit: float | None, least: float
@@ -472,7 +472,7 @@ class _Steps:
             return lowest if limit is None else min(lowest, self._floor(pairs, (), limit, least))
         if again or limit is None:
             return least
-        return limit if self.words is None else limit - (2 * LEAD + 1) * AHEAD  # what a lead adds, and the others
+        return limit - 2 * LEAD * AHEAD - ROUNDING if margin == "lead" else limit  # a lead adds that at most
 
     def _with_words(self, words: LexiconMatch, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
         """The scores of the lexicon beside the margins."""
@@ -495,17 +495,16 @@ class _Steps:
         return pairs.only(mask)
 
     def rerank(self, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
-        """The scores of the second look beside the margins, and with the lexicon how far a pair is ahead of others."""
+        """The scores of the second look beside the margins, and the leads."""
         scorer = self.look.scorer
         if scorer is None:
-            return pairs if self.words is None else with_lead(pairs)
+            return pairs.added(pairs.lead)
         order = np.lexsort((pairs.target, pairs.source))  # a sentence's pairs together, so that it is read once
         second_scores = np.empty(len(order), np.float32)
         show = partial(self.progress, "reranking")
         with self._timed("reranking"):
             second_scores[order] = scores(self.folder.path, scorer, pairs.only(order), sides, show)
-        pairs = pairs.added(np.float32(self.look.weight) * second_scores)
-        return pairs if self.words is None else with_lead(pairs)
+        return pairs.added(np.float32(self.look.weight) * second_scores + pairs.lead)
 
     def choose(
         self,

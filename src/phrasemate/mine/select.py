@@ -28,12 +28,13 @@ from phrasemate.text import folded, words
 from phrasemate.text.normalize import plain
 from phrasemate.types import Floats, PhrasePair, Run
 from phrasemate.utils.knn import ENGINES
-from phrasemate.utils.margin import MARGINS, lead, margin_of, neighbour_pairs, neighbourhood
+from phrasemate.utils.margin import lead, margin_of, neighbour_pairs, neighbourhood
 
 FLOORS = {
     "absolute": 0.0,
     "csls": 0.0,
     "distance": 0.0,
+    "lead": 0.0,
     "quarter": 0.0,
     "ratio": 1.0,
 }  # below it a pair is nearer to others
@@ -41,8 +42,11 @@ THRESHOLDS = {
     ("quarter", "", False): (0.675, 0.0145),
     ("quarter", "words", False): (0.91, 0.045),
     ("quarter", "reranker", False): (1.64, 0.072),
-    ("quarter", "", True): (0.715, 0.025),
-    ("quarter", "reranker", True): (0.91, 0.033),
+    ("lead", "", False): (0.70, 0.0235),
+    ("lead", "words", False): (0.935, 0.045),
+    ("lead", "reranker", False): (1.655, 0.0685),
+    ("lead", "", True): (0.74, 0.0235),
+    ("lead", "reranker", True): (1.12, 0.05),
     ("ratio", "", False): (1.046, 0.006),
 }
 """Of a margin, of what looks at pairs again, and with the lexicon or without: the default for `USUAL` sentences, and
@@ -50,13 +54,15 @@ its growth for e times as many."""
 USUAL, SMALLEST = 20_000, 5_000  # below the smallest the threshold stays
 WEIGHTS = {"words": 0.5, "reranker": 1.5, "scorer": 0.5}  # of a second look's scores beside the margin
 LEXICON = 0.1  # weight of the lexicon beside the margin
-BESIDE_LEXICON = {"reranker": 0.3}  # weights of a second look beside the margin and the lexicon
-LEAD, AHEAD = 0.2, 0.1  # with the lexicon: weight of how far a pair is ahead of the others, each time so far at most
-DOUBT = {False: 0.065, True: 0.04}
-"""Without the lexicon and with it: so far below the threshold of a first look, pairs are still looked at again."""
-RERANKED, RISE = (1.6, 0.635), 0.23
-"""Without the lexicon and at the threshold 1.6, the re-ranker looks at pairs with a margin of 0.635 and more; for a
-threshold that is 1 higher, at those with 0.23 more. Most of what it lets pass below is wrong (decision 040)."""
+BESIDE_LEXICON = {"reranker": 0.6}  # weights of a second look beside the margin and the lexicon
+LEAD, AHEAD = 0.4, 0.1
+"""How often it counts how far a cosine is above the next one, and how far at most (decision 042)."""
+DOUBT = {False: 0.09, True: 0.065}
+"""Without the lexicon and with it: so far below the threshold of a first look, pairs are still looked at again,
+without their leads."""
+RERANKED, LOOKED_AT, RISE = {"quarter": 1.6, "lead": 1.615}, 0.635, 0.23
+"""Without the lexicon and at these thresholds, the re-ranker looks at pairs with a margin `quarter` of 0.635 and more;
+for a threshold that is 1 higher, at those with 0.23 more. Most of what it lets pass below is wrong (decision 040)."""
 CONTEST = 0.006
 """Without the lexicon, the re-ranker leaves pairs out that are further below the best pair of one of their sentences
 (decision 040)."""
@@ -98,9 +104,9 @@ class Mining:
 
     Args:
         k: Neighbours each way.
-        margin, pairing: See `margin_of` and `one_to_one`.
-        threshold: The least score; None: what calibration says, or the default of the margins `quarter` and `ratio`
-            (`usual_threshold`).
+        margin, pairing: See `candidates` and `one_to_one`.
+        threshold: The least score; None: what calibration says, or the default of the margins `lead`, `quarter` and
+            `ratio` (`usual_threshold`).
         length_ratio, copies: See `length_filter` and `is_copy`; None: no such filter.
         languages: Codes, or ""; with ``check``: see `checker`.
         engine: See `engine_for`.
@@ -110,12 +116,12 @@ class Mining:
             not count.
         weight: How often its scores count beside the margin; None: as in `WEIGHTS` or `BESIDE_LEXICON`.
         lexicon: Whether words that the bundled lexicon knows as translations count (`LexiconMatch`), where it has both
-            languages. Only beside the margin `quarter` and with the usual weight, and not with ``rerank="words"`` or a
+            languages. Only beside the margin `lead` and with the usual weight, and not with ``rerank="words"`` or a
             scorer of one's own. A language that is not given is recognised by a sample of sentences.
     """
 
     k: int = 4  # Artetxe and Schwenk (2019), section 4.1
-    margin: str = "quarter"
+    margin: str = "lead"
     threshold: float | None = None
     pairing: str = "greedy"
     length_ratio: float | None = 2.5
@@ -128,7 +134,7 @@ class Mining:
     lexicon: bool = True
 
     def __post_init__(self) -> None:
-        words = {"margin": MARGINS, "pairing": PAIRING, "check": CHECKS, "engine": ENGINES, "rerank": RERANK}
+        words = {"margin": FLOORS, "pairing": PAIRING, "check": CHECKS, "engine": ENGINES, "rerank": RERANK}
         for name, choices in words.items():
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} {getattr(self, name)!r}; expected one of {', '.join(choices)}")
@@ -198,12 +204,16 @@ _SURE = 0.5  # of the known pairs that must be above a threshold for it to tell 
 
 
 class Candidates(NamedTuple):
-    """Pairs by score, highest first: (n,) numbers of source and target sentences, cosines, scores."""
+    """Pairs by score, highest first: (n,) numbers of source and target sentences, cosines, scores.
+
+    ``lead``: what is added to the score when all else has been.
+    """
 
     source: Ids
     target: Ids
     cosine: Floats
     score: Floats
+    lead: Floats
 
     def numbers(self) -> Iterator[tuple[int, int]]:
         """The numbers of both sentences of each pair."""
@@ -215,21 +225,28 @@ class Candidates(NamedTuple):
         return new_scores.only(np.argsort(-new_scores.score, kind="stable"))
 
     def only(self, mask: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Candidates:
-        return Candidates(self.source[mask], self.target[mask], self.cosine[mask], self.score[mask])
+        return Candidates._make(column[mask] for column in self)
 
 
 def candidates(forward: Run, backward: Run, how: str = "ratio", floor: float = -np.inf) -> Candidates:
     """Pairs of which one is among the neighbours of the other, scored by margin, those below ``floor`` left out.
 
     ``forward`` has the k nearest targets of each source sentence, ``backward`` the other way round. Artetxe and
-    Schwenk (ACL 2019), section 3; equal scores in the order of the sentences.
+    Schwenk (ACL 2019), section 3; equal scores in the order of the sentences. ``how``: a margin of `margin_of`, or
+    "lead": `quarter`, and a lead of `LEAD` times how far the cosine is above that of the best other pair of the source
+    sentence, `AHEAD` at most, and the same of the target.
     """
     forward_means, backward_means = (neighbourhood(run, run.ids.shape[1]) for run in (forward, backward))
     source, target, cosine = neighbour_pairs(forward, backward)
-    score = margin_of(cosine, forward_means[source], backward_means[target], how)
+    margin = "quarter" if how == "lead" else how
+    score = margin_of(cosine, forward_means[source], backward_means[target], margin)
+    ahead = np.zeros_like(score)
+    if how == "lead":
+        ahead = np.float32(LEAD) * lead(source, target, cosine, cosine - np.float32(AHEAD))
     order = np.argsort(-score, kind="stable")
     order = order[: np.searchsorted(-score[order], -floor, "right")]
-    return Candidates(source[order].astype(np.int32), target[order].astype(np.int32), cosine[order], score[order])
+    pairs = Candidates(source.astype(np.int32), target.astype(np.int32), cosine, score, ahead)
+    return pairs.only(order)
 
 
 def contested(pairs: Candidates, gap: float) -> Candidates:
@@ -240,15 +257,6 @@ def contested(pairs: Candidates, gap: float) -> Candidates:
         np.maximum.at(best_of_sentence, side, pairs.score)
         np.maximum(best, best_of_sentence[side], out=best)
     return pairs.only(best - pairs.score <= np.float32(gap))
-
-
-def with_lead(pairs: Candidates) -> Candidates:
-    """Add to each score how far it is above that of the best other pair of its source sentence, and of its target.
-
-    Each difference counts `AHEAD` at most, and `LEAD` times.
-    """
-    ahead = lead(pairs.source, pairs.target, pairs.score, pairs.score - np.float32(AHEAD))
-    return pairs.added(np.float32(LEAD) * ahead)
 
 
 def one_to_one(pairs: Candidates, pairing: str = "greedy") -> NDArray[np.int64]:
