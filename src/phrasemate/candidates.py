@@ -559,8 +559,8 @@ def describe(
 
 def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: Floats) -> Described:
     """``ids`` (phrases,) and ``stored`` (phrases, dim): of all candidates, one after the other, and their vectors."""
-    sizes = np.array([len(candidate.ids) for candidate in candidates], np.int64)
-    bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    bounds = np.cumsum([0, *(len(candidate.ids) for candidate in candidates)], dtype=np.int64)
+    sizes = np.diff(bounds)
     table = np.zeros((len(candidates), len(FEATURES)), np.float32)
     if not candidates:
         return Described([], table, ids, np.zeros(0, np.float32), bounds)
@@ -584,7 +584,7 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
     column["listed"][:] = is_listed
     column["exact"][:] = [listing.exact for listing in listings]
     column["verbatim"][:] = [listing.verbatim for listing in listings]
-    column["others listed"][:] = ~is_listed & is_listed.any()
+    column["others listed"][:] = ~is_listed if is_listed.any() else 0
     column["lead"][:] = column["context"] - column["context"].max()
     column["alone lead"][:] = column["alone"] - column["alone"].max()
     collocates = bundled_collocates() if query.language == "en" and query.wording.surroundings else None
