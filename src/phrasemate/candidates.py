@@ -20,9 +20,17 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.scoring import FEATURES, LEAST_LOG
 from phrasemate.index.wordings import Wordings, WordingSearch, joined
-from phrasemate.lexicon import Equivalent, InducedLexicon, Lexicon, bundled_collocates, stemmed, without_function_words
+from phrasemate.lexicon import Equivalent, InducedLexicon, Lexicon, bundled_collocates, stemmed
 from phrasemate.lexicon.induced import grammatical_words
-from phrasemate.lexicon.inflection import ARTICLES, ENGLISH_FUNCTION_WORDS, locutions, primary, same_words, stem
+from phrasemate.lexicon.inflection import (
+    ARTICLES,
+    ENGLISH_FUNCTION_WORDS,
+    content_words,
+    locutions,
+    primary,
+    same_words,
+    stem,
+)
 from phrasemate.text import folded, words
 from phrasemate.types import Phrase
 
@@ -54,6 +62,9 @@ AT_ONCE = 16  # queries whose occurrences are in memory together
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
+
+_COMPARED = ("context", "contexts", "type", "probability", "collocates")  # features compared among the listed ones
+_LISTED_COLUMNS = np.array([FEATURES.index(f"listed {name}") for name in (*_COMPARED, "shift")])
 
 
 class Listing(NamedTuple):
@@ -285,7 +296,7 @@ def surroundings(phrase: Phrase, lexicon: InducedLexicon, language: str) -> dict
 def _content_stems(wording: str) -> tuple[str, ...]:
     """The stems of an English wording's words that are not function words."""
     content = " ".join([word for word in wording.split() if word not in ENGLISH_FUNCTION_WORDS])
-    return tuple([stem(word, "en") for word in without_function_words(content, "en").split()])
+    return tuple([stem(word, "en") for word in content_words(content, "en")])
 
 
 def compositions(table: Wordings, query: Sequence[Part]) -> list[str]:
@@ -359,7 +370,7 @@ def gather(
 
 def is_whole(wording: str) -> bool:
     """Whether every bracket of a wording has its partner there: "language(s" is a piece of something."""
-    return all(wording.count(opening) == wording.count(closing) for opening, closing in ("()", "[]"))
+    return wording.count("(") == wording.count(")") and wording.count("[") == wording.count("]")
 
 
 def extended(
@@ -548,8 +559,8 @@ def describe(
 
 def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: Floats) -> Described:
     """``ids`` (phrases,) and ``stored`` (phrases, dim): of all candidates, one after the other, and their vectors."""
-    sizes = np.array([len(candidate.ids) for candidate in candidates], np.int64)
-    bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    bounds = np.cumsum([0, *(len(candidate.ids) for candidate in candidates)], dtype=np.int64)
+    sizes = np.diff(bounds)
     table = np.zeros((len(candidates), len(FEATURES)), np.float32)
     if not candidates:
         return Described([], table, ids, np.zeros(0, np.float32), bounds)
@@ -573,7 +584,7 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
     column["listed"][:] = is_listed
     column["exact"][:] = [listing.exact for listing in listings]
     column["verbatim"][:] = [listing.verbatim for listing in listings]
-    column["others listed"][:] = ~is_listed & is_listed.any()
+    column["others listed"][:] = ~is_listed if is_listed.any() else 0
     column["lead"][:] = column["context"] - column["context"].max()
     column["alone lead"][:] = column["alone"] - column["alone"].max()
     collocates = bundled_collocates() if query.language == "en" and query.wording.surroundings else None
@@ -581,10 +592,9 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
         stems_of = [_content_stems(candidate.wording) for candidate in candidates]
         column["collocates"][:] = collocates.associations(stems_of, query.wording.surroundings)
     if is_listed.any():
-        for name in ("context", "contexts", "type", "probability", "collocates"):
-            column[f"listed {name}"][is_listed] = column[name][is_listed] - column[name][is_listed].max()
         shift = column["type"] - column["alone"]
-        column["listed shift"][is_listed] = shift[is_listed] - shift[is_listed].max()
+        compared = np.column_stack([*(column[name] for name in _COMPARED), shift])[is_listed]
+        table[np.ix_(is_listed, _LISTED_COLUMNS)] = compared - compared.max(axis=0)
     wording, length = folded(query.phrase), len(query.wording.parts)  # a compound is as long as its parts
     every = {stem for part in query.wording.parts for stem in part.stems}
     required_parts = [part.stems for part in query.wording.parts if not part.optional]
@@ -637,9 +647,9 @@ def _composed(parts: Sequence[Mapping[str, float]], stems: Collection[str]) -> f
 @lru_cache(1 << 16)
 def _form(wording: str, language: str) -> tuple[tuple[str, ...], int, bool]:
     """The stems of a wording, how many words it has, and whether it begins with a function word."""
-    content = without_function_words(wording, language)
-    stems = tuple([stem(word, language) for word in content.split()])
-    return stems, len(words(wording)), content != wording
+    content = content_words(wording, language)
+    stems = tuple([stem(word, language) for word in content])
+    return stems, len(words(wording)), " ".join(content) != wording
 
 
 def _log(probability: float) -> float:

@@ -37,8 +37,11 @@ def test_spans_are_ten_bytes_each() -> None:
     assert packed == struct.pack("<4i2e", 0, 7, 5, 70_000, 1, 0.25)
     starts, ends, scores = row_codec.unpack_spans(packed, 2)
     assert (starts.tolist(), ends.tolist(), scores.tolist()) == ([0, 7], [5, 70_000], [1, 0.25])
+    assert [row_codec.unpack_span(packed, 2, at) for at in (0, 1)] == [(0, 5), (7, 70_000)]
     with pytest.raises(IndexDamaged, match="20 bytes, expected 30"):
         row_codec.unpack_spans(packed, 3)
+    with pytest.raises(IndexDamaged, match="20 bytes, expected 30"):
+        row_codec.unpack_span(packed, 3, 0)
 
 
 def test_the_checksum_covers_kind_numbers_lengths_and_bytes() -> None:

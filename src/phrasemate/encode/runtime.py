@@ -521,8 +521,6 @@ def _compiler(
     core = openvino.Core()
     if device.split(".")[0] not in core.available_devices:
         raise InputError(f"device {device}: OpenVINO has {', '.join(core.available_devices)} on this machine")
-    if path.suffix == ".onnx" and refers_to_files(path):
-        raise ModelDamaged(f"{path}: refers to weights in other files; export the model again")
     settings = options(core, threads, exact) if device == "CPU" else {}
 
     def compiled() -> tuple[_Queue, bool]:
@@ -530,6 +528,8 @@ def _compiler(
         if cache is not None and (content := cache.read()) is not None:
             network, apart = content
             return _Queue(network, threads), apart
+        if path.suffix == ".onnx" and refers_to_files(path):
+            raise ModelDamaged(f"{path}: refers to weights in other files; export the model again")
         with _mapped(path):
             graph = core.read_model(path)
             available = {name for output in graph.outputs for name in output.names}

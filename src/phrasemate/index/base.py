@@ -305,16 +305,12 @@ class BaseIndex(ABC):
         return row_codec.dequantise(codes)[places]
 
     def _places(self, phrases: Sequence[int]) -> dict[int, tuple[Phrase, SentenceRow]]:
-        """Look up the places of ascending phrase ids, without deleted ones; each sentence is unpacked once."""
+        """Look up the places of ascending phrase ids, without deleted ones."""
         places: dict[int, tuple[Phrase, SentenceRow]] = {}
-        spans: dict[int, tuple[list[int], list[int]]] = {}  # starts and ends, by sentence
         for phrase, row in zip(phrases, self.store.sentences_of(phrases), strict=True):
             if row is not None:
-                if row.id not in spans:
-                    starts, ends, _ = row_codec.unpack_spans(row.spans, row.phrases)
-                    spans[row.id] = starts.tolist(), ends.tolist()
-                at = phrase - row.first_phrase
-                places[phrase] = Phrase(row.text, spans[row.id][0][at], spans[row.id][1][at]), row
+                start, end = row_codec.unpack_span(row.spans, row.phrases, phrase - row.first_phrase)
+                places[phrase] = Phrase(row.text, start, end), row
         return places
 
     def around(self, phrase: int, count: int = 2) -> tuple[list[Sentence], list[Sentence]]:

@@ -20,6 +20,7 @@ from phrasemate.errors import IndexDamaged
 Int8s = NDArray[np.int8]
 Floats = NDArray[np.float32]
 NESTING = 100  # brackets of metadata within one another: what is kept must be read again, wherever that is
+_OFFSET = struct.Struct("<i")
 _SPAN_BYTES = 10  # int32 start, int32 end, float16 score
 
 
@@ -53,10 +54,21 @@ def pack_spans(starts: NDArray[np.int32], ends: NDArray[np.int32], scores: Float
 
 def unpack_spans(blob: bytes, count: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float16]]:
     """The inverse of pack_spans. Raises IndexDamaged if the bytes are not those of ``count`` spans."""
-    if len(blob) != count * _SPAN_BYTES:
-        raise IndexDamaged(f"spans take {len(blob)} bytes, expected {count * _SPAN_BYTES} for {count} phrases")
+    _check_spans(blob, count)
     offsets = np.frombuffer(blob, "<i4", 2 * count)
     return offsets[:count], offsets[count:], np.frombuffer(blob, "<f2", count, 8 * count)
+
+
+def unpack_span(blob: bytes, count: int, at: int) -> tuple[int, int]:
+    """The start and the end of one of ``count`` spans. Raises IndexDamaged as `unpack_spans` does."""
+    _check_spans(blob, count)
+    (start,), (end,) = (_OFFSET.unpack_from(blob, _OFFSET.size * place) for place in (at, count + at))
+    return start, end
+
+
+def _check_spans(blob: bytes, count: int) -> None:
+    if len(blob) != count * _SPAN_BYTES:
+        raise IndexDamaged(f"spans take {len(blob)} bytes, expected {count * _SPAN_BYTES} for {count} phrases")
 
 
 def checksum(kind: bytes, numbers: tuple[int, ...], *blobs: bytes) -> int:
@@ -64,8 +76,7 @@ def checksum(kind: bytes, numbers: tuple[int, ...], *blobs: bytes) -> int:
 
     The kind keeps a row of one table from passing as a row of another.
     """
-    lengths = (len(blob) for blob in blobs)
-    value = crc32(struct.pack(f"<{len(numbers) + len(blobs)}q", *numbers, *lengths), crc32(kind))
+    value = crc32(struct.pack(f"<{len(numbers) + len(blobs)}q", *numbers, *map(len, blobs)), crc32(kind))
     for blob in blobs:
         value = crc32(blob, value)
     return value

@@ -35,7 +35,7 @@ WORDINGS_JSON = "wordings.json"
 SEGMENT = 1_000_000
 _PARTIAL = "wordings.partial"
 _FILES = ("wordings-*.safetensors", f"{_PARTIAL}*")
-_ABSENT = np.uint32(0xFFFFFFFF)  # row of a phrase id that was deleted before the segment was made
+_ABSENT = 0xFFFFFFFF  # row of a phrase id that was deleted before the segment was made
 
 Ids = NDArray[np.int64]
 
@@ -130,26 +130,23 @@ class Wordings:
 
     def __init__(self, segments: Sequence[Segment], dead: Runs) -> None:
         self._segments, self._dead = list(segments), dead
-        self._lows = np.array([segment.low for segment in self._segments], np.int64)
 
     def of_phrases(self, ids: Sequence[int]) -> list[str]:
         """The wording of each phrase id; "" for one that no segment has."""
         places = np.asarray(ids, np.int64)
-        rows = np.full(len(places), _ABSENT, np.uint32)
-        numbers = np.searchsorted(self._lows, places, "right") - 1
-        for number in np.unique(numbers[numbers >= 0]).tolist():
-            segment = self._segments[number]
-            inside = np.flatnonzero((numbers == number) & (places < segment.high))
-            rows[inside] = segment.rows[places[inside] - segment.low]
-        texts: dict[tuple[int, int], str] = {}
-        for number, row in dict.fromkeys(zip(numbers.tolist(), rows.tolist(), strict=True)):
-            texts[number, row] = "" if row == _ABSENT else self._segments[number].wording(row)
-        return [texts[place] for place in zip(numbers.tolist(), rows.tolist(), strict=True)]
+        texts = [""] * len(places)
+        for segment in self._segments:
+            inside = np.flatnonzero((places >= segment.low) & (places < segment.high))
+            rows = segment.rows[places[inside] - segment.low].tolist()
+            wording_of = {row: segment.wording(row) for row in {*rows} - {_ABSENT}}
+            for place, row in zip(inside.tolist(), rows, strict=True):
+                texts[place] = wording_of.get(row, "")
+        return texts
 
     def occurrences(self, wordings: Sequence[str]) -> list[Ids]:
         """The live phrases with each of some wordings, ascending ids."""
         parts: list[list[Ids]] = [[] for _ in wordings]
-        for segment in self._segments:
+        for segment in self._segments if wordings else []:
             for part, row in zip(parts, segment.rows_of(wordings), strict=True):
                 if row >= 0:
                     part.append(segment.phrases(row))

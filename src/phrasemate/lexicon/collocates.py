@@ -72,14 +72,15 @@ class Collocates:
         wording's value is a sum over the context of weight times association (the mean of the wording's stems),
         divided by the square root of the sum of the weights. Returns (wordings,); 0 for words without collocates.
         """
-        around = sorted([(self._rows[stem], weight) for stem, weight in context.items() if stem in self._rows])
-        stems = [(place, stem) for place, stem_list in enumerate(wordings) for stem in stem_list if stem in self._rows]
-        if not around or not stems:
+        row_of = self._rows
+        around = sorted([(row_of[stem], weight) for stem, weight in context.items() if stem in row_of])
+        stem_rows = [(place, row_of[stem]) for place, stems in enumerate(wordings) for stem in stems if stem in row_of]
+        if not around or not stem_rows:
             return np.zeros(len(wordings), np.float32)
         rows_around = np.array([row for row, _ in around])
         shares = np.array([weight for _, weight in around], np.float32)
-        owners = np.array([place for place, _ in stems])
-        rows, places_of = np.unique([self._rows[stem] for _, stem in stems], return_inverse=True)
+        owners = np.array([place for place, _ in stem_rows])
+        rows, places_of = np.unique([row for _, row in stem_rows], return_inverse=True)
         # in ascending order, as all are here, searchsorted takes half the time
         pairs = _pair(np.minimum(rows[:, None], rows_around), np.maximum(rows[:, None], rows_around))
         places = np.minimum(self._pairs.searchsorted(pairs.ravel()), len(self._pairs) - 1).reshape(pairs.shape)

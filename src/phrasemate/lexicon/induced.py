@@ -188,8 +188,9 @@ class InducedLexicon:
     def into_english(self, form: str, lang: str) -> tuple[tuple[str, float], ...]:
         """The English wordings of one form of a word, folded, in one language, and their probabilities."""
         weights: dict[tuple[str, str], int] = {}
-        for name, row in self._listed(LOOKUPS[0], lang, form) if lang in self.languages else []:
-            self._into_english(name, row, weights)
+        for name in self._section_names[lang] if lang in self.languages else []:
+            if (row := self._keys_of(name).wordings.find(form)) >= 0:
+                self._into_english(name, row, weights)
         return tuple((text, weight / _STEPS) for (_, text), weight in weights.items())
 
     def knows(self, wording: str, lang: str) -> bool:
@@ -284,6 +285,8 @@ class InducedLexicon:
         return sum(len(self._tensor(f"{name}.lengths")) for name in self._section_names["en"])
 
     def _keys_of(self, name: str) -> Keys:
+        if name in self._keys:
+            return self._keys[name]
         with self._lock:
             if name not in self._keys:
                 text, lengths = (self._tensor(f"{name}.{part}") for part in _TENSORS[:2])

@@ -136,7 +136,7 @@ def has_stemmer(lang: str) -> bool:
 def stemmed(wording: str, lang: str) -> str:
     """The wording in a language, folded, without leading function words, each word cut to its stem."""
     lang = primary(lang)
-    return " ".join([stem(word, lang) for word in _content(folded(wording), lang)])
+    return " ".join([stem(word, lang) for word in content_words(folded(wording), lang)])
 
 
 @lru_cache(1 << 16)
@@ -150,7 +150,7 @@ def stemmed_all(wordings: Iterable[str], lang: str, are_folded: bool = False) ->
     """The stemmed form of each of many wordings in one language; quicker if they ``are_folded`` already."""
     lang = primary(lang)
     stemmer = _stemmer(lang)
-    contents = (_content(wording if are_folded else folded(wording), lang) for wording in wordings)
+    contents = (content_words(wording if are_folded else folded(wording), lang) for wording in wordings)
     if stemmer is None:
         return [*map(" ".join, contents)]
     stem_once = cache(stemmer.stemWord)
@@ -183,7 +183,26 @@ def by_script(forms: Iterable[str]) -> list[str]:
 
 def without_function_words(wording: str, lang: str) -> str:
     """The wording, folded, without leading function words of its language, unless it consists of nothing else."""
-    return " ".join(_content(folded(wording), primary(lang)))
+    return " ".join(content_words(folded(wording), primary(lang)))
+
+
+def content_words(text: str, lang: str) -> list[str]:
+    """The words of a folded wording without leading function words; ``lang`` as `primary` gives it."""
+    if not text.isascii():
+        text = composed(text.encode("utf-8", "replace").decode())  # stemmers take no half of a surrogate pair
+    if text.isalnum():
+        return [text]
+    for article in _ELIDED.get(lang, ()):
+        if text.startswith(article) and len(text) > len(article):
+            text = text[len(article) :]
+            break
+    words = text.split()
+    if not all(map(str.isalnum, words)):
+        words = [word for part in words if (word := _EDGE.sub("", part))] or words
+    start = 0
+    while start < len(words) - 1 and words[start] in function_words(lang):
+        start += 1
+    return words[start:]
 
 
 def function_words(lang: str) -> frozenset[str]:
@@ -196,23 +215,6 @@ def leading(lang: str) -> tuple[str, ...]:
     """List what may stand before a wording of a language and is left out: "the ", "l'"; first of all nothing."""
     lang = primary(lang)
     return ("", *(f"{word} " for word in sorted(_WORDS.get(lang, ()))), *_ELIDED.get(lang, ()))
-
-
-def _content(text: str, lang: str) -> list[str]:
-    """The words of a folded wording without leading function words."""
-    if not text.isascii():
-        text = composed(text.encode("utf-8", "replace").decode())  # stemmers take no half of a surrogate pair
-    for article in _ELIDED.get(lang, ()):
-        if text.startswith(article) and len(text) > len(article):
-            text = text[len(article) :]
-            break
-    words = text.split()
-    if not all(map(str.isalnum, words)):
-        words = [word for part in words if (word := _EDGE.sub("", part))] or words
-    start = 0
-    while start < len(words) - 1 and words[start] in function_words(lang):
-        start += 1
-    return words[start:]
 
 
 def _stemmer(lang: str) -> Any:
