@@ -92,8 +92,8 @@ def write_domain(
     others = [other for other, _ in rest[:most]]
     for name, sentences in (("index.en", english), (f"index.{lang}", others)):
         keys = {text: key(text) for text in sentences}
-        asked = {letters for letters in keys.values() if any(letters in q or q in letters for q in questions)}
-        write_lines(folder / name, (text for text, letters in keys.items() if letters not in asked))
+        parts = {letters for letters in keys.values() if any(letters in q or q in letters for q in questions)}
+        write_lines(folder / name, (text for text, letters in keys.items() if letters not in parts))
     print(f"{folder}: {len(pairs):,} pairs, {len(candidates):,} held out, {len(with_terms):,} of them with a term")
 
 
