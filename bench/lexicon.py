@@ -71,12 +71,6 @@ def expressions(path: Path) -> Iterator[Expression]:
             yield Expression(wording, english, *map(int, counts))
 
 
-def sentence_pairs(path: Path) -> int:
-    """Lines of class "free" of an aligned text (XX.tsv), the held out ones among them."""
-    with path.open(encoding="utf-8", newline="\n") as file:
-        return sum(line.rstrip("\n").endswith("\tfree") for line in file)
-
-
 def dictionary(path: Path) -> set[tuple[str, str]]:
     """Pairs (wording, English wording) of the dictionaries of class "free"."""
     pairs = set()
@@ -91,7 +85,8 @@ def selected(folder: Path, terms: Path | None, lang: str, small: int) -> list[Sc
     free, _ = tables(folder / f"{lang}.phrases.tsv")
     entries = dictionary(terms / f"en-{lang}.tsv.gz") if terms else set()
     attested = attested_pairs(free, entries, lang) if entries else set()
-    total = sentence_pairs(folder / f"{lang}.tsv")
+    with (folder / f"{lang}.tsv").open(encoding="utf-8", newline="\n") as file:
+        total = sum(line.endswith("\tfree\n") for line in file)  # the held out ones among them
     candidates = list(expressions(folder / f"{lang}.expressions.tsv"))
     pairs = select_pairs(free, total, lang, attested, expressions=candidates)
     single = {one.pair.wording for one in pairs if len(words(one.pair.wording)) == 1}
@@ -124,7 +119,11 @@ def above(scored: dict[str, list[Scored]], least: float) -> dict[str, list[Pair]
 
 def measured(lexicon: InducedLexicon, others: Counts, lang: str, most: int, seed: int) -> tuple[float, float, float]:
     """Known, first and in five, in percent, of a sample of the links of content words."""
-    links = [(pair, count) for pair, count in others.items() if countable(*pair, lang)]
+    links = [
+        (pair, count)
+        for pair, count in others.items()
+        if pair[0] != pair[1] and all(map(is_wording, pair)) and key(pair[1])
+    ]
     random.Random(seed).shuffle(links)
     covered = first = five = total = 0
     for (one, english), count in links[:most]:
@@ -134,11 +133,6 @@ def measured(lexicon: InducedLexicon, others: Counts, lang: str, most: int, seed
         first += count * (key(english) in ranked[:1])
         five += count * (key(english) in ranked[:5])
     return 100 * covered / max(total, 1), 100 * first / max(covered, 1), 100 * five / max(covered, 1)
-
-
-def countable(one: str, english: str, lang: str) -> bool:
-    """Whether a link is one of content words that differ."""
-    return one != english and is_wording(one) and is_wording(english) and bool(key(english))
 
 
 def key(english: str) -> str:

@@ -271,13 +271,6 @@ def german(data: Path, seed: int) -> Iterator[str]:
 
 
 @contextmanager
-def servers_on(index: Path, count: int, threads: int | None, quick: bool = False) -> Iterator[list[Place]]:
-    """Servers on an index, each a process."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(server(index, threads, quick)) for _ in range(count)]
-
-
-@contextmanager
 def server(index: Path, threads: int | None, quick: bool = False) -> Iterator[Place]:
     """A server of its own."""
     program = "from phrasemate.cli import main; main()"
@@ -320,7 +313,9 @@ def main() -> None:
     first = ShardsFile.read(args.index).places[0].folder if (args.index / SHARDS_JSON).exists() else args.index
     with Index.open(first, readonly=True) as index:
         model = {"": Named(index.manifest.model_name, index.manifest.model_hash)}
-    with servers_on(args.index, args.workers, args.threads, args.quick) as servers:
+    with ExitStack() as stack:
+        places = (server(args.index, args.threads, args.quick) for _ in range(args.workers))
+        servers = [stack.enter_context(place) for place in places]
         at = servers[0]
         for place in servers:
             asyncio.run(one_user(place.port, sentences, Times(), float("inf"), 20))  # warms up

@@ -1,15 +1,17 @@
-"""Texts to measure translation with hints on: law and medicine, and general text to tune a model.
+"""Texts to measure translation with hints on: law, medicine, procurement; and general text to tune a model.
 
     python bench/translation_domains.py .cache/mt
     python bench/translation_domains.py .cache/mt-es --lang es
 
-Writes ``law/`` (of French alone), ``medicine/`` and ``general/``. A domain has ``index.en`` and ``index.fr``
-(sentences to search), ``test.*`` and ``dev.*`` (sentence pairs, line by line) and ``terms.tsv`` (the term base). Law is
-Canadian statutes; medicine is TICO-19, with MedQuAD in the English index. Sentences of test and dev are those that the
-lookup yardstick holds out, too (``phrase_table.py``), so neither the lexicon nor the bundled model was made from them.
-Each holds a term of the term base whose equivalent is in its translation. Neither they nor any part of them is in an
-index. ``general/lessons.tsv`` has pairs of neither domain (the other language, English); its sides are the index for
-lessons.
+Writes ``law/`` (of French alone), ``medicine/`` (where TICO-19 has the language), ``procurement/`` and ``general/``. A
+domain has ``index.en`` and ``index.fr`` (sentences to search), ``test.*`` and ``dev.*`` (sentence pairs, line by line)
+and ``terms.tsv`` (the term base). Law is Canadian statutes; medicine is TICO-19, with MedQuAD in the English index;
+procurement is the eForms of the EU without what holds a figure or an apostrophe (rules that differ by a code), with
+Europarl in the English index. Sentences of test and dev are those that the lookup yardstick holds out, too
+(``phrase_table.py``), so neither the lexicon nor the bundled model was made from them. Each holds a term of the term
+base whose equivalent is in its translation. Neither they nor any part of them is in an index, and they are no entry of
+the term base. ``general/lessons.tsv`` has pairs of no domain (the other language, English), the index for lessons both
+sides.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import argparse
 import csv
 import gzip
 import random
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -27,9 +30,11 @@ from training_data import key, tested
 
 from phrasemate.lexicon import open_dictionaries
 from phrasemate.mt.scores import terms_of
+from phrasemate.text import words
 
 LETTERS = 40, 240  # characters of a sentence that is translated
-LAW, MEDICINE = "canada_law", "tico19"
+LAW, MEDICINE, PROCUREMENT = "canada_law", "tico19", "eforms"
+CODES_LEFT_OUT = re.compile(r"nuts|country|language|currency|\.(true|false|yes|no)$")
 GENERAL = ("europarl", "mt_geneval", "wmt_newstest2012", "tatoeba", "transread", "cocoa_mt")
 
 Pair = tuple[str, str]  # the other language, English
@@ -44,17 +49,18 @@ def pairs_of(data: Path, lang: str, sources: Iterable[str]) -> dict[str, list[Pa
     return by_source
 
 
-def law_terms(data: Path) -> list[Pair]:
-    """Defined terms, (French, English)."""
-    rows = table_rows(data / "terms_general" / "canada_law_defined_terms.en-fr.tsv.gz")
-    return [(french, english) for english, french, *_ in rows]
-
-
 def medical_terms(data: Path, lang: str) -> list[Pair]:
     """Terms of TICO-19, (other language, English)."""
     (path,) = (data / "terms_general" / "tico19").glob(f"tico19_f_en-{lang}_*.csv")
     with path.open(encoding="utf-8", newline="") as file:
         return [(row["targetString"], row["sourceString"]) for row in csv.DictReader(file)]
+
+
+def procurement_terms(data: Path, lang: str) -> list[Pair]:
+    """Names of codes of the eForms, of up to four English words, neither places nor languages: (other, English)."""
+    names, *rows = table_rows(data / "terms_general" / "eu_eforms_codes.16langs.tsv.gz")
+    pairs = [(row[names.index(lang)], row[names.index("en")]) for row in rows if not CODES_LEFT_OUT.search(row[0])]
+    return [(other, english) for other, english in pairs if other != english and len(words(english)) <= 4]
 
 
 def write_domain(
@@ -63,14 +69,16 @@ def write_domain(
     """Write the files of a domain; ``more``: English sentences for the index."""
     draw, lang, count, most = random.Random(args.seed), args.lang, args.count, args.index
     unique = {key(other): (other, english) for other, english in pairs}
-    write_lines(folder / "terms.tsv", [f"{lang}\ten", *map("\t".join, dict.fromkeys(terms))])
-    (dictionary,) = open_dictionaries([folder / "terms.tsv"])
     candidates = [
         pair
         for pair in unique.values()
         if held_out(pair[1]) and all(LETTERS[0] <= len(side) <= LETTERS[1] for side in pair)
     ]
     draw.shuffle(candidates)
+    questions = {key(side) for pair in candidates for side in pair}
+    entries = ["\t".join(term) for term in dict.fromkeys(terms) if questions.isdisjoint(map(key, term))]
+    write_lines(folder / "terms.tsv", [f"{lang}\ten", *entries])
+    (dictionary,) = open_dictionaries([folder / "terms.tsv"])
     lines = [term.line for term in terms_of(*zip(*candidates, strict=True), [dictionary], lang, "en")]
     with_terms = [candidates[line] for line in dict.fromkeys(lines)]
     size = min(count, len(with_terms) * 3 // 4)
@@ -79,21 +87,18 @@ def write_domain(
         write_lines(folder / f"{name}.en", (english for _, english in part))
     rest = [pair for pair in unique.values() if not held_out(pair[1])]
     draw.shuffle(rest)
-    questions = {key(side) for pair in candidates for side in pair}
     english = [english for _, english in rest[:most]]
     english += draw.sample(list(more), min(len(more), most - len(english)))
     others = [other for other, _ in rest[:most]]
     for name, sentences in (("index.en", english), (f"index.{lang}", others)):
-        write_lines(folder / name, (text for text in dict.fromkeys(sentences) if not _holds(key(text), questions)))
+        keys = {text: key(text) for text in sentences}
+        parts = {letters for letters in keys.values() if any(letters in q or q in letters for q in questions)}
+        write_lines(folder / name, (text for text, letters in keys.items() if letters not in parts))
     print(f"{folder}: {len(pairs):,} pairs, {len(candidates):,} held out, {len(with_terms):,} of them with a term")
 
 
-def _holds(text: str, questions: set[str]) -> bool:
-    return text in questions or any(sentence in text for sentence in questions)
-
-
 def main() -> None:
-    """Write the files of both domains and the general text."""
+    """Write the files of the domains and the general text."""
     options = parser(__doc__)
     options.add_argument("out", type=Path)
     options.add_argument("--count", type=int, default=100, help="sentences of test, and of dev as far as there are any")
@@ -101,12 +106,17 @@ def main() -> None:
     options.add_argument("--lessons", type=int, default=5_000, help="general pairs")
     options.add_argument("--lang", default="fr", help="the language that is translated into English")
     args = options.parse_args()
-    by_source = pairs_of(args.data, args.lang, (LAW, MEDICINE, *GENERAL))
+    by_source = pairs_of(args.data, args.lang, (LAW, MEDICINE, PROCUREMENT, *GENERAL))
+    parliament = [english for _, english in pairs_of(args.data, "fr", ["europarl"])["europarl"]]
     with gzip.open(args.data / "collections" / "en_medicine_medquad.txt.gz", "rt", encoding="utf-8") as file:
         medical = [line.strip() for line in file]
     if args.lang == "fr":
-        write_domain(args.out / "law", by_source[LAW], [], law_terms(args.data), args)
-    write_domain(args.out / "medicine", by_source[MEDICINE], medical, medical_terms(args.data, args.lang), args)
+        terms = table_rows(args.data / "terms_general" / "canada_law_defined_terms.en-fr.tsv.gz")
+        write_domain(args.out / "law", by_source[LAW], [], [(french, english) for english, french, *_ in terms], args)
+    if by_source[MEDICINE]:
+        write_domain(args.out / "medicine", by_source[MEDICINE], medical, medical_terms(args.data, args.lang), args)
+    forms = [pair for pair in by_source[PROCUREMENT] if not re.search(r"['\d]", pair[1])]
+    write_domain(args.out / "procurement", forms, parliament, procurement_terms(args.data, args.lang), args)
     general = [pair for name in GENERAL for pair in by_source[name] if all(20 <= len(side) <= 200 for side in pair)]
     chosen = random.Random(args.seed).sample(general, min(args.lessons, len(general)))
     write_lines(args.out / "general" / "lessons.tsv", map("\t".join, chosen))
