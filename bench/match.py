@@ -28,7 +28,7 @@ import numpy as np
 from common import logistic, parser, report, table_rows
 from numpy.typing import NDArray
 from training_data import key
-from translation_domains import LAW, law_terms, pairs_of
+from translation_domains import LAW, pairs_of
 
 from phrasemate import Document, Model, Phrase, load_model
 from phrasemate.encode.pooling import by_examples
@@ -40,11 +40,11 @@ from phrasemate.match import (
     MatchSettings,
     Occurrences,
     candidates,
-    compared,
     likely_pairs,
+    measure_pairs,
     pooling_of,
     select,
-    standing,
+    weigh_pairs,
 )
 
 LEAST = 2  # sentences a term
@@ -61,19 +61,24 @@ class Pair(NamedTuple):
     target_examples: list[Phrase]
 
 
+def definitions(data: Path) -> Iterator[list[str]]:
+    """Rows of the table of defined terms: English and French term, English and French definition, file."""
+    return table_rows(data / "terms_general" / "canada_law_defined_terms.en-fr.tsv.gz")
+
+
 def listed(data: Path) -> list[tuple[str, str]]:
     """Defined terms, (French, English), each pair once."""
     return [
         sides
-        for sides in dict.fromkeys(law_terms(data))
+        for sides in dict.fromkeys((french, english) for english, french, *_ in definitions(data))
         if all(_PLAIN.fullmatch(side) and len(side.split()) <= WORDS for side in sides)
     ]
 
 
 def texts(data: Path, apart: bool) -> tuple[list[str], list[str]]:
     """French and English sentences, each once."""
-    definitions = table_rows(data / "terms_general" / "canada_law_defined_terms.en-fr.tsv.gz")
-    both = [*pairs_of(data, "fr", [LAW])[LAW], *((french, english) for _, _, english, french, *_ in definitions)]
+    examples = ((french, english) for _, _, english, french, *_ in definitions(data))
+    both = [*pairs_of(data, "fr", [LAW])[LAW], *examples]
     if not apart:
         return list(dict.fromkeys(french for french, _ in both)), list(dict.fromkeys(english for _, english in both))
     odd = {french: None for french, english in both if sha256(key(english).encode()).digest()[0] % 2}
@@ -192,7 +197,7 @@ def lists_of(model: Model, test: Sequence[Pair]) -> Iterator[Lists]:
         if model.scorer is not None:
             source, target = (some(*part) for part in zip(compared_terms, (rows, columns), strict=True))
             by_margin["scorer"] = likely_pairs(source, target, model.scorer, ("fr", "en"))
-            by_margin["probability"] = compared(by_margin["scorer"], *vectors)
+            by_margin["probability"] = weigh_pairs(by_margin["scorer"], *vectors)
         yield Lists(title, rows, columns, vectors, by_margin)
 
 
@@ -201,7 +206,7 @@ def fitted(model: Model, dev: Sequence[Pair]) -> list[float]:
     inputs, right = [], []
     for lists in lists_of(model, dev):
         pairs, gold = lists.by_margin["scorer"], lists.gold
-        inputs.append(np.column_stack(standing(pairs, *lists.vectors)[1:]))
+        inputs.append(np.column_stack(measure_pairs(pairs, *lists.vectors)[1:]))
         right += [gold.get(one) == two for one, two in zip(pairs.sources.tolist(), pairs.targets.tolist(), strict=True)]
     weights, constant = logistic(np.concatenate(inputs), np.array(right))
     return [round(number, 2) for number in (constant, *weights.tolist())]

@@ -593,8 +593,8 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
         column["collocates"][:] = collocates.associations(stems_of, query.wording.surroundings)
     if is_listed.any():
         shift = column["type"] - column["alone"]
-        compared = np.column_stack([*(column[name] for name in _COMPARED), shift])[is_listed]
-        table[np.ix_(is_listed, _LISTED_COLUMNS)] = compared - compared.max(axis=0)
+        values = np.column_stack([*(column[name] for name in _COMPARED), shift])[is_listed]
+        table[np.ix_(is_listed, _LISTED_COLUMNS)] = values - values.max(axis=0)
     wording, length = folded(query.phrase), len(query.wording.parts)  # a compound is as long as its parts
     every = {stem for part in query.wording.parts for stem in part.stems}
     required_parts = [part.stems for part in query.wording.parts if not part.optional]

@@ -233,7 +233,7 @@ def match_terms(
         assert model.scorer is not None
         occurrences = _occurrences(first, model), _occurrences(second, model)
         pairs = likely_pairs(*occurrences, model.scorer, languages, lexicons)
-        pairs = compared(pairs, first.vectors, second.vectors, settings.neighbours)
+        pairs = weigh_pairs(pairs, first.vectors, second.vectors, settings.neighbours)
     else:
         pairs = candidates(first.vectors, second.vectors, settings.neighbours, settings.margin, settings.candidates)
     best_matches = select(pairs, settings)
@@ -449,7 +449,7 @@ def likely_pairs(
 ) -> Candidates:
     """The pairs that a scorer finds among the terms, with its probabilities as margins and cosines of means as scores.
 
-    The scorer was fitted to phrases of a text, of which each is looked up for itself; see `compared` for lists.
+    The scorer was fitted to phrases of a text, of which each is looked up for itself; see `weigh_pairs` for lists.
 
     The terms that are not English ask, whichever side they are on, as the scorer was fitted. ``lexicons``:
     dictionaries that are asked beside the bundled lexicon.
@@ -493,20 +493,20 @@ def likely_pairs(
     return _ordered(rows, columns, scores, np.array([probability for _, _, probability in pairs], np.float32))
 
 
-def compared(pairs: Candidates, source: Floats, target: Floats, k: int = 10) -> Candidates:
-    """The pairs of `likely_pairs` with a probability that heeds the other pairs of their terms, and with cosines.
+def weigh_pairs(pairs: Candidates, source: Floats, target: Floats, k: int = 10) -> Candidates:
+    """Give the pairs of `likely_pairs` a probability that heeds the other pairs of their terms, and cosines.
 
-    It is 1 / (1 + exp -(a + b CSLS + c lead)), with the constants of `WEIGHTS`. Arguments as of `standing`.
+    It is 1 / (1 + exp -(a + b CSLS + c lead)), with the constants of `WEIGHTS`. Arguments as of `measure_pairs`.
     """
-    scores, *standings = standing(pairs, source, target, k)
+    scores, *standings = measure_pairs(pairs, source, target, k)
     constant, *weights = WEIGHTS
     log_odds = constant + sum(weight * values for weight, values in zip(weights, standings, strict=True))
     margins = (1 / (1 + np.exp(-log_odds))).astype(np.float32)
     return _ordered(pairs.sources, pairs.targets, scores, margins)
 
 
-def standing(pairs: Candidates, source: Floats, target: Floats, k: int = 10) -> tuple[Floats, Floats, Floats]:
-    """How pairs stand among the others of their terms: cosines, CSLS, and the lead of the scorer's log odds.
+def measure_pairs(pairs: Candidates, source: Floats, target: Floats, k: int = 10) -> tuple[Floats, Floats, Floats]:
+    """Compare pairs with the others of their terms: cosines, CSLS, and the lead of the scorer's log odds.
 
     A term's best other pair has a probability of `RIVAL` at least.
 

@@ -76,6 +76,6 @@ def test_a_newer_version_says_what_to_do(tmp_path: Path) -> None:
         contents("index", index)
     model = unpacked(FORMATS / "model-folder-1.zip", tmp_path / "model")
     content = json.loads((model / "MANIFEST.json").read_text("utf-8"))
-    (model / "MANIFEST.json").write_text(json.dumps(content | {"version": 3}), "utf-8")
+    (model / "MANIFEST.json").write_text(json.dumps(content | {"version": 9}), "utf-8")
     with pytest.raises(ModelUnsupported, match="upgrade phrasemate"):
         contents("model folder", model)

@@ -18,10 +18,10 @@ from phrasemate.match import (
     Occurrences,
     assign,
     candidates,
-    compared,
     likely_pairs,
+    measure_pairs,
     select,
-    standing,
+    weigh_pairs,
 )
 
 HALF = np.sqrt(0.75)
@@ -195,7 +195,7 @@ def of_probabilities(*rows: tuple[int, int, float]) -> Candidates:
 def test_probability_heeds_the_other_pairs_of_the_terms() -> None:
     source, target = vectors(0, 90), vectors(0, 60)
     pairs = of_probabilities((0, 0, 0.8), (0, 1, 0.5), (1, 1, 0.01))
-    cosines, csls, lead = standing(pairs, source, target, k=2)
+    cosines, csls, lead = measure_pairs(pairs, source, target, k=2)
     assert cosines == pytest.approx([1, 0.5, HALF], abs=1e-6)
     assert csls == pytest.approx([2 - 0.75 - 0.5, 1 - 0.75 - (0.5 + HALF) / 2, 1.5 * HALF - (0.5 + HALF) / 2], abs=1e-6)
     odds, least = np.log([0.8 / 0.2, 1, 0.01 / 0.99]), np.log(0.05 / 0.95)
@@ -204,7 +204,7 @@ def test_probability_heeds_the_other_pairs_of_the_terms() -> None:
     assert lead == pytest.approx(ahead, rel=1e-5)
     constant, of_csls, of_lead = WEIGHTS
     expected = 1 / (1 + np.exp(-(constant + of_csls * csls + of_lead * lead)))
-    result = compared(pairs, source, target, k=2)
+    result = weigh_pairs(pairs, source, target, k=2)
     assert result.scores == pytest.approx(cosines)
     assert result.margins == pytest.approx(expected, rel=1e-5)
     assert result.margins[0] > 0.9
@@ -215,7 +215,7 @@ def test_probability_heeds_the_other_pairs_of_the_terms() -> None:
 def test_a_likely_pair_beside_one_as_likely_is_not_sure() -> None:
     one = vectors(0, 0)
     alone, rivals = (
-        compared(of_probabilities(*rows), one, one, 1) for rows in ([(0, 0, 0.6)], [(0, 0, 0.6), (0, 1, 0.6)])
+        weigh_pairs(of_probabilities(*rows), one, one, 1) for rows in ([(0, 0, 0.6)], [(0, 0, 0.6), (0, 1, 0.6)])
     )
     assert rivals.margins == pytest.approx([rivals.margins[0]] * 2)
     assert alone.margins[0] > rivals.margins[0] + 0.2

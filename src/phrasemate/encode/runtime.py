@@ -559,8 +559,8 @@ class _CompiledGraph:
         options = sorted((name, value) for name, value in settings.items() if name not in _OF_THREADS)
         processor = [str(core.get_property("CPU", name)) for name in ("FULL_DEVICE_NAME", "OPTIMIZATION_CAPABILITIES")]
         manifest = path.with_name(names.MANIFEST).read_bytes()
-        turned = ["turned"] if path.name == names.TRACED else []  # a graph compiled before `turn_matrices` is another
-        facts = json.dumps([import_openvino().get_version(), *processor, options, *outputs, *turned]).encode()
+        form = ["turned"] if path.name == names.TRACED else []  # a graph compiled before `turn_matrices` is another
+        facts = json.dumps([import_openvino().get_version(), *processor, options, *outputs, *form]).encode()
         self._file: Path | None = None
         with suppress(InputError):  # no home
             self._file = cache_folder() / "graphs" / f"{sha256(manifest + facts).hexdigest()[:32]}.bin"
@@ -679,8 +679,8 @@ def turn_matrices(graph: Any) -> None:
             continue
         data = np.ascontiguousarray(matrix.data.T)  # bfloat16, unknown to NumPy, comes as float16: the same 16 bits
         tensor = openvino.Tensor(data, openvino.Shape(data.shape), matrix.get_element_type())
-        turned = ops.constant(tensor, shared_memory=False)
-        values = ops.convert(turned, "f32") if is_converted else turned
+        matrix = ops.constant(tensor, shared_memory=False)
+        values = ops.convert(matrix, "f32") if is_converted else matrix
         product = ops.matmul(node.input_value(0), values, attributes["transpose_a"], False)
         for target in node.output(0).get_target_inputs():
             target.replace_source_output(product.output(0))
@@ -749,9 +749,9 @@ def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callabl
         with _mapped(path, *_OF_SESSIONS):
             session = onnxruntime.InferenceSession(str(path), options, providers=providers)
             missing = sorted(set(outputs) - {item.name for item in session.get_outputs()})
-        if PROVIDERS[name] not in (used := session.get_providers()):  # it leaves out what it cannot load
+        if PROVIDERS[name] not in (provider_names := session.get_providers()):  # it leaves out what it cannot load
             reason = "the libraries of CUDA and cuDNN that it needs are not there"
-            raise InputError(f"device {device}: ONNX Runtime took {', '.join(used)} instead; {reason}")
+            raise InputError(f"device {device}: ONNX Runtime took {', '.join(provider_names)} instead; {reason}")
         if missing:
             raise ModelDamaged(f"{path}: no output {', '.join(missing)}; export the model again")
         return SessionQueue(session, path), False

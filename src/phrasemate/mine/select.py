@@ -232,9 +232,11 @@ def candidates(forward: Run, backward: Run, how: str = "ratio", floor: float = -
     """Pairs of which one is among the neighbours of the other, scored by margin, those below ``floor`` left out.
 
     ``forward`` has the k nearest targets of each source sentence, ``backward`` the other way round. Artetxe and
-    Schwenk (ACL 2019), section 3; equal scores in the order of the sentences. ``how``: a margin of `margin_of`, or
-    "lead": `quarter`, and a lead of `LEAD` times how far the cosine is above that of the best other pair of the source
-    sentence, `AHEAD` at most, and the same of the target.
+    Schwenk (ACL 2019), section 3; equal scores in the order of the sentences.
+
+    ``how``: a margin of `margin_of`, or "lead", which is `quarter` and a lead. A lead is `LEAD` times how far the
+    cosine is above that of the best other pair of the source sentence, plus the same of the target. Each counts `AHEAD`
+    at most.
     """
     forward_means, backward_means = (neighbourhood(run, run.ids.shape[1]) for run in (forward, backward))
     source, target, cosine = neighbour_pairs(forward, backward)

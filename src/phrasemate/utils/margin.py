@@ -106,10 +106,10 @@ def lead(rows: Integers, columns: Integers, scores: Floats, least: float | Float
     total = 2 * scores
     for side in (rows, columns):
         order = np.lexsort((-scores, side))
-        ordered = np.append(scores[order], np.float32(-np.inf))
+        descending = np.append(scores[order], np.float32(-np.inf))
         _, firsts, counts = np.unique(side[order], return_index=True, return_counts=True)
-        rivals = np.repeat(ordered[firsts], counts)
-        rivals[firsts] = np.where(counts > 1, ordered[firsts + 1], -np.inf)
+        rivals = np.repeat(descending[firsts], counts)
+        rivals[firsts] = np.where(counts > 1, descending[firsts + 1], -np.inf)
         total[order] -= np.maximum(rivals, np.broadcast_to(np.float32(least), scores.shape)[order])
     return total
 

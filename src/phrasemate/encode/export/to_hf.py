@@ -118,9 +118,9 @@ def _source(folder: Path, config: dict[str, Any], encoder: Path, base: str | Pat
         ids = runtime.tokenizer.encode(text, add_special_tokens=False).ids[: runtime.window]
         with torch.no_grad():
             inputs = torch.tensor([[*runtime.opening, *ids, *runtime.closing]])
-            expected = module(inputs).last_hidden_state[0].numpy()
+            states = module(inputs).last_hidden_state[0].numpy()
         _, (values, *_) = next(runtime.blocks([text], truncated=True))
-        cosines.append((unit(values) * unit(expected)).sum(1))
+        cosines.append((unit(values) * unit(states)).sum(1))
     mean, least = (
         float(np.concatenate(cosines).mean()),
         ALIKE_INT8 if config.get("precision", "int8") == "int8" else ALIKE,
