@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from zlib import crc32
 
@@ -27,23 +28,24 @@ def test_a_header_of_others(tmp_path: Path, header: str) -> None:
     assert _read(tmp_path / "x.npy", (3, 2)).tolist() == [[0, 0]] * 3
 
 
-@pytest.fixture
+@contextmanager
 def full_disk() -> Iterator[None]:
-    """No file becomes longer than 1,000 bytes."""
+    """No file becomes longer than 1,000 bytes, pytest's own files of output neither: enter it for the call alone."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("length", [1_001, 998])
-@pytest.mark.usefixtures("full_disk")
 def test_a_full_disk(tmp_path: Path, length: int) -> None:
     """The file is named, nothing of it fills the disk, and what was there stays."""
     path = tmp_path / "x.npy"
     path.write_bytes(b"before")
     message = r"x.npy: cannot be written \(File too large\); check free space"
-    with pytest.raises(InputError, match=message), checked_file(path) as file:
+    with pytest.raises(InputError, match=message), full_disk(), checked_file(path) as file:
         file.write(bytes(length))
     assert [item.name for item in tmp_path.iterdir()] == ["x.npy"]
     assert path.read_bytes() == b"before"
