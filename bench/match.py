@@ -81,9 +81,9 @@ def texts(data: Path, apart: bool) -> tuple[list[str], list[str]]:
     both = [*pairs_of(data, "fr", [LAW])[LAW], *examples]
     if not apart:
         return list(dict.fromkeys(french for french, _ in both)), list(dict.fromkeys(english for _, english in both))
-    odd = {french: None for french, english in both if sha256(key(english).encode()).digest()[0] % 2}
-    even = {english: None for french, english in both if french not in odd}
-    return list(odd), list(even)
+    french_texts = {french: None for french, english in both if sha256(key(english).encode()).digest()[0] % 2}
+    english_texts = {english: None for french, english in both if french not in french_texts}
+    return list(french_texts), list(english_texts)
 
 
 def drawn(data: Path, apart: bool, limit: int, seed: int) -> list[Pair]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -181,3 +182,23 @@ def states_of(folder: Path, texts: list[list[int]]) -> list[list[Any]]:
             for layer, values in enumerate((output.hidden_states[1], output.last_hidden_state)):
                 states[layer].append(values[0].numpy())
     return states
+
+
+def search_by_command(encoder: Path, folder: Path, texts: Iterable[str], query: str) -> dict[str, Any]:
+    """Export, index and search as a user does; the first answer to a query with one phrase."""
+    from typer.testing import CliRunner
+
+    from phrasemate.cli import app
+
+    def run(*arguments: object) -> str:
+        result = CliRunner().invoke(app, [*map(str, arguments)])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    model, index, text = folder / "model", folder / "idx", folder / "text.txt"
+    text.write_text("\n".join(texts) + "\n", "utf-8")
+    run("model", "export", encoder, "-o", model)
+    run("index", text, "-o", index, "--lang", "en", "--model", model, "--threads", 1)
+    (phrase,) = json.loads(run("search", index, query, "--json"))["results"]
+    answer: dict[str, Any] = phrase["groups"][0]
+    return answer

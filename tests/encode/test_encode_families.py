@@ -165,7 +165,7 @@ def test_an_export_in_bf16_has_half_the_bytes_and_stays_nearer_than_int8(tmp_pat
 
 
 def test_no_padding_is_beyond_the_last_position(pair: tuple[Path, Model]) -> None:
-    """A text of as many tokens as the encoder has positions, 66 of most, which is no multiple of 4."""
+    """A text of as many tokens as the encoder has positions, 66 of most, which is not a multiple of 4."""
     folder, model = pair
     text = " ".join(hf_families.TEXTS[0].split() * 20)
     runtime = model.runtime

@@ -101,21 +101,10 @@ def test_export_index_and_search_by_command(kind: str, encoder: Path, tmp_path: 
         write(tmp_path / "hf", encoder, "cls", dense, Normalize())
     else:
         hf_families.save_family("modernbert", tmp_path / "hf")
-    text = tmp_path / "text.txt"
-    text.write_text("\n".join(encoders.SENTENCES) + "\n", "utf-8")
-
-    def run(*arguments: object) -> str:
-        result = CliRunner().invoke(app, [*map(str, arguments)])
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    model, index = tmp_path / "model", tmp_path / "idx"
-    run("model", "export", tmp_path / "hf", "-o", model)
-    run("index", text, "-o", index, "--lang", "en", "--model", model, "--threads", 1)
-    answer = json.loads(run("search", index, "The old [[bank]] on the river was closed.", "--json"))
-    (phrase,) = answer["results"]
-    assert phrase["groups"][0]["text"] == "bank"
-    assert phrase["groups"][0]["score"] > 0.99
+    query = "The old [[bank]] on the river was closed."
+    answer = hf_families.search_by_command(tmp_path / "hf", tmp_path, encoders.SENTENCES, query)
+    assert answer["text"] == "bank"
+    assert answer["score"] > 0.99
 
 
 def test_prompts_by_name(encoder: Path, tmp_path: Path) -> None:

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 from encoders import cosines
 from tokenizers import Tokenizer
-from typer.testing import CliRunner
 
-from phrasemate.cli import app
 from phrasemate.encode import load_model
 from phrasemate.encode.export.export import export_model
 from phrasemate.encode.tokenizer import special_tokens
@@ -129,21 +127,10 @@ def test_a_sentence_in_the_vector_of_a_phrase(edges: str, encoder: Path, tmp_pat
 
 def test_index_and_search_without_special_tokens(encoder: Path, tmp_path: Path) -> None:
     tokenizer_with("gpt2", "none").save(str(encoder / "tokenizer.json"))
-    text = tmp_path / "text.txt"
-    text.write_text("\n".join(hf_families.TEXTS) + "\n", "utf-8")
-
-    def run(*arguments: object) -> str:
-        result = CliRunner().invoke(app, [*map(str, arguments)])
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    model, index = tmp_path / "model", tmp_path / "idx"
-    run("model", "export", encoder, "-o", model)
-    run("index", text, "-o", index, "--lang", "en", "--model", model, "--threads", 1)
-    answer = json.loads(run("search", index, "The old [[bank]] on the river was closed for a year.", "--json"))
-    (phrase,) = answer["results"]
-    assert phrase["groups"][0]["text"] == "bank"
-    assert phrase["groups"][0]["score"] > 0.99
+    query = "The old [[bank]] on the river was closed for a year."
+    answer = hf_families.search_by_command(encoder, tmp_path, hf_families.TEXTS, query)
+    assert answer["text"] == "bank"
+    assert answer["score"] > 0.99
 
 
 def test_a_decoder_without_special_tokens(tmp_path: Path) -> None:

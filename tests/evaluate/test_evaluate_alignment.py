@@ -28,8 +28,8 @@ def test_quality_is_counted_over_all_links_of_a_set() -> None:
 
 
 def test_a_possible_link_is_no_error_and_need_not_be_found() -> None:
-    sure, allowed = [[(0, 0), (1, 1)]], [[(0, 0), (1, 1), (1, 2), (2, 2)]]
-    result = quality(counts([[(0, 0), (1, 2), (3, 3)]], sure, allowed))
+    sure, acceptable = [[(0, 0), (1, 1)]], [[(0, 0), (1, 1), (1, 2), (2, 2)]]
+    result = quality(counts([[(0, 0), (1, 2), (3, 3)]], sure, acceptable))
     assert result == (1 - (1 + 2) / (3 + 2), 2 / 3, 1 / 2, 3)
 
 
@@ -56,11 +56,11 @@ def test_the_difference_is_that_of_the_same_sentence_pairs() -> None:
 def test_sides_given_as_texts_have_the_words_that_align_finds(data: Path) -> None:
     row = {"source": "Der Hund, er bellt.", "target": "The dog barks!", "links": [[3, 2], [0, 0]], "possible": [[2, 2]]}
     corpora.lines(data / "gold_alignments" / "de-en.jsonl", [row, {"source": ["a."], "target": ["b"], "links": []}])
-    pairs, sure, allowed = links_of(data, "de")
+    pairs, sure, acceptable = links_of(data, "de")
     assert pairs[0] == (Worded.of(row["source"]), Worded.of(row["target"]))
     assert pairs[1][0].words() == ["a."]
     assert sure == [[(0, 0), (3, 2)], []]
-    assert allowed == [[(0, 0), (2, 2), (3, 2)], []]
+    assert acceptable == [[(0, 0), (2, 2), (3, 2)], []]
 
 
 def test_gold_links_are_read_as_words_of_the_set(data: Path) -> None:

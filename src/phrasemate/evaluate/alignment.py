@@ -53,21 +53,23 @@ class Quality(NamedTuple):
     links: int
 
 
-def counts(links: Sequence[Links], sure: Sequence[Links], allowed: Sequence[Links]) -> Counts:
-    """(sentence pairs, 4): found links that are sure, those that are allowed, all found links, all sure links.
+def counts(links: Sequence[Links], sure: Sequence[Links], acceptable: Sequence[Links]) -> Counts:
+    """(sentence pairs, 4): found links that are sure, those that are acceptable, all found links, all sure links.
 
     Raises InputError where there are no sure links at all.
     """
     if not any(sure):
         raise InputError("a gold alignment without a link; restore the file")
-    groups = zip(map(set, links), map(set, sure), map(set, allowed), strict=True)
+    groups = zip(map(set, links), map(set, sure), map(set, acceptable), strict=True)
     return np.array([[len(a & s), len(a & p), len(a), len(s)] for a, s, p in groups], np.float64)
 
 
 def quality(table: Counts) -> Quality:
     """Quality of `counts`; precision of no links is 1: none of them is wrong."""
-    sure, allowed, links, gold = table.sum(0).tolist()
-    return Quality(1 - (sure + allowed) / (links + gold), allowed / links if links else 1.0, sure / gold, int(links))
+    sure, acceptable, links, gold = table.sum(0).tolist()
+    return Quality(
+        1 - (sure + acceptable) / (links + gold), acceptable / links if links else 1.0, sure / gold, int(links)
+    )
 
 
 def difference(table: Counts, other: Counts) -> Estimate:
@@ -93,7 +95,7 @@ def evaluate_alignment(
     remarks: dict[str, str] = {}
     for number, lang in enumerate(langs):
         progress("word links", number, len(langs))
-        pairs, sure, allowed = links_of(data, lang, most.get(lang))
+        pairs, sure, acceptable = links_of(data, lang, most.get(lang))
         results: list[tuple[str, list[Links], float]] = []
         for name, model in models.items():
             before = f"{name} " if len(models) > 1 else ""
@@ -106,7 +108,7 @@ def evaluate_alignment(
             results += [(f"eflomal {how}", links, rate) for how, links, rate in _eflomal(pairs, data, lang, extra)]
         except MissingExtra as error:
             remarks["not measured"] = f"eflomal ({error})"
-        tables = [counts(links, sure, allowed) for _, links, _ in results]
+        tables = [counts(links, sure, acceptable) for _, links, _ in results]
         for (name, _, rate), table in zip(results, tables, strict=True):
             beside = None if table is tables[0] else difference(table, tables[0])
             rows.append((f"{lang}-en", name, *quality(table), rate, beside))

@@ -81,15 +81,15 @@ class Gold(NamedTuple):
 
     pairs: list[tuple[Worded, Worded]]
     sure: list[Links]
-    allowed: list[Links]
+    acceptable: list[Links]
 
 
 def links_of(data: Path, lang: str, first: int | None = None) -> Gold:
     """The gold alignment of a language, links sorted.
 
     A side is a list of tokens, or a text whose words are those of `Worded.of`. Without ``possible``, sure links alone
-    are allowed. A link may name a token behind the last: no aligner finds it. Raises InputError for no file, ReadError
-    for a line without sentences or with links that are not pairs of numbers.
+    are acceptable. A link may name a token behind the last: no aligner finds it. Raises InputError for no file,
+    ReadError for a line without sentences or with links that are not pairs of numbers.
     """
     path = data / "gold_alignments" / f"{lang}-en.jsonl"
     rows = json_lines(path, ("source", "target", "links"))[:first]
@@ -99,10 +99,10 @@ def links_of(data: Path, lang: str, first: int | None = None) -> Gold:
             raise ReadError(str(path), number, "no tokens and links between them", requirement)
     pairs = [(_worded(row["source"]), _worded(row["target"])) for row in rows]
     sure = [{(source, target) for source, target in row["links"]} for row in rows]
-    allowed = [
+    acceptable = [
         links | {(source, target) for source, target in row["possible"]} for links, row in zip(sure, rows, strict=True)
     ]
-    return Gold(pairs, [*map(sorted, sure)], [*map(sorted, allowed)])
+    return Gold(pairs, [*map(sorted, sure)], [*map(sorted, acceptable)])
 
 
 def _worded(side: str | list[str]) -> Worded:

@@ -242,12 +242,12 @@ def candidates(forward: Run, backward: Run, how: str = "ratio", floor: float = -
     source, target, cosine = neighbour_pairs(forward, backward)
     margin = "quarter" if how == "lead" else how
     score = margin_of(cosine, forward_means[source], backward_means[target], margin)
-    ahead = np.zeros_like(score)
+    leads = np.zeros_like(score)
     if how == "lead":
-        ahead = np.float32(LEAD) * lead(source, target, cosine, cosine - np.float32(AHEAD))
+        leads = np.float32(LEAD) * lead(source, target, cosine, cosine - np.float32(AHEAD))
     order = np.argsort(-score, kind="stable")
     order = order[: np.searchsorted(-score[order], -floor, "right")]
-    pairs = Candidates(source.astype(np.int32), target.astype(np.int32), cosine, score, ahead)
+    pairs = Candidates(source.astype(np.int32), target.astype(np.int32), cosine, score, leads)
     return pairs.only(order)
 
 
