@@ -10,8 +10,8 @@ procurement is the eForms of the EU without what holds a figure or an apostrophe
 Europarl in the English index. Sentences of test and dev are those that the lookup yardstick holds out, too
 (``phrase_table.py``), so neither the lexicon nor the bundled model was made from them. Each holds a term of the term
 base whose equivalent is in its translation. Neither they nor any part of them is in an index, nor are they entries
-of the term base. ``general/lessons.tsv`` has pairs of no domain (the other language, English), the index for lessons both
-sides.
+of the term base. ``general/lessons.tsv`` has pairs of no domain (the other language, English), the index for lessons
+both sides.
 """
 
 from __future__ import annotations
