@@ -107,8 +107,9 @@ def test_the_same_sentence_whatever_its_batch(bundled: Model, seed: int) -> None
 def test_threads_do_not_matter(bundled: Model) -> None:
     texts = [*mates(5), *GERMAN]
     two = load_model(threads=2)
-    np.testing.assert_array_equal(bundled.encode_sentences(texts), two.encode_sentences(texts))
-    np.testing.assert_array_equal(bundled.encode_sentences(texts), bundled.encode_sentences(texts))
+    vectors = bundled.encode_sentences(texts)
+    np.testing.assert_allclose(vectors, two.encode_sentences(texts), atol=1e-6)  # products in float32 are cut otherwise
+    np.testing.assert_array_equal(vectors, bundled.encode_sentences(texts))
 
 
 @pytest.mark.parametrize("kind", ["learned", "ngram"])

@@ -70,6 +70,12 @@ class Pair:
         return [self.ids.get(identity, identity) for identity in np.asarray(ids).ravel().tolist()]
 
 
+def ties(ids: Any, scores: Any) -> list[set[int]]:
+    """Hits with the same score, which a matrix product may round by their place; not the last ones, which are cut."""
+    ends = np.flatnonzero(np.diff(scores) < -1e-5) + 1
+    return [set(part.tolist()) for part in np.split(ids, ends)[:-1]]
+
+
 @pytest.fixture(scope="module", params=[EXACT, SMALL], ids=["exact", "quantised"])
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     pair = Pair(tmp_path_factory.mktemp("shards"), request.param)
@@ -96,9 +102,12 @@ def test_nearest_phrases_are_those_of_one_index(pair: Pair) -> None:
         whole, parts = (index.search(queries, 20, **some) for index in (pair.whole, pair.parts))
         if pair.exact or "documents" in some:  # so few are read one by one
             assert np.allclose(whole.scores, parts.scores, atol=1e-6)
-            assert parts.ids.ravel().tolist() == pair.translated(whole.ids)
+            translated = np.reshape(pair.translated(whole.ids), whole.ids.shape)
+            for row in range(len(queries)):
+                assert ties(parts.ids[row], parts.scores[row]) == ties(translated[row], whole.scores[row])
             equal = [(one.context, one.start, one.document) for one in pair.whole.hits(whole.ids, whole.scores)]
-            assert [(one.context, one.start, one.document) for one in pair.parts.hits(parts.ids, parts.scores)] == equal
+            hits = pair.parts.hits(translated, whole.scores)
+            assert [(one.context, one.start, one.document) for one in hits] == equal
         else:  # parts have codes of their own: each proposes other phrases, of which the 8-bit vectors choose
             assert np.allclose(whole.scores[:3, 0], parts.scores[:3, 0], atol=1e-6)
             assert (parts.scores >= whole.scores - 0.05).mean() > 0.9
