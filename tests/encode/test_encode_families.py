@@ -105,7 +105,7 @@ def test_fewer_bits_stay_near(
     near = cosines(rounded.values, exact.values)
     assert near.min() >= least
     assert near.mean() >= mean
-    assert (near < 0.9999999).any()  # something was rounded
+    assert not np.array_equal(rounded.values, exact.values)
 
 
 def test_a_token_table_in_8_bits_stays_near(pair: tuple[Path, Model], tmp_path: Path) -> None:

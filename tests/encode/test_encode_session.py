@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -51,6 +52,7 @@ def package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(runtime.PROVIDERS, "CUDA", "CPUExecutionProvider")
     if not HERE:
         fake = SimpleNamespace(
+            __spec__=ModuleSpec("onnxruntime", None),  # torch asks for it when it is imported
             get_available_providers=lambda: ["CPUExecutionProvider"],
             SessionOptions=SimpleNamespace,
             InferenceSession=Session,
