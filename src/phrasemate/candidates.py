@@ -33,6 +33,7 @@ from phrasemate.lexicon.inflection import (
 )
 from phrasemate.text import folded, words
 from phrasemate.types import Phrase
+from phrasemate.utils.arrays import Floats, Ids
 
 OCCURRENCES = 24  # of a candidate, whose vectors are looked at; more are sampled evenly
 _STEPS = np.arange(OCCURRENCES)
@@ -60,8 +61,6 @@ LINKING = {  # letters that may stand between the parts of a compound, in langua
 }
 AT_ONCE = 16  # queries whose occurrences are in memory together
 
-Floats = NDArray[np.float32]
-Ids = NDArray[np.int64]
 
 _COMPARED = ("context", "contexts", "type", "probability", "collocates")  # features compared among the listed ones
 _LISTED_COLUMNS = np.array([FEATURES.index(f"listed {name}") for name in (*_COMPARED, "shift")])

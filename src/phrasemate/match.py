@@ -35,8 +35,9 @@ from phrasemate.query import marked
 from phrasemate.rank import numbered
 from phrasemate.text import folded
 from phrasemate.text.formats.units import Term, TermPair
-from phrasemate.types import Floats, Phrase, Progress, Run
+from phrasemate.types import Phrase, Progress, Run
 from phrasemate.utils import import_extra
+from phrasemate.utils.arrays import Floats, Ids
 from phrasemate.utils.knn import nearest, neighbour_means
 from phrasemate.utils.margin import lead, margin_of, neighbour_pairs
 
@@ -44,8 +45,6 @@ AUTO = "auto"
 # margin -> the least that is a match (docs/how-to/match-term-lists.md)
 THRESHOLDS = {"csls": 0.2, "ratio": 1.15, "probability": 0.4}
 READABLE = 80  # characters: of many sentences, those of about this length are shown
-
-Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

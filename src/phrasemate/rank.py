@@ -21,13 +21,11 @@ from numpy.typing import NDArray
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase, PhrasePair, Run, Scorer
+from phrasemate.utils.arrays import Doubles, Floats, Ids
 from phrasemate.utils.knn import argsort_desc, nearest, topk
 from phrasemate.utils.margin import margin_of, neighbourhood
 from phrasemate.vectors.word_vectors import WordVectors
 
-Floats = NDArray[np.float32]
-Ids = NDArray[np.int64]
-Doubles = NDArray[np.float64]
 Sentences = Sequence[Sequence[str]]
 _AT_ONCE = 1 << 24  # scores sorted together: 128 MB of positions
 _PAIRS = 1024  # handed to a scorer together

@@ -19,11 +19,11 @@ from phrasemate.encode import Model
 from phrasemate.errors import InputError, ModelMismatch
 from phrasemate.rank import margin_lists, rerank, run_of, whole
 from phrasemate.types import Phrase, PhrasePair, Run, Scorer
+from phrasemate.utils.arrays import Floats
 from phrasemate.utils.machine import parts, single_blas
 from phrasemate.utils.margin import csls
 from phrasemate.utils.storage import Seal
 
-Floats = NDArray[np.float32]
 Arrays = dict[str, Floats]
 
 SHARPNESS = 20.0  # s of eq. 2: a temperature of 0.05, that of the bundled model's training

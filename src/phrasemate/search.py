@@ -25,6 +25,7 @@ from phrasemate.query import EXPECTED, parse_query
 from phrasemate.text import folded, split_sentences
 from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Encoder, Hit, Phrase
+from phrasemate.utils.arrays import Floats
 from phrasemate.utils.machine import single_blas
 
 _END = re.compile("[.!?…。！？｡؟۔।॥։።។။།]+[\"'”’»)\\]」』]*")  # of a sentence
@@ -33,8 +34,6 @@ FETCH_MOST = 1_600
 DOUBT = 0.2  # nineteen of twenty such answers are wrong (results/log/benchmarks.md)
 
 _READ = 1_000  # characters of a sentence from which its language is guessed
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)

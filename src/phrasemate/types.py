@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
+from phrasemate.utils.arrays import Floats
 
-Floats = NDArray[np.float32]
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and of how much (0: not known)."""
 _LANGUAGE = re.compile("(?:[A-Za-z]{2,3}|[xi](?=[-_]))(?:[-_][A-Za-z0-9]{1,8})*")  # BCP 47, as far as its form goes

@@ -37,6 +37,7 @@ from phrasemate.encode.pooling import pool_mean, token_rows, unit
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
 from phrasemate.utils import import_extra
+from phrasemate.utils.arrays import Floats, Rows
 from phrasemate.utils.machine import parts
 
 METHODS = ("intersection", "itermax", "mwmf", "softmax")
@@ -52,8 +53,6 @@ THRESHOLD = 1e-3  # awesome-align, section 3.1
 GRAM = 3  # letters of a run whose sets are compared
 TEMPERATURE = 0.1  # theirs is 1; e5's states are shorter than mBERT's (products of 20 to 30), and 1 would link most
 
-Floats = NDArray[np.float32]
-Rows = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 

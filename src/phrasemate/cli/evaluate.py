@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from phrasemate.evaluate.bicla import TrainedRanker
     from phrasemate.evaluate.report import Table
-    from phrasemate.types import Floats
+    from phrasemate.utils.arrays import Floats
 
 WIDTH = 200  # cells
 

@@ -51,6 +51,7 @@ from phrasemate.encode.pooling import PLACES, Head, MeanHead, PhraseHead, pool_m
 from phrasemate.encode.runtime import States
 from phrasemate.encode.segmenter import LearnedSegmenter
 from phrasemate.errors import InputError, ModelDamaged, ModelError
+from phrasemate.utils.arrays import Floats
 from phrasemate.utils.storage import save_arrays
 
 PROJECTION = ("start", "end", "bias")
@@ -148,8 +149,6 @@ def principal_axes(
 MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 KINDS = ("dense", "layer_norm", "normalize")
 NORM_EPSILON = 1e-5  # of torch's LayerNorm
-
-Floats = NDArray[np.float32]
 
 
 def _gelu(x: Floats) -> Floats:

@@ -28,11 +28,8 @@ from phrasemate.encode.scoring import load_confidence, load_scorer
 from phrasemate.encode.segmenter import NgramSegmenter, Segmenter, SegmentOptions
 from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.types import Phrase, Span
+from phrasemate.utils.arrays import Floats, Offsets, Rows
 from phrasemate.utils.machine import single_blas
-
-Floats = NDArray[np.float32]
-Offsets = NDArray[np.int32]
-Rows = NDArray[np.int64]
 
 
 class Extracted(NamedTuple):

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
+from phrasemate.utils.arrays import Floats, Ids, Rows
 
 if TYPE_CHECKING:
     from phrasemate.encode.model import Model
@@ -27,9 +28,6 @@ POOLINGS = ("cls", "ends", "head", "mean")
 PLACES = ("pooled", "tokens")  # where a `MeanHead` projects
 
 CHUNK = 2_048  # vectors that are worked on at once: 1.5 MB, which the processor's cache holds
-
-Floats = NDArray[np.float32]
-Rows = NDArray[np.int64]
 
 
 class PhraseHead(Protocol):
@@ -231,9 +229,6 @@ def for_inner_products(vectors: Floats, longest: float, indexed: bool) -> Floats
     if indexed:
         longer_vectors[:, -EXTRA] = np.sqrt(np.maximum(1 - np.einsum("ij,ij->i", longer_vectors, longer_vectors), 0))
     return longer_vectors
-
-
-Ids = NDArray[np.int64]
 
 
 def by_examples(

@@ -66,11 +66,10 @@ from phrasemate.encode.model_folder import CONFIDENCE, SCORER
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.types import Encoder, Phrase
+from phrasemate.utils.arrays import Doubles, Floats
 
 HITS = 100
 OTHERS = 10
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +252,6 @@ REASONS = {  # what a person calls the features
     "length and frequency": ("count", "words", "fewer words", "function word"),
 }
 LEAST_LOG = -6.0
-
-Doubles = NDArray[np.float64]
 
 
 class HiddenUnit(NamedTuple):

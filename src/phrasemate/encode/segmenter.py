@@ -30,6 +30,7 @@ from phrasemate.errors import InputError
 from phrasemate.text import folded, words
 from phrasemate.text.normalize import INVISIBLE, folded_parts
 from phrasemate.types import Span
+from phrasemate.utils.arrays import Floats, Rows
 
 MAX_WORDS = 5  # longer phrases are rare in use, and the index grows with every word
 RATE = 0.004  # a word that is one in 250 is a function word: some 50 words of English
@@ -214,9 +215,6 @@ THRESHOLD = 0.7  # CCPR, section 6.1, for what is indexed (0.9 for queries)
 MAX_WORDS_LEARNED = 6  # CCPR's code, there in sub-words
 CELLS = 1 << 21  # logits held at once: 8 MB
 UNIT = 1 << 30  # scores become multiples of 1 / UNIT where totals are compared, so that equal totals are equal
-
-Floats = NDArray[np.float32]
-Rows = NDArray[np.int64]
 
 
 class _Words(NamedTuple):

@@ -20,13 +20,14 @@ import numpy as np
 from phrasemate.encode import Model, load_model
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest
-from phrasemate.evaluate.metrics import Doubles, Ranking, check_numbers, t_test
+from phrasemate.evaluate.metrics import Ranking, check_numbers, t_test
 from phrasemate.evaluate.report import Result, Table, make_folder, signature
 from phrasemate.rank import agg, interpolate, numbered, qlm, run_of, tbt, weighted_sum, z_scores
 from phrasemate.reranker import Attention, load_reranker, mates
 from phrasemate.text.normalize import composed
 from phrasemate.text.sentences import content_words, stop_words
-from phrasemate.types import Floats, Progress, Run
+from phrasemate.types import Progress, Run
+from phrasemate.utils.arrays import Doubles, Floats
 from phrasemate.utils.margin import csls
 from phrasemate.vectors.word_vectors import WordVectors
 

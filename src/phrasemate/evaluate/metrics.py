@@ -21,9 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from phrasemate.errors import InputError
 from phrasemate.utils import import_extra
+from phrasemate.utils.arrays import Doubles
 
 Floats = NDArray[np.floating]
-Doubles = NDArray[np.float64]
 
 SMALL = 32  # harmonic numbers up to here are summed, further ones taken from the series (error below 1e-12)
 _HARMONIC = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, SMALL + 1))])

@@ -28,13 +28,12 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import LANGS, json_lines, parallel
 from phrasemate.evaluate.metrics import Estimate, Ranking, bootstrap, check_numbers, randomisation_test, stratified
 from phrasemate.evaluate.report import Table
-from phrasemate.types import Floats, Phrase, Progress
+from phrasemate.types import Phrase, Progress
 from phrasemate.utils import import_extra
+from phrasemate.utils.arrays import Floats, Offsets
 
 SENTENCE = "sentence"  # the vector of the whole sentence that the phrase stands in
 SLICE = 16_384  # spans whose vectors are held at once: 50 MB at 768 dimensions
-
-Offsets = NDArray[np.int32]
 
 
 class Block(NamedTuple):

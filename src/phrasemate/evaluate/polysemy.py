@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 from phrasemate.encode.scoring import alone
 from phrasemate.errors import QueryError, ReadError
 from phrasemate.evaluate.data import json_lines
-from phrasemate.evaluate.metrics import Doubles, bootstrap, bootstrap_test, check_numbers
+from phrasemate.evaluate.metrics import bootstrap, bootstrap_test, check_numbers
 from phrasemate.evaluate.report import Table
 from phrasemate.query import parse_query
-from phrasemate.types import Encoder, Floats, Phrase
+from phrasemate.types import Encoder, Phrase
+from phrasemate.utils.arrays import Doubles, Floats
 from phrasemate.utils.margin import csls
 
 BUNDLED_SET = Path(__file__).with_name("polysemy.jsonl")

@@ -38,13 +38,11 @@ from phrasemate.evaluate.phrases import ModelSource, PhraseSet, Tally, chunks, r
 from phrasemate.evaluate.report import Table
 from phrasemate.text import words
 from phrasemate.types import Progress
+from phrasemate.utils.arrays import Floats, Offsets
 
 MAX_WORDS = 6
 RATE, LEAST = 0.06, 5  # of words that are not borders: results/log/evaluate.md; a small set needs a least count
 THRESHOLDS = np.arange(0, 100) / 100
-
-Offsets = NDArray[np.int32]
-Floats = NDArray[np.float32]
 
 
 class Ngram(NamedTuple):

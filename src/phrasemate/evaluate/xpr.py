@@ -56,10 +56,11 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest, languages, name_of
 from phrasemate.evaluate.metrics import Estimate, Ranking, check_numbers, check_seed, over_runs, randomisation_test
 from phrasemate.evaluate.report import Named, Result, Table, make_folder, signature
-from phrasemate.rank import Doubles, numbered
+from phrasemate.rank import numbered
 from phrasemate.text.normalize import composed
 from phrasemate.text.text_file import numbered_lines
-from phrasemate.types import Floats, Phrase, Progress
+from phrasemate.types import Phrase, Progress
+from phrasemate.utils.arrays import Doubles, Floats
 from phrasemate.utils.margin import csls
 from phrasemate.vectors import WordVectors, procrustes, tokens
 

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from phrasemate.index import row_codec
 from phrasemate.index.store import VectorRow
+from phrasemate.utils.arrays import Floats, Ids
 from phrasemate.utils.knn import argsort_desc, pad_ragged, topk_candidates
 
-Ids = NDArray[np.int64]
-Floats = NDArray[np.float32]
 Int8s = NDArray[np.int8]
 _SCORES_AT_ONCE = 1 << 23  # queries x vectors: 32 MB of scores
 _ASKED = 2_048  # queries that are answered together

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import IndexDamaged
-from phrasemate.index.exact import Floats, Ids, Int8s, Runs, best
+from phrasemate.index.exact import Int8s, Runs, best
 from phrasemate.index.manifest import FACTORY, VectorsManifest, differing
 from phrasemate.index.types import IndexSettings
+from phrasemate.utils.arrays import Floats, Ids
 from phrasemate.utils.machine import cores, load_faiss
 
 

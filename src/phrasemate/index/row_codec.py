@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import IndexDamaged
+from phrasemate.utils.arrays import Floats
 
 Int8s = NDArray[np.int8]
-Floats = NDArray[np.float32]
 NESTING = 100  # brackets of metadata within one another: what is kept must be read again, wherever that is
 _OFFSET = struct.Struct("<i")
 _SPAN_BYTES = 10  # int32 start, int32 end, float16 score

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from phrasemate.errors import ClusterError, IndexDamaged, InputError, ModelMismatch, PhrasemateError, first_line
 from phrasemate.index import row_codec
 from phrasemate.index.base import BaseIndex
-from phrasemate.index.exact import Floats, Ids, Runs, best
+from phrasemate.index.exact import Runs, best
 from phrasemate.index.manifest import SHARDS_JSON, Manifest
 from phrasemate.index.ray import Failure, connect, ray
 from phrasemate.index.store import SentenceRow, State, Store, check_model
@@ -40,6 +40,7 @@ from phrasemate.index.types import (
     VerifyReport,
 )
 from phrasemate.index.wordings import Wordings, WordingSearch
+from phrasemate.utils.arrays import Floats, Ids
 
 BITS = 40  # of an id that are the part's own; the others are its number
 MOST = 1 << 13  # parts: ids stay exact as floats, as JavaScript has them

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import IndexDamaged, IndexLocked, IndexMissing, PhraseIndexError
 from phrasemate.index import row_codec
-from phrasemate.index.exact import Exact, Floats, Ids, Runs, best, scan, unpack
+from phrasemate.index.exact import Exact, Runs, best, scan, unpack
 from phrasemate.index.faiss_search import Faiss
 from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
 from phrasemate.index.schema import write_lock
 from phrasemate.index.store import State, Store, current_manifest, vectors_generation
 from phrasemate.index.types import IndexSettings, Scope
 from phrasemate.index.wordings import Segment, Wordings, WordingsManifest, build_segment, load_segment
+from phrasemate.utils.arrays import Floats, Ids
 from phrasemate.utils.machine import cores
 
 _CANDIDATES = 1 << 16  # of a query, or a quarter of the rows: where a filter needs more, what passes it is read instead

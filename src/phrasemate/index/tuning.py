@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phrasemate.index import faiss_build, row_codec
-from phrasemate.index.exact import Floats, Ids, Int8s, unpack
+from phrasemate.index.exact import Int8s, unpack
 from phrasemate.index.faiss_build import Plan, trained
 from phrasemate.index.faiss_search import Asking, Faiss, Layout
 from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
 from phrasemate.index.store import Store, VectorRow
 from phrasemate.index.types import IndexSettings, TuneReport
+from phrasemate.utils.arrays import Floats, Ids
 
 _QUERIES = 1_000
 _PIECE = 16_384  # phrases that are compared together

@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 from phrasemate.errors import IndexDamaged, IndexLocked, PhraseIndexError, PhrasemateError
 from phrasemate.index import row_codec, schema, wordings
 from phrasemate.index.base import Reader
-from phrasemate.index.exact import Floats, Ids, Runs, scan, unpack
+from phrasemate.index.exact import Runs, scan, unpack
 from phrasemate.index.manifest import INDEX_JSON, VECTORS_JSON, Manifest, VectorsManifest
 from phrasemate.index.schema import write_lock
 from phrasemate.index.snapshot_search import Newer, in_force
 from phrasemate.index.store import State, Store
 from phrasemate.index.types import DocumentInfo, IndexSettings, IndexStats, VerifyReport
+from phrasemate.utils.arrays import Floats, Ids
 
 
 def statistics(store: Store, manifest: Manifest) -> IndexStats:

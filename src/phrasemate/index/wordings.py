@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import IndexDamaged, IndexMissing, PhraseIndexError
 from phrasemate.index import row_codec
-from phrasemate.index.exact import Floats, Runs
+from phrasemate.index.exact import Runs
 from phrasemate.index.manifest import differing, read_json, sweep, write_json
 from phrasemate.index.store import SentenceRow, State, Store
 from phrasemate.index.types import VerifyReport
 from phrasemate.lexicon.inflection import stemmed_all
 from phrasemate.lexicon.wordings import Wordings as Texts
 from phrasemate.text.normalize import folded_parts
+from phrasemate.utils.arrays import Floats, Ids
 from phrasemate.utils.storage import install, map_arrays, save_arrays, sha256_of, sync
 
 WORDINGS_JSON = "wordings.json"
@@ -36,8 +37,6 @@ SEGMENT = 1_000_000
 _PARTIAL = "wordings.partial"
 _FILES = ("wordings-*.safetensors", f"{_PARTIAL}*")
 _ABSENT = 0xFFFFFFFF  # row of a phrase id that was deleted before the segment was made
-
-Ids = NDArray[np.int64]
 
 
 class SegmentFile(NamedTuple):

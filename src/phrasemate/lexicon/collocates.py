@@ -28,15 +28,13 @@ from safetensors import SafetensorError, safe_open
 
 from phrasemate.errors import ModelDamaged, ModelUnsupported
 from phrasemate.lexicon.wordings import encoded
+from phrasemate.utils.arrays import Floats, Rows
 from phrasemate.utils.storage import save_arrays
 
 FORMAT = "phrasemate collocates 1"
 STEPS = 25  # of an association of 1
 MOST_STEMS = 1 << 16
 _TENSORS = ("text", "lengths", "degrees", "partners", "weights")
-
-Floats = NDArray[np.float32]
-Rows = NDArray[np.int64]
 
 
 class Collocates:

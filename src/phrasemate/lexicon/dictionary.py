@@ -34,6 +34,7 @@ from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Wordings, enc
 from phrasemate.text import words
 from phrasemate.text.normalize import folded
 from phrasemate.text.text_file import without_options
+from phrasemate.utils.arrays import Rows
 from phrasemate.utils.storage import install, save_arrays, sync
 
 PAIRS = 4_000_000  # of a dictionary
@@ -46,8 +47,6 @@ _READ = (
     ".index (dictd)"
 )
 _OF_SETS = (".idx", ".dict", ".syn", ".dz")  # files that belong to an .ifo or .index file
-
-Rows = NDArray[np.int64]
 
 
 class _Side(NamedTuple):

@@ -72,6 +72,7 @@ from phrasemate.lexicon.inflection import (
 )
 from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Lookup, Wordings, beginning, encoded
 from phrasemate.text import folded, words
+from phrasemate.utils.arrays import Rows
 from phrasemate.utils.storage import save_arrays
 
 FORMAT = "phrasemate lexicon 2"
@@ -88,7 +89,6 @@ ENGLISH = ("en", f"en{SEVERAL}")  # sections
 _TENSORS = ("text", "lengths", "degrees", "english", "forward", "backward")
 
 Bytes = NDArray[np.uint8]
-Rows = NDArray[np.int64]
 
 
 class Pair(NamedTuple):

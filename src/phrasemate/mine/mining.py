@@ -59,6 +59,7 @@ from phrasemate.reranker import Attention, Trained, load_reranker
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.units import Side, Unit
 from phrasemate.types import Document, PhrasePair, Progress, Run, Scorer
+from phrasemate.utils.arrays import Halves
 from phrasemate.utils.knn import RECALL_SAMPLE, ApproximateSearch, ExactSearch, NeighbourSearch, engine_for
 from phrasemate.utils.machine import cores, load_faiss, single_blas
 from phrasemate.utils.storage import NewFile, check_new
@@ -67,7 +68,6 @@ ENCODED = 2048  # sentences between two writes of vectors
 ASKED = 8192  # queries between two writes of neighbours
 SAMPLE = 200  # sentences of a collection that tell its language
 SCORED = 1024  # pairs handed to a scorer together, and written
-Halves = NDArray[np.float16]
 Told = Callable[[int, int], None]
 
 

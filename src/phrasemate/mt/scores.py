@@ -29,13 +29,12 @@ from phrasemate.lexicon.dictionary import terms_in
 from phrasemate.lexicon.inflection import stemmed_all, without_function_words
 from phrasemate.text import words
 from phrasemate.utils import import_extra
+from phrasemate.utils.arrays import Doubles
 
 METRICS = ("BLEU", "chrF", "TER")
 SAMPLES, SEED = 1_000, 12_345  # sacrebleu's defaults
 ROUNDING = 1e-9  # sums of the same numbers in another order may differ by so much
 BATCH = 256  # sentences whose token states are held at once
-
-Doubles = NDArray[np.float64]
 
 
 class Compared(NamedTuple):

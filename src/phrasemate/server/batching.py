@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from cachetools import LRUCache
-from numpy.typing import NDArray
 
 from phrasemate.encode.scoring import alone
 from phrasemate.errors import PhrasemateError
 from phrasemate.search import Answer, Searcher, SearchRequest
 from phrasemate.server.cancellation import go_on
 from phrasemate.types import Phrase, Span
+from phrasemate.utils.arrays import Floats
 from phrasemate.utils.machine import single_blas
 
 PHRASES_TOGETHER = 16  # phrases that are searched together: 0.15 s of one core
@@ -31,8 +31,6 @@ _context = attrgetter("context")
 LIKE_ONE = 256  # characters that take as much memory as a vector, nearly
 SLICE = 2_000  # characters that a request gives in at once; others come in between
 CHARACTERS_TOGETHER = 8_000  # characters that are encoded together: 0.6 s on one core
-
-Floats = NDArray[np.float32]
 
 
 class _Job(NamedTuple):

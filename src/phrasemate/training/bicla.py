@@ -49,11 +49,11 @@ from phrasemate.rank import numbered, sums
 from phrasemate.text.sentences import content_words, stop_words
 from phrasemate.training.config import built, check_least, configured, expect, facts_of
 from phrasemate.training.trainer import LoopSettings, rows_in_turn
+from phrasemate.utils.arrays import Floats, Rows
 from phrasemate.utils.knn import blocks, topk
 from phrasemate.utils.storage import CONFIG, Seal
 from phrasemate.vectors.word_vectors import WordVectors
 
-Floats = NDArray[np.float32]
 CHUNK = 4096  # sentences of a side whose states are held at once: 0.8 GB where they have 60 words
 ENCODED = 256  # sentences that the BiLSTM reads at once
 CELLS = 1 << 17  # word pairs of one query with a block of documents: so much stays in the processor's cache
@@ -450,8 +450,6 @@ DEV = 100  # held-out pairs that are scored at once
 TRIES = 64  # draws for one random negative
 COMMON = 10_000  # words of a language, the most frequent ones, whose principal components training begins with
 SHRUNK = 0.1  # of the mean variance, added to every direction's
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,9 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import folded, words
 from phrasemate.training.hf_encoder import Batch, Tokenizer, token_rows
+from phrasemate.utils.arrays import Rows
 from phrasemate.utils.storage import atomic_file
 
-Rows = NDArray[np.int64]
 BLOCK = 1 << 24  # bytes of a file that are looked through at once
 _MARKS = frozenset('.,;:!?()[]"„“”«»…')
 

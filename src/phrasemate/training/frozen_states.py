@@ -40,6 +40,7 @@ from phrasemate.reranker import sentence_blocks
 from phrasemate.training.example_data import Contexts, Integers, Sampled
 from phrasemate.training.hf_encoder import Backbone, grouped, padded
 from phrasemate.types import Progress
+from phrasemate.utils.arrays import Halves
 from phrasemate.utils.storage import atomic_file
 
 
@@ -184,7 +185,6 @@ def layer_states(layer: Any, queries: Tensor, states: Tensor, mask: Tensor) -> T
 
 BLOCK = 2_048  # contexts computed between two writes
 _SUM = 4  # bytes of the checksum at the end
-Halves = NDArray[np.float16]
 
 
 class Piece(NamedTuple):

@@ -26,12 +26,12 @@ from phrasemate.encode.model_folder import HEADS
 from phrasemate.encode.tokenizer import BLANK, Tokens, special_tokens
 from phrasemate.errors import InputError
 from phrasemate.training.gradcache import gathered
+from phrasemate.utils.arrays import Rows
 from phrasemate.utils.storage import save_arrays, unlock
 
 MAX_TOKENS = 160
 EMBEDDINGS = ("frozen", "trained")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-Rows = NDArray[np.int64]
 
 
 class Batch(NamedTuple):

@@ -34,6 +34,7 @@ from phrasemate.training.config import check_least, configured, facts_of
 from phrasemate.training.frozen_states import SentenceStates, sentence_states
 from phrasemate.training.trainer import LoopSettings, rows_in_turn
 from phrasemate.types import Progress
+from phrasemate.utils.arrays import Floats, Rows
 from phrasemate.utils.knn import argsort_desc, blocks, nearest, topk
 from phrasemate.utils.margin import csls_penalties
 
@@ -104,9 +105,6 @@ def listwise_loss(scores: Tensor, ignored: Tensor) -> Tensor:
 
 
 SCORED = 32  # lists that are scored at once in an evaluation
-
-Rows = NDArray[np.int64]
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
+from phrasemate.utils.arrays import Floats, Halves, Rows
 from phrasemate.utils.machine import load_faiss
 
-Floats = NDArray[np.float32]
 Columns = NDArray[np.int64]
 GROUP = 16  # columns whose greatest is looked at first
 
@@ -86,8 +86,6 @@ def pad_ragged(rows: Columns, columns: Columns, values: Floats) -> tuple[Columns
 
 BLOCK = 20_000_000  # similarities held at once: 80 MB
 
-Rows = NDArray[np.int64]
-
 
 def blocks(x: Floats, z: Floats, similarities: Floats | None = None) -> Iterator[tuple[slice, Floats]]:
     """Rows of x with their inner products with all of z: (slice, (rows, len(z)) float32, free to overwrite).
@@ -137,7 +135,6 @@ def _check_k(k: int) -> None:
 
 
 ENGINES = ("auto", "exact", "approximate")
-Halves = NDArray[np.float16]
 Ids = NDArray[np.int32]
 log = logging.getLogger(__name__)
 

@@ -7,12 +7,11 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
 from phrasemate.types import Run
+from phrasemate.utils.arrays import Floats, Ids
 from phrasemate.utils.knn import neighbour_means
 
 MARGINS = ("absolute", "csls", "distance", "quarter", "ratio")
 
-Floats = NDArray[np.float32]
-Ids = NDArray[np.int64]
 Integers = NDArray[np.integer]
 _AT_ONCE = 1 << 24  # scores sorted together: 128 MB of positions
 

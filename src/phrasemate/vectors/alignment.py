@@ -16,16 +16,13 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
+from phrasemate.utils.arrays import Doubles, Floats, Rows
 from phrasemate.utils.knn import blocks, nearest, neighbour_means
 from phrasemate.utils.margin import csls_penalties
 from phrasemate.vectors.bilingual_lexicon import Lexicon, pair_rows
 from phrasemate.vectors.word_vectors import WordVectors, check_free, new_folder, put
 
 FLOOR = 1e-6  # of the greatest variance: what a smaller one is taken for, so that whitening stays finite
-
-Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 
 def procrustes(x: Floats, z: Floats, source: Rows | None = None, target: Rows | None = None) -> Floats:

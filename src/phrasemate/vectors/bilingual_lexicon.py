@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.text_file import numbered_lines
+from phrasemate.utils.arrays import Rows
 from phrasemate.utils.knn import nearest
 from phrasemate.utils.margin import csls_penalties
 from phrasemate.vectors.word_vectors import WordVectors
 
 Lexicon = Sequence[tuple[str, str]]
 """Pairs of a source word and a target word; a source word with several translations comes several times."""
-
-Rows = NDArray[np.int64]
 
 
 def read_lexicon(path: str | Path, columns: tuple[int, int] = (1, 2)) -> list[tuple[str, str]]:

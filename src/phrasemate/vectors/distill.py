@@ -24,7 +24,8 @@ from phrasemate.encode import Model
 from phrasemate.encode.heads import principal_axes
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
-from phrasemate.types import Floats, Phrase, Progress
+from phrasemate.types import Phrase, Progress
+from phrasemate.utils.arrays import Floats
 from phrasemate.utils.storage import ResumableSum
 from phrasemate.vectors.vocabulary import Contexts, count_words, sample_contexts
 from phrasemate.vectors.word_vectors import Projection, WordVectors

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported, ReadError
 from phrasemate.text.text_file import Damage, Skipped, TextFile
+from phrasemate.utils.arrays import Floats
 from phrasemate.utils.storage import NewFile, check_new, save_arrays, sha256_of, swap_folder
 
 FORMAT = "phrasemate-vectors"
@@ -175,9 +176,6 @@ def _check(path: Path, entry: Any) -> None:
         raise ModelDamaged(f"{path}: cannot be read ({error.strerror}); {REMEDY}") from error
     if embedding != entry:
         raise ModelDamaged(f"{path}: truncated or altered (not what {MANIFEST} says); {REMEDY}")
-
-
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)

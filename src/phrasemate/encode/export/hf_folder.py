@@ -28,6 +28,7 @@ from phrasemate.encode.model_folder import HEADS
 from phrasemate.encode.segmenter import common_pieces
 from phrasemate.encode.tokenizer import special_tokens
 from phrasemate.errors import InputError, ModelError, ModelUnsupported, needs_extra
+from phrasemate.utils.arrays import Floats
 from phrasemate.utils.storage import save_arrays
 
 FAMILIES = {"bert": 0, "camembert": 1, "roberta": 1, "xlm-roberta": 1}  # 1: positions count from the padding's number
@@ -45,7 +46,6 @@ KINDS = "embeddings.token_type_embeddings.weight"
 POSITIONS = "embeddings.position_embeddings.weight"
 LEAST_VOCABULARY = 32  # tokens: without files transformers makes a tokenizer of the special ones alone
 LEAST = 3  # positions: a token between two special ones
-Floats = NDArray[np.float32]
 Weights = dict[str, Floats]
 
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from phrasemate.encode.export.hf_folder import family_of, line_of
 from phrasemate.encode.export.onnx_graph import TEXTS
 from phrasemate.encode.model_folder import TRACED, TRACED_ONNX, TRACED_WEIGHTS, output_name
 from phrasemate.encode.runtime import import_openvino, refers_to_files, turn_matrices
 from phrasemate.errors import ModelError, ModelUnsupported, needs_extra
+from phrasemate.utils.arrays import Floats
 
 SHIFTED = {
     "camembert",
@@ -38,8 +38,6 @@ LEAST_WEIGHTS = 4_096  # of a matrix that is rounded to int8
 ROWS = 8_192  # of the token table, computed at once
 OPSET = 18  # of ONNX: has all that these encoders need
 CHECKED = 4  # texts of the comparison, of two batches
-
-Floats = NDArray[np.float32]
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import numpy as np
 from phrasemate.errors import ClusterError, IndexLocked, InputError, PhrasemateError, first_line, needs_extra
 from phrasemate.index import row_codec
 from phrasemate.index.base import BaseIndex
-from phrasemate.index.exact import Floats, Ids, Runs, scan
+from phrasemate.index.exact import Runs, scan
 from phrasemate.index.lance.commit import Writer
 from phrasemate.index.lance.search import LanceTexts, LanceView, arrow_lowered, condition, index_of, update
 from phrasemate.index.lance.store import LanceStore, codes_of
@@ -40,6 +40,7 @@ from phrasemate.index.ray import connected, cpus
 from phrasemate.index.store import State, check_model
 from phrasemate.index.types import Filters, IndexModel, IndexSettings, IndexStats, Scope, VerifyReport
 from phrasemate.index.verify import check_parts, check_sentences, common_figures
+from phrasemate.utils.arrays import Floats, Ids
 
 log = logging.getLogger("phrasemate.index")
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from phrasemate.errors import IndexMissing
 from phrasemate.index import fulltext, row_codec
-from phrasemate.index.exact import Exact, Floats, Ids, best, scan
+from phrasemate.index.exact import Exact, best, scan
 from phrasemate.index.fulltext import check, forms, lowered
 from phrasemate.index.lance.commit import Writer
 from phrasemate.index.lance.records import WORDS_KEY, Head, Stamp
@@ -25,6 +25,7 @@ from phrasemate.index.lance.store import LanceStore, codes_of
 from phrasemate.index.lance.tables import PHRASES, SENTENCES, WORDS, Tables, compact, schema, translate_errors
 from phrasemate.index.store import State
 from phrasemate.index.types import ALL_IDS, IdRange, IndexSettings, Scope
+from phrasemate.utils.arrays import Floats, Ids
 from phrasemate.utils.machine import cores
 
 _CANDIDATES = 256  # re-scored at least (results/log/scale.md)

@@ -27,8 +27,7 @@ from phrasemate.index.lance.records import MOST, PLACES, Head, Shard, Stamp
 from phrasemate.index.lance.tables import DATA, PHRASES, SENTENCES, WORDS, Tables, translate_errors
 from phrasemate.index.store import SentenceRow, State, VectorRow, all_in_order, check_rebuilt
 from phrasemate.index.types import DocumentInfo
-
-Ids = NDArray[np.int64]
+from phrasemate.utils.arrays import Ids
 
 
 @dataclass(frozen=True, slots=True)
