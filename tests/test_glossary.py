@@ -96,6 +96,11 @@ def test_a_glossary_that_cannot_be_read_is_one_error(tmp_path: Path, content: by
         Glossary(path)
 
 
+def test_a_folder_that_does_not_exist_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="its folder does not exist"):
+        Glossary(tmp_path / "typo" / "glossary.jsonl")
+
+
 def test_a_full_glossary_takes_no_more_terms(glossary: Glossary, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ENTRIES", 4)
     assert glossary.add(Entry("bank", "Bench", "de", "en")).id == 2  # a pair that is there already

@@ -68,7 +68,7 @@ class Glossary:
     """Entries in a file of JSON lines, saved after each change; without a path they live in memory only.
 
     A file that another program has changed is read again before the next change. Raises ReadError for a file that is
-    no glossary.
+    no glossary, and InputError for a folder that does not exist.
 
     >>> glossary = Glossary()
     >>> glossary.add(Entry("Bank", "bench", "de", "en")).id
@@ -77,6 +77,8 @@ class Glossary:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = Path(path) if path is not None else None
+        if self.path is not None and not self.path.parent.is_dir():
+            raise InputError(f"{self.path}: its folder does not exist; make it, or give another file for the glossary")
         self._lock, self._past = RLock(), list[tuple[Entry, ...]]()
         self._stamp: tuple[int, int] | None = None
         self._entries: tuple[Entry, ...] = ()

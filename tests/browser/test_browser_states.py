@@ -20,6 +20,12 @@ def test_an_empty_index_says_so(page: Any) -> None:
     expect(first(page)).to_be_visible()
 
 
+def test_a_sentence_with_a_link_is_one_line(page: Any) -> None:
+    page.goto("/")
+    link = page.get_by_role("link", name="inside your translation tool")
+    assert link.locator("..").bounding_box()["height"] < 1.5 * link.bounding_box()["height"]
+
+
 def test_too_long_a_text_is_not_sent_and_not_lost(page: Any) -> None:
     page.goto("/")
     text = "Wort " * 1200

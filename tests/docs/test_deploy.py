@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from phrasemate.server.tokens import Tokens
+
 ROOT = Path(__file__).parents[2]
 PROXIES = [name for name in ("nginx", "caddy") if shutil.which(name)]
 DEPLOY = ROOT / "deploy"
@@ -19,6 +21,15 @@ DEPLOY = ROOT / "deploy"
 def test_the_page_shows_the_file(name: str) -> None:
     page = (ROOT / "docs" / "how-to" / "deploy.md").read_text("utf-8")
     assert f"\n{(DEPLOY / name).read_text('utf-8')}```\n" in page
+
+
+def test_the_user_of_the_page_may_change_the_glossary(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "deploy.md").read_text("utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "tokens.toml").write_text(example, "utf-8")
+    user = Tokens(tmp_path / "tokens.toml").user(b"test")
+    assert user is not None
+    assert (user.name, user.may("write"), user.may("admin")) == ("anna", True, False)
 
 
 def test_commands_have_known_options() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import time
 from collections.abc import Sequence
@@ -90,11 +92,23 @@ def test_filters(client: TestClient) -> None:
         ({"query": "[[bank]]", "documents": ["x"] * 101}, 413, "too_long", "documents: 101 items"),
         ({"query": "[[a]] " * 65}, 413, "too_long", "the query has 65 phrases; expected at most 64"),
         ({}, 422, "invalid", "the field 'query' is missing"),
-        ({"q": "[[bank]]"}, 422, "invalid", "the field 'query' is missing; unknown field 'q'"),
+        (
+            {"q": "[[bank]]"},
+            422,
+            "invalid",
+            "the field 'query' is missing; unknown field 'q'; the fields are query, index, k, contexts, documents, ",
+        ),
     ],
 )
 def test_what_search_refuses(client: TestClient, body: Any, status: int, code: str, message: str) -> None:
     assert message in refused(client, "/search", status, code, **body)
+
+
+def test_the_answer_on_the_page_has_the_fields_of_an_answer() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "rest.md").read_text("utf-8")
+    (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    answer = json.loads(example)
+    assert schemas.SearchAnswer.model_validate(answer).model_dump() == answer
 
 
 def test_segment(client: TestClient) -> None:

@@ -68,6 +68,7 @@ def test_each_user_sees_his_indexes_only(two: Library, tmp_path: Path) -> None:
     assert client.post(SEARCH, json=QUERY, headers=bearer("ben")).json()["index"] == "laws"
     refused = client.post(SEARCH, json={**QUERY, "index": "news"}, headers=bearer("ben"))
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
+    assert "this needs the right 'read' for the index 'news'" in refused.json()["error"]["message"]
     listed = client.get("/api/v1/indexes", headers=bearer("ben")).json()["indexes"]
     assert [index["name"] for index in listed] == ["laws"]
     assert client.get("/health").json()["indexes"] == []

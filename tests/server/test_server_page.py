@@ -146,7 +146,8 @@ def test_filters(browser: Browser) -> None:
     folder = browser.get("/", ("in", "law"), q=TEXT, at=BANK, doc="b/")
     assert {cell.get("title") for cell in folder.all(".place")} == {"b/code.txt:1"}
     unknown = browser.get("/", ("in", "law"), q=TEXT, at=BANK, doc="nowhere.txt")
-    assert "has no document 'nowhere.txt'" in unknown.texts(".problem")[0]
+    assert unknown.texts(".problem")[0].startswith("law: has no document 'nowhere.txt'")  # the name as it is
+    assert not unknown.texts(".further a")  # there is nothing to see more of
     assert unknown.status == 200
     other = browser.get("/", ("in", "news"), ("in", "law"), q=TEXT, at=BANK, lang="fr")
     assert other.texts(".problem") == ["No document here is in fr; there is en."]

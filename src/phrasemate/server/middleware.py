@@ -151,7 +151,10 @@ class Access:
         if (self.token or self.tokens) and scope["path"] not in OPEN:
             user = self._user(headers.get("authorization", ""))
             if user is None:
-                raise Refusal("unauthorized", "send the server's token: Authorization: Bearer TOKEN")
+                raise Refusal(
+                    "unauthorized",
+                    "send the server's token: Authorization: Bearer TOKEN; in a browser, any name with it as password",
+                )
         if (
             _is_foreign(headers)
             and not self.shares(scope, headers)

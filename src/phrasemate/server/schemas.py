@@ -45,7 +45,7 @@ def _validated(kind: type[Body], sent: Any, settings: Settings) -> Body:
     try:
         body = kind.model_validate(sent)
     except ValidationError as error:
-        raise Refusal("invalid", _reason(error)) from error
+        raise Refusal("invalid", _reason(error, kind)) from error
     for field, limits in kind.limits.items():
         for limit, name in limits:
             _check(field, getattr(body, field), limit, getattr(settings, name))
@@ -168,11 +168,13 @@ def _no_constant(name: str) -> Any:
 REASONS = 3  # that one answer tells
 
 
-def _reason(error: ValidationError) -> str:
-    """The first things that are wrong, without what was sent."""
+def _reason(error: ValidationError, kind: type[Asked]) -> str:
+    """The first things that are wrong, without what was sent. For an unknown field, also the fields that there are."""
     errors = error.errors(include_url=False, include_context=False, include_input=False)
     more = f" (and {len(errors) - REASONS} more)" if len(errors) > REASONS else ""
-    return "; ".join(map(_fault, errors[:REASONS])) + more
+    unknown = any(fault["type"] == "extra_forbidden" for fault in errors[:REASONS])
+    fields = f"; the fields are {', '.join(kind.model_fields)}" if unknown else ""
+    return "; ".join(map(_fault, errors[:REASONS])) + more + fields
 
 
 def _fault(error: Any) -> str:

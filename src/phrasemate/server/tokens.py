@@ -38,7 +38,7 @@ class Tokens:
         [[token]]
         name = "anna"
         sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-        rights = { "*" = "read", news = "write" }
+        rights = { "*" = "write" }
         rate = 120
 
     A token is long and random (`secrets.token_urlsafe`), so a plain hash tells nothing of it. Raises ReadError for a
@@ -118,5 +118,5 @@ def allowed(right: str, index: str = EVERY) -> bool:
 def demand(right: str, index: str = EVERY) -> None:
     """Raises Refusal unless the right is `allowed`."""
     if not allowed(right, index):
-        where = "this server" if index == EVERY else f"the index {index!r}"
-        raise Refusal("forbidden", f"your token has no right to {right} {where}")
+        where = f"{EVERY!r}, all of this server" if index == EVERY else f"the index {index!r}"
+        raise Refusal("forbidden", f"this needs the right {right!r} for {where}; your token does not have it")

@@ -145,11 +145,17 @@ def environment() -> Any:
         "times": lambda number, noun: f"{number:,} {noun}{'' if number == 1 else 's'}",
         "close": lambda score: f"{max(score, 0):.2f}",
         "percent": lambda share: f"{100 * min(max(share, 0), 1):.0f} %",
-        "upper_first": lambda text: text[:1].upper() + text[1:].removesuffix("."),
+        "upper_first": capitalise,
         "wide": lambda score: f"{100 * min(max(score, 0), 1):.0f}%",
     }
     templates.globals["static"] = lambda name: f"/static/{name}?v={_VERSIONS[name]}"
     return templates
+
+
+def capitalise(message: str) -> str:
+    """Begin a message with a capital, without its full stop. A name in front, as in ``idx: ...``, stays as it is."""
+    named = re.match(r"\S*[:=]", message)
+    return (message if named else message[:1].upper() + message[1:]).removesuffix(".")
 
 
 GROUPS, LINES = 8, 5  # that are shown before more are asked for
