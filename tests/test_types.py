@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from phrasemate.errors import InputError
+from phrasemate.index.types import Filters
+from phrasemate.search import SearchRequest
 from phrasemate.types import Document, Phrase, Run, check_language
 
 TEXTS = [[], [""], ["", ""], ["a", "b"], ["a\nb"], ["a", "", "b"], ["a\n", "b"], ["a\n\nb"], ["a", "b\ud800"]]
@@ -23,6 +25,17 @@ def test_a_document_in_memory_can_be_read_again() -> None:
     assert document.digest == Document.from_texts("e", ["a", "b"]).digest
     for _ in range(2):
         assert [(sentence.text, sentence.line) for sentence in document.sentences()] == [("a", 1), ("b", 2)]
+
+
+def test_one_text_is_not_a_list_of_texts() -> None:
+    for make in (
+        lambda: Document.from_texts("d", "It rained."),
+        lambda: Filters(documents="d"),
+        lambda: Filters(languages="en"),
+        lambda: SearchRequest(languages="en"),
+    ):
+        with pytest.raises(InputError, match=r"expected a list of .*; put one alone in brackets"):
+            make()
 
 
 @pytest.mark.parametrize("code", ["", "de", "zh-Hant", "pt_BR", "x-own", "i-navajo"])

@@ -24,7 +24,7 @@ from phrasemate.lexicon.inflection import primary
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.text import folded, split_sentences
 from phrasemate.text.normalize import composed, plain
-from phrasemate.types import Encoder, Hit, Phrase
+from phrasemate.types import Encoder, Hit, Phrase, check_list
 from phrasemate.utils.arrays import Floats
 from phrasemate.utils.machine import single_blas
 
@@ -172,7 +172,7 @@ class SearchRequest:
         documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
         languages: Languages of the documents to search; None for all.
 
-    Raises InputError for a k below 1 and for contexts below 0.
+    Raises InputError for a k below 1, for contexts below 0 and for one text where a list of them is meant.
 
     >>> SearchRequest(k=3, languages=["en"]).filters
     Filters(documents=None, languages=['en'])
@@ -188,6 +188,7 @@ class SearchRequest:
             raise InputError(
                 f"k {self.k} and contexts {self.contexts}: expected k of 1 or more and contexts of 0 or more"
             )
+        _ = self.filters  # which checks them
 
     @property
     def filters(self) -> Filters:
@@ -311,6 +312,8 @@ class Searcher:
         Errors as in `search`; InputError for another number of texts to leave out than of queries.
         """
         request = SearchRequest(k, contexts, documents, languages)
+        check_list(queries, "queries")
+        check_list(without, "texts to leave out")
         queries = list(queries)
         texts = [""] * len(queries) if without is None else without
         if len(texts) != len(queries):

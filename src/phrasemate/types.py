@@ -29,6 +29,12 @@ def check_language(code: str) -> None:
         raise InputError(f"language {code!r}; expected a code such as de or zh-Hant")
 
 
+def check_list(values: object, items: str) -> None:
+    """Raises InputError for one text where a list of texts is meant: Python would take each of its letters for one."""
+    if isinstance(values, str):
+        raise InputError(f"{values[:40]!r}: expected a list of {items}; put one alone in brackets: [...]")
+
+
 class Span(NamedTuple):
     """A stretch of a text: ``text[start:end]``; ``score`` is the segmenter's belief in it, 0 to 1.
 
@@ -74,7 +80,11 @@ class Document:
 
     @classmethod
     def from_texts(cls, name: str, texts: Iterable[str]) -> Document:
-        """A document from sentences that are in memory already."""
+        """A document from sentences that are in memory already.
+
+        Raises InputError for one text where a list of them is meant.
+        """
+        check_list(texts, "sentences")
         sentences = [Sentence(text, line) for line, text in enumerate(texts, 1)]
         digest = sha256(json.dumps([sentence.text for sentence in sentences]).encode()).hexdigest()
         return cls(name, digest, lambda: iter(sentences))

@@ -50,6 +50,17 @@ ODD = {
 }
 
 
+@pytest.mark.parametrize("method", ["encode_sentences", "segment", "extract", "token_states", "ends"])
+def test_one_text_is_not_a_list_of_texts(model: Model, method: str) -> None:
+    with pytest.raises(InputError, match="'a text': expected a list of texts; put one alone in brackets"):
+        list(getattr(model, method)("a text"))
+
+
+def test_texts_are_not_phrases(model: Model) -> None:
+    with pytest.raises(InputError, match=r"'a text': expected phrases, .*; encode_sentences takes texts"):
+        model.encode(["a text"])  # type: ignore[list-item]
+
+
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD)
 def test_odd_texts(model: Model, text: str) -> None:
     sentence, again = model.encode_sentences([text, text])

@@ -35,6 +35,13 @@ def test_a_language_that_is_not_code_changes_nothing(index: Index) -> None:
     assert (index.documents(), index.stats().generation) == ([], 0)
 
 
+@pytest.mark.parametrize("texts", ["notes.txt", ["some words"], ("some words",)])
+def test_texts_are_not_documents(index: Index, texts: Any) -> None:
+    with pytest.raises(InputError, match=r"'(notes.txt|some words)': expected documents, as read\(\) and"):
+        index.add(texts)
+    assert (index.documents(), index.stats().generation) == ([], 0)
+
+
 def test_a_changed_document_replaces_its_old_version(index: Index) -> None:
     index.add([Document.from_texts("a", ["old words here"]), Document.from_texts("b", ["kept words"])], lang="en")
     report = index.add([Document.from_texts("a", ["new words there", "and more"])], lang="en")

@@ -90,6 +90,15 @@ def test_senseless_numbers(options: dict[str, int]) -> None:
     assert index.searches == []
 
 
+def test_one_query_is_not_a_list_of_queries() -> None:
+    group_searcher, index = searcher([hit("bank", 1)])
+    with pytest.raises(InputError, match="expected a list of queries; put one alone in brackets"):
+        group_searcher.search_all(QUERY)
+    with pytest.raises(InputError, match="expected a list of texts to leave out"):
+        group_searcher.search_all([QUERY], without="a text")
+    assert index.searches == []
+
+
 def same(count: int, wordings: int = 1) -> list[Hit]:
     """``count`` hits of the first wordings, then one more wording."""
     hits = [hit(f"w{number % wordings}", 1 - number / 10_000, f" {number}") for number in range(count)]

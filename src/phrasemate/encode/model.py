@@ -27,7 +27,7 @@ from phrasemate.encode.runtime import STRETCH, Runtime, States, stretches
 from phrasemate.encode.scoring import load_confidence, load_scorer
 from phrasemate.encode.segmenter import NgramSegmenter, Segmenter, SegmentOptions
 from phrasemate.errors import InputError, ModelDamaged
-from phrasemate.types import Phrase, Span
+from phrasemate.types import Phrase, Span, check_list
 from phrasemate.utils.arrays import Floats, Offsets, Rows
 from phrasemate.utils.machine import single_blas
 
@@ -48,6 +48,7 @@ class _Cut:
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
+        check_list(texts, "texts")
         parts = [stretches(text) for text in texts]
         self.bounds = np.cumsum([0, *map(len, parts)])
         self.texts = [text for part in parts for _, text in part]
@@ -168,8 +169,14 @@ class Model:
                 None for the model's own.
             layer: Layer of the encoder; None for the last.
 
-        Raises InputError for a pooling or layer that the model lacks, and for a phrase of more than 200,000 tokens.
+        Raises InputError for texts that are not phrases, for a pooling or layer that the model lacks, and for a phrase
+        of more than 200,000 tokens.
         """
+        text: Any = next((phrase for phrase in phrases if isinstance(phrase, str)), None)
+        if text is not None:
+            raise InputError(
+                f"{text[:40]!r}: expected phrases, such as Phrase(text, 0, 4); encode_sentences takes texts"
+            )
         pooling, phrases = self._pooling(pooling), _near(phrases)
         numbers = {context: i for i, context in enumerate(dict.fromkeys(phrase.context for phrase in phrases))}
         texts = np.array([numbers[phrase.context] for phrase in phrases], np.int64)  # (phrases,)
@@ -196,7 +203,7 @@ class Model:
             layer: Layer of the encoder; None for the last.
             prompt: Name of one of the model's prompts; None for its default.
 
-        Raises InputError for a prompt that the model lacks.
+        Raises InputError for a prompt that the model lacks, and for one text where a list of them is meant.
         """
         prefix, cut = self.sentence_prompt(prompt), _Cut(texts)
         cuts_texts = self.sentence_head is not None
@@ -236,6 +243,7 @@ class Model:
             options: ``threshold``, ``max_words`` (None: no limit), ``overlapping`` as in `SegmentOptions`; by default
                 the model's.
         """
+        check_list(texts, "texts")
         segmenter = self.segmenter.using(**options)
         if not segmenter.contextual:
             return segmenter.find(texts, None, frequent).lists()
@@ -277,11 +285,13 @@ class Model:
 
         Raises InputError at a text of more than 200,000 tokens.
         """
+        check_list(texts, "texts")
         for _, states in self.runtime.blocks(texts, layer):
             yield states
 
     def ends(self, texts: Sequence[str]) -> Iterator[Floats]:
         """(phrases, 2 x width) states of the ends of the segmented phrases, block by block, to learn a projection."""
+        check_list(texts, "texts")
         for part, states in self.runtime.blocks(texts):
             segment = self.segmenter.find(texts[part], states)
             yield pool_ends(states.values, *token_rows(states, segment.texts, segment.starts, segment.ends))

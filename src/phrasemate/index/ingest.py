@@ -271,8 +271,15 @@ def _unkept(metadata: Mapping[str, Any]) -> str:
 
 
 def total_bytes(documents: Iterable[Document]) -> int:
-    """Bytes of all documents if they are at hand without reading anything, else 0 for unknown."""
-    if isinstance(documents, list | tuple):
-        return sum(document.size for document in documents)
-    size = getattr(documents, "size", 0)
-    return size if isinstance(size, int) else 0
+    """Bytes of all documents if they are at hand without reading anything, else 0 for unknown.
+
+    Raises InputError for texts or names of files where documents are meant.
+    """
+    known: Any = [documents] if isinstance(documents, str) else documents
+    if not isinstance(known, list | tuple):
+        size = getattr(known, "size", 0)
+        return size if isinstance(size, int) else 0
+    for text in known:
+        if isinstance(text, str):
+            raise InputError(f"{text[:40]!r}: expected documents, as read() and Document.from_texts() give them")
+    return sum(document.size for document in known)

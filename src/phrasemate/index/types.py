@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemate.types import check_list
+
 if TYPE_CHECKING:
     from phrasemate.encode.segmenter import SegmentOptions
 
@@ -52,12 +54,18 @@ class Filters:
         documents: Names of documents, or folders, or patterns with ``*``.
         languages: Languages of documents.
 
+    Raises InputError for one text where a list of them is meant.
+
     >>> Filters(languages=["en"]).pass_all
     False
     """
 
     documents: Sequence[str] | None = None
     languages: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        check_list(self.documents, "documents")
+        check_list(self.languages, "languages")
 
     @property
     def pass_all(self) -> bool:
