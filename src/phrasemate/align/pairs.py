@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from phrasemate.align.symmetrise import Links
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import words
 from phrasemate.text.text_file import numbered_lines
 from phrasemate.types import Phrase, PhrasePair
+from phrasemate.utils.arrays import Integers
 
 _LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
@@ -106,8 +106,6 @@ LEAST = 10  # occurrences; in a small text a rate alone would bar every word tha
 TABLE = 500_000  # words that are counted at once, some 60 MB
 
 _LETTER = re.compile(r"[^\W\d_]")
-
-Integers = NDArray[np.int64]
 
 
 class Box(NamedTuple):

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import folded, words
 from phrasemate.training.hf_encoder import Batch, Tokenizer, token_rows
-from phrasemate.utils.arrays import Rows
+from phrasemate.utils.arrays import Integers, Rows
 from phrasemate.utils.storage import atomic_file
 
 BLOCK = 1 << 24  # bytes of a file that are looked through at once
@@ -204,7 +204,6 @@ def _plain(char: str) -> str:
 
 Wording = tuple[str, str]
 Hashes = NDArray[np.uint64]
-Places = NDArray[np.int64]
 
 
 class CrossContextSampling:
@@ -222,7 +221,7 @@ class CrossContextSampling:
     """
 
     def __init__(
-        self, files: Sequence[PairFile], left_out: Places, cache: Path | None = None, contrasts: Sequence[Path] = ()
+        self, files: Sequence[PairFile], left_out: Rows, cache: Path | None = None, contrasts: Sequence[Path] = ()
     ) -> None:
         self.files = files
         facts = ["pairs, places", *_facts([file.path for file in files]), str(_digest(str(left_out.tolist())))]
@@ -314,7 +313,7 @@ class KnownPairs:
         sources, targets = _cached(cache, _facts(files), lambda: _known_hashes(files))
         self._directions = [_grouped(sources, targets), _grouped(targets, sources)]
 
-    def of(self, wordings: Hashes, side: int) -> tuple[Places, Hashes]:
+    def of(self, wordings: Hashes, side: int) -> tuple[Rows, Hashes]:
         """What is right for some wordings (their hashes) of the sources (side 0) or of the translations (side 1).
 
         Gives (rows,) the place of a wording among ``wordings``, and the hash of one that is right for it.
@@ -337,14 +336,14 @@ def _known_hashes(files: Sequence[Path]) -> list[Hashes]:
     return [np.array(sources, np.uint64), np.array(targets, np.uint64)]
 
 
-def _expanded(owners: Places, first: Places, last: Places) -> tuple[Places, Places]:
+def _expanded(owners: Rows, first: Rows, last: Rows) -> tuple[Rows, Rows]:
     """(rows,) each owner as often as it has rows, and its rows: from ``first`` to before ``last``."""
     counts = last - first
-    rows: Places = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+    rows: Rows = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
     return np.repeat(owners, counts), rows
 
 
-def _grouped(keys: Hashes, values: Hashes) -> tuple[Hashes, Places, Hashes]:
+def _grouped(keys: Hashes, values: Hashes) -> tuple[Hashes, Rows, Hashes]:
     """Distinct keys in order, where the values of each begin and end, and the values."""
     order = np.argsort(keys, kind="stable")
     distinct, starts = np.unique(keys[order], return_index=True)
@@ -381,7 +380,7 @@ def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
-def _occurrences(files: Sequence[PairFile], left_out: Places) -> list[NDArray[Any]]:
+def _occurrences(files: Sequence[PairFile], left_out: Rows) -> list[NDArray[Any]]:
     """(n,) hashes of pairs of wordings, and where each is: file << 40 | row; sorted by pair."""
     excluded_rows = {(f, r) for f, r in left_out.tolist()}
     pairs, places = array("Q"), array("q")
@@ -413,9 +412,6 @@ def _cached(cache: Path | None, facts: list[str], compute: Callable[[], list[NDA
         with atomic_file(cache, "wb") as file:
             np.savez(file, facts=np.array(facts), **named_columns)
     return columns
-
-
-Integers = NDArray[np.int64]
 
 
 class Spans(NamedTuple):

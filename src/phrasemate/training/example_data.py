@@ -21,8 +21,8 @@ from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
 from phrasemate.training.hf_encoder import Batch, Tokenizer
 from phrasemate.types import Phrase
+from phrasemate.utils.arrays import Integers
 
-Integers = NDArray[np.int64]
 BLOCK = 4_096  # sentences tokenized at once
 
 

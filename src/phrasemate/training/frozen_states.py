@@ -37,10 +37,10 @@ from phrasemate.encode.export.hf_folder import FAMILIES
 from phrasemate.encode.export.traced_graph import keep_layers, layers_of
 from phrasemate.errors import InputError, ModelUnsupported
 from phrasemate.reranker import sentence_blocks
-from phrasemate.training.example_data import Contexts, Integers, Sampled
+from phrasemate.training.example_data import Contexts, Sampled
 from phrasemate.training.hf_encoder import Backbone, grouped, padded
 from phrasemate.types import Progress
-from phrasemate.utils.arrays import Halves
+from phrasemate.utils.arrays import Halves, Integers
 from phrasemate.utils.storage import atomic_file
 
 

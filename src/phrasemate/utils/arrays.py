@@ -10,4 +10,5 @@ Doubles = NDArray[np.float64]
 Halves = NDArray[np.float16]
 Ids = NDArray[np.int64]  # of phrases, sentences, documents
 Rows = NDArray[np.int64]  # places in an array
+Integers = NDArray[np.int64]  # of any kind
 Offsets = NDArray[np.int32]  # in characters

@@ -21,14 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
-from phrasemate.utils.arrays import Floats, Halves, Rows
+from phrasemate.utils.arrays import Floats, Halves, Integers
 from phrasemate.utils.machine import load_faiss
 
-Columns = NDArray[np.int64]
 GROUP = 16  # columns whose greatest is looked at first
 
 
-def topk(values: Floats, k: int) -> tuple[Columns, Floats]:
+def topk(values: Floats, k: int) -> tuple[Integers, Floats]:
     """(rows, n) -> columns and values of the k greatest of each row, (rows, k) each; k is at most n."""
     if values.shape[1] // GROUP <= k or not len(values):  # every group may hold one of them
         columns = argsort_desc(values)[:, :k]
@@ -38,7 +37,7 @@ def topk(values: Floats, k: int) -> tuple[Columns, Floats]:
     return np.take_along_axis(columns, order, 1), np.take_along_axis(numbers, order, 1)
 
 
-def argsort_desc(values: Floats) -> Columns:
+def argsort_desc(values: Floats) -> Integers:
     """(rows, n) columns by value, highest first; of equal values the first one first.
 
     A stable argsort in a quarter of its time: value and column are sorted as one number.
@@ -49,11 +48,11 @@ def argsort_desc(values: Floats) -> Columns:
     last = values.shape[1] - 1
     keys = (keys << 32) | (last - np.arange(values.shape[1]))
     keys.sort(axis=1)
-    columns: Columns = last - (keys[:, ::-1] & 0xFFFFFFFF)
+    columns: Integers = last - (keys[:, ::-1] & 0xFFFFFFFF)
     return columns
 
 
-def topk_candidates(values: Floats, k: int, least: Floats | None = None) -> tuple[Columns, Floats]:
+def topk_candidates(values: Floats, k: int, least: Floats | None = None) -> tuple[Integers, Floats]:
     """Columns of (rows, n) that may be among the k greatest, and their values, as `pad_ragged` puts them.
 
     ``least`` (rows,): what they must reach besides.
@@ -72,7 +71,7 @@ def topk_candidates(values: Floats, k: int, least: Floats | None = None) -> tupl
     return pad_ragged(np.concatenate([rows[row_of], rest[0]]), columns, values)
 
 
-def pad_ragged(rows: Columns, columns: Columns, values: Floats) -> tuple[Columns, Floats]:
+def pad_ragged(rows: Integers, columns: Integers, values: Floats) -> tuple[Integers, Floats]:
     """Places of (rows, n) -> the columns and values of each row's own, ascending; filled up with -1 and -inf."""
     order = np.argsort(rows * max(1, values.shape[1]) + columns)
     rows, columns = rows[order], columns[order]
@@ -100,7 +99,7 @@ def blocks(x: Floats, z: Floats, similarities: Floats | None = None) -> Iterator
         yield part, x[part] @ z.T if similarities is None else np.array(similarities[part], order="C")
 
 
-def nearest(x: Floats, z: Floats, k: int = 1, penalties: Floats | None = None) -> tuple[Rows, Floats]:
+def nearest(x: Floats, z: Floats, k: int = 1, penalties: Floats | None = None) -> tuple[Integers, Floats]:
     """Find for each row of x the k rows of z with the greatest inner product: rows and values, (len(x), k) each.
 
     ``penalties`` (len(z),) are taken off first; with those of `csls_penalties` the order is that of CSLS, and the

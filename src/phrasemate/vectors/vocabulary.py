@@ -19,6 +19,7 @@ from phrasemate.errors import InputError
 from phrasemate.text import words
 from phrasemate.text.normalize import composed, visible
 from phrasemate.types import Document, Progress
+from phrasemate.utils.arrays import Integers
 
 HELD = 4_000_000  # different words that are held at once (about 0.5 GB); beyond that the rarest go
 EVERY = 10_000  # sentences between two calls of progress
@@ -98,18 +99,16 @@ def count_words(texts: Iterable[str], most: int, least: int = 1, progress: Progr
 
 CHUNK = 1_000_000  # occurrences between two merges
 
-Ints = NDArray[np.int64]
-
 
 class Contexts(NamedTuple):
     """Occurrences by sentence, then by place: row of the ``word``, number of the ``sentence`` (from 0), ``start`` and
     ``end`` in it; (n,) int64 each.
     """
 
-    word: Ints
-    sentence: Ints
-    start: Ints
-    end: Ints
+    word: Integers
+    sentence: Integers
+    start: Integers
+    end: Integers
 
 
 def sample_contexts(
@@ -149,8 +148,8 @@ def sample_contexts(
 
 
 def _smallest(
-    sample: tuple[Ints, NDArray[np.float64]], rows: list[tuple[int, int, int, int]], numbers: list[float], most: int
-) -> tuple[Ints, NDArray[np.float64]]:
+    sample: tuple[Integers, NDArray[np.float64]], rows: list[tuple[int, int, int, int]], numbers: list[float], most: int
+) -> tuple[Integers, NDArray[np.float64]]:
     """Keep of each word the ``most`` occurrences in sentences of the smallest numbers."""
     every = np.concatenate([sample[0], np.array(rows, np.int64).reshape(-1, 4)])
     numbers_drawn = np.concatenate([sample[1], numbers])
@@ -160,7 +159,7 @@ def _smallest(
     return every[among], numbers_drawn[among]
 
 
-def _rank(sorted_rows: Ints) -> Ints:
+def _rank(sorted_rows: Integers) -> Integers:
     """Count the rows of the same word before each; the rows are in the order of their words."""
     words = sorted_rows[:, 0]
     return np.arange(len(words)) - np.searchsorted(words, words)
