@@ -71,7 +71,7 @@ def restore(copy: str | Path, folder: str | Path, force: bool = False) -> IndexS
     with Index.open(copy, readonly=True) as index:
         report = index.verify()
     if not report.ok:
-        raise IndexDamaged(f"{copy}: {report.problems[0]}; restore an earlier copy")
+        raise IndexDamaged(f"{copy}: is damaged; restore an earlier copy ({report.problems[0]})")
     return backup(copy, folder, force)
 
 
