@@ -27,20 +27,9 @@ from pathlib import Path
 from common import DATA, plain_parser, report, seconds, table_rows
 from phrase_table import linked
 
-from phrasemate.lexicon.induced import (
-    ENGLISH_FUNCTION_WORDS,
-    Expression,
-    InducedLexicon,
-    Pair,
-    Pruning,
-    Scored,
-    attested_pairs,
-    is_wording,
-    lexicon_arrays,
-    select_pairs,
-    write_lexicon,
-)
-from phrasemate.lexicon.inflection import stemmed
+from phrasemate.lexicon.induced import InducedLexicon, Pair, lexicon_arrays, write_lexicon
+from phrasemate.lexicon.inflection import ENGLISH_FUNCTION_WORDS, stemmed
+from phrasemate.lexicon.pruning import Expression, Pruning, Scored, attested_pairs, is_wording, select_pairs
 from phrasemate.text import folded, words
 
 FREE_TERMS = {"ding", "freedict", "edict", "cldr", "osm", "libreoffice_ui"}

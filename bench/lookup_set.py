@@ -24,8 +24,9 @@ import csv
 import gzip
 import json
 import random
+import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from importlib.util import find_spec
 from itertools import islice
@@ -37,6 +38,7 @@ from phrase_table import held_out, linked, rows, spans
 
 from phrasemate.align.pairs import Worded
 from phrasemate.evaluate.lookup import ENGLISH_FUNCTION_WORDS, lemmas
+from phrasemate.lexicon import bundled_lexicon
 from phrasemate.text import folded
 
 COLLECTIONS = ("en_law_canada", "en_medicine_medquad", "en_literature_pd")
@@ -54,6 +56,7 @@ PREPOSITIONS = frozenset(
     in at on by for from with under without over into out against between during beyond
     """.split()  # noqa: SIM905
 )
+SHORTEST = 4  # letters of a word that the lexicon lacks
 FREQUENT = 60  # words of a language that count as function words
 SENSES, REPEATED = 300, 4  # ambiguous phrases of a language, and of one wording
 COMMON = 0.1  # of a wording's links, for another meaning to be a usual one
@@ -75,6 +78,12 @@ class Query(NamedTuple):
     mate: str
     english: str
     source: str
+
+
+def domains_of(data: Path) -> dict[str, str]:
+    """Source -> domain."""
+    with (data / "parallel_general" / "SOURCES.tsv").open(encoding="utf-8") as file:
+        return {row["source"]: row["domain"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)}
 
 
 def phrase_table(path: Path) -> Counts:
@@ -148,6 +157,51 @@ def meaningful(inside: list[str], wording: list[str], functions: frozenset[str],
     if len(inside) > 1 and (inside[0] in functions or wording[0] in ENGLISH_FUNCTION_WORDS):
         return inside[0] in functions and wording[0] in PREPOSITIONS and links > 2
     return inside[0] not in functions
+
+
+def unlisted(folder: Path, lang: str, domains: dict[str, str], known: set[str]) -> Iterator[Query]:
+    """Words of held-out pairs of general language that the bundled lexicon lacks, in every form with the same stem.
+
+    ``known``: English sides that are left out. A word has four letters or more, none of them a capital, and is linked
+    to at most three English words, the last of which is a content word.
+    """
+    lexicon = bundled_lexicon()
+    assert lexicon is not None
+    for other, english, source, _, links in rows(folder, lang):
+        if not held_out(english) or domains.get(source, TECHNICAL) == TECHNICAL or english in known:
+            continue
+        for start, end, first, last in spans(Worded.of(other), Worded.of(english), links, 3):
+            word, wording = other[start:end], folded(english[first:last])
+            is_word = word.isalpha() and word == folded(word) and len(word) >= SHORTEST
+            content = usable(wording) and wording.split()[-1] not in ENGLISH_FUNCTION_WORDS
+            if is_word and content and not lexicon._rows(lang, word)[0]:
+                yield Query(other, start, end, english, wording, source)
+
+
+def write_unlisted(folder: Path, out: Path, data: Path, langs: Sequence[str], count: int, seed: int) -> None:
+    """Write look-ups of words that the lexicon lacks, in the collections of ``out``, as a set of their own."""
+    target = out / "unlisted"
+    target.mkdir(exist_ok=True)
+    for size in SIZES:
+        shutil.copy(out / f"english-{size}.txt", target)
+    known = set((out / f"english-{SIZES[-1]}.txt").read_text("utf-8").split("\n"))
+    domains = domains_of(data)
+    for lang in langs:
+        queries = drawn(unlisted(folder, lang, domains, known), 2 * count, seed)
+        links: dict[str, set[str]] = defaultdict(set)
+        for other, english, _, _ in linked(folder / f"{lang}.phrases.tsv"):
+            if usable(english):
+                links[other].add(english)
+        entries, lines = dictionary(data, lang), []
+        for query in queries:
+            word = query.text[query.start : query.end]
+            right = {lemmas(english) for english in {query.english} | links[word] | entries.get(word, set())}
+            facts = {"source": query.source, "domain": domains[query.source], "right": sorted(right), "sense": None}
+            lines.append(
+                json.dumps({**place(query, lang), **facts, "function_start": False}, ensure_ascii=False) + "\n"
+            )
+        (target / f"{lang}.jsonl").write_text("".join(lines), encoding="utf-8")
+        print(f"{lang}: {len(lines)} words that the lexicon lacks", flush=True)
 
 
 def drawn(queries: Iterable[Query], count: int, seed: int) -> list[Query]:
@@ -365,11 +419,13 @@ def main() -> None:
     options.add_argument("out", type=Path)
     options.add_argument("--queries", type=int, default=400, help="of each language")
     options.add_argument("--langs", default="de fr es ru ja zh tr hu cs it pl ko")
+    options.add_argument("--unlisted", action="store_true", help="words that the lexicon lacks, as OUT/unlisted")
     args = options.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    with (args.data / "parallel_general" / "SOURCES.tsv").open(encoding="utf-8") as file:
-        domains = {row["source"]: row["domain"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)}
-    langs = args.langs.split()
+    domains, langs = domains_of(args.data), args.langs.split()
+    if args.unlisted:
+        write_unlisted(args.folder, args.out, args.data, langs, args.queries, args.seed)
+        return
     possible, queries, rights, functions = {}, {}, {}, {}
     tables = {path.name.split(".")[0]: phrase_table(path) for path in sorted(args.folder.glob("*.phrases.tsv"))}
     for lang in langs:

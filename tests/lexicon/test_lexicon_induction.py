@@ -6,7 +6,7 @@ from math import log
 
 import pytest
 
-from phrasemate.lexicon.induced import (
+from phrasemate.lexicon.pruning import (
     Expression,
     Pruning,
     Scored,

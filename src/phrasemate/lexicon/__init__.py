@@ -10,10 +10,12 @@ __all__ = [
     "Collocates",
     "Dictionary",
     "DictionaryFolder",
+    "Endings",
     "Equivalent",
     "InducedLexicon",
     "Lexicon",
     "bundled_collocates",
+    "bundled_endings",
     "bundled_lexicon",
     "open_dictionaries",
     "stemmed",
@@ -24,6 +26,7 @@ __all__ = [
 if TYPE_CHECKING:
     from phrasemate.lexicon.collocates import Collocates, bundled_collocates
     from phrasemate.lexicon.dictionary import Dictionary, DictionaryFolder, open_dictionaries
+    from phrasemate.lexicon.endings import Endings, bundled_endings
     from phrasemate.lexicon.induced import InducedLexicon, bundled_lexicon
     from phrasemate.lexicon.inflection import stemmed, stemmed_all, without_function_words
     from phrasemate.lexicon.wordings import Equivalent, Lexicon
@@ -33,6 +36,7 @@ __getattr__ = lazy_names(
     {
         "collocates": "Collocates bundled_collocates",
         "dictionary": "Dictionary DictionaryFolder open_dictionaries",
+        "endings": "Endings bundled_endings",
         "induced": "InducedLexicon bundled_lexicon",
         "inflection": "stemmed stemmed_all without_function_words",
         "wordings": "Equivalent Lexicon",

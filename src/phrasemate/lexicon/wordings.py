@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.lexicon.inflection import leading, stemmed, stemmed_all, without_function_words
+from phrasemate.text import words
 from phrasemate.text.normalize import folded
 
 
@@ -55,6 +56,7 @@ class Lexicon(Protocol):
         """
 
 
+UNSPACED = frozenset({"ja", "zh"})  # languages without spaces between words
 _BEGINNING = 6  # characters that wordings with the same stem share
 _COMPARED = 5000  # wordings with one beginning
 _BYTES = 8  # of a wording that are searched as a number
@@ -235,6 +237,13 @@ def _may_become(text: str, spaces: int, openings: tuple[str, ...]) -> bool:
     """Whether a stemmed wording may have so many spaces: it loses words of its beginning, and those of signs alone."""
     extra = text.count(" ") - spaces
     return not extra or (extra > 0 and (text.startswith(openings) or not text.replace(" ", "").isalnum()))
+
+
+def words_of(wording: str, language: str) -> tuple[str, ...]:
+    """The words of a folded wording."""
+    if language in UNSPACED:
+        return tuple(wording[start:end] for start, end in words(wording))
+    return tuple(wording.split())
 
 
 Lookup = Callable[[Keys, str, str], list[int]]
