@@ -45,6 +45,8 @@ NEAREST = 3  # occurrences in the feature "contexts"
 UNKNOWN = 0.5  # probability that a word without equivalents stands for itself
 UNCOUNTED = 0.4  # weight of an equivalent in a dictionary, at least, where the induced lexicon does not list the word
 SMALLEST = 0.01  # weight where the lexicon leaves nothing open
+LACKING = 4  # listed wordings that are looked for around their parts
+AROUND = 64  # occurrences of a part that are read for this, at most twice as many
 READ = 16  # sentences that tell whether a word mostly stands in a fixed expression
 PRECEDED = 8  # translations of the rest of a query that begins with a function word
 SURROUNDINGS = 32  # words around a phrase whose equivalents tell its sense
@@ -375,28 +377,40 @@ def is_whole(wording: str) -> bool:
 def extended(
     table: Wordings, listed: Mapping[str, Listing], phrases_of: Callable[[Ids], Sequence[Phrase]]
 ) -> list[Candidate]:
-    """Listed wordings with function words at an end, where the index has them without: "for sale", "protection from".
+    """Listed wordings of several words that the index has only in part: "for sale", "with his friends".
 
-    ``phrases_of``: the phrases of ids in their sentences. Those count that have these function words beside them.
+    A part has a content word. Those of its occurrences count that have the other words beside them; of several parts,
+    the one with the most such occurrences. ``phrases_of``: the phrases of ids in their sentences.
     """
-    content: dict[str, tuple[int, int, str]] = {}  # of a wording: function words before and after, and what is between
-    for wording in listed:
-        query_words = wording.split()
-        places = [place for place, word in enumerate(query_words) if word not in ENGLISH_FUNCTION_WORDS]
-        if places and len(places) < len(query_words):
-            first, last = places[0], places[-1] + 1
-            content[wording] = first, len(query_words) - last, " ".join(query_words[first:last])
-    lacking = [name for name, ids in zip(content, table.occurrences(list(content)), strict=True) if not len(ids)]
+    several = [wording for wording in listed if " " in wording]
+    lacking = [name for name, ids in zip(several, table.occurrences(several), strict=True) if not len(ids)]
     candidates = []
-    for wording, every in zip(lacking, table.occurrences([content[name][2] for name in lacking]), strict=True):
-        leading, trailing, _ = content[wording]
-        sample = every[:: max(1, len(every) // OCCURRENCES)]
-        whole = [_stands_in(phrase, wording, leading, trailing) for phrase in phrases_of(sample)]
-        ids = sample[np.array(whole, bool)]
-        if len(ids):
-            count = round(len(every) * len(ids) / len(sample))
-            candidates.append(Candidate(wording, listed[wording], ids, count, leading, trailing))
+    for wording in sorted(lacking, key=lambda wording: -listed[wording].probability)[:LACKING]:
+        spans = _content_spans(wording.split())
+        stretches = [wording.split()[first:last] for first, last in spans]
+        extensions = []
+        for (first, last), every in zip(spans, table.occurrences([*map(" ".join, stretches)]), strict=True):
+            leading, trailing = first, wording.count(" ") + 1 - last
+            sample = every[:: max(1, len(every) // AROUND)]
+            whole = [_stands_in(phrase, wording, leading, trailing) for phrase in phrases_of(sample)]
+            if any(whole):
+                count = round(len(every) * sum(whole) / len(sample))
+                ids = sample[np.array(whole, bool)][:OCCURRENCES]
+                extensions.append(Candidate(wording, listed[wording], ids, count, leading, trailing))
+        if extensions:
+            candidates.append(max(extensions, key=attrgetter("count")))
     return candidates
+
+
+def _content_spans(parts_of_wording: Sequence[str]) -> list[tuple[int, int]]:
+    """The shorter stretches of the words of a wording that have a content word: the first and behind the last one."""
+    length = len(parts_of_wording)
+    return [
+        (first, last)
+        for first in range(length)
+        for last in range(first + 1, length + 1)
+        if last - first < length and not ENGLISH_FUNCTION_WORDS.issuperset(parts_of_wording[first:last])
+    ]
 
 
 def preceded(table: Wordings, query: Sequence[Part], phrases_of: Callable[[Ids], Sequence[Phrase]]) -> list[Candidate]:
