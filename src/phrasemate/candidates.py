@@ -8,6 +8,7 @@ are computed from the stored vectors of its occurrences, so nothing but the quer
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -61,6 +62,7 @@ LINKING = {  # letters that may stand between the parts of a compound, in langua
     "no": ("s", "e"),
     "sv": ("s",),
 }
+_BEFORE, _AFTER = re.compile(r"^\W+"), re.compile(r"\W+$")
 AT_ONCE = 16  # queries whose occurrences are in memory together
 
 
@@ -513,20 +515,20 @@ def _expressions(language: str) -> dict[str, list[tuple[str, int, int]]]:
 
 
 def ends_at(phrase: Phrase, trailing: int) -> int:
-    """Where a phrase ends in its sentence with so many words more after it."""
+    """Where a phrase ends in its sentence with so many words more after it, without the signs after the last one."""
     at = phrase.end
     for word in phrase.context[phrase.end :].split()[:trailing]:
         at = phrase.context.index(word, at) + len(word)
-    return at
+    return phrase.end + len(_AFTER.sub("", phrase.context[phrase.end : at]))
 
 
 def begins_at(phrase: Phrase, leading: int) -> int:
-    """Find where a phrase begins in its sentence with so many words more before it."""
+    """Find where a phrase begins in its sentence with so many words more before it, without the signs before them."""
     before = phrase.context[: phrase.start].split()
     rest = phrase.context[: phrase.start]
     for word in before[len(before) - min(leading, len(before)) :][::-1]:
         rest = rest[: rest.rindex(word)]
-    return len(rest)
+    return phrase.start - len(_BEFORE.sub("", phrase.context[len(rest) : phrase.start]))
 
 
 def restrict(candidates: Iterable[Candidate], allowed: Callable[[Ids], NDArray[np.bool_]]) -> list[Candidate]:

@@ -14,6 +14,7 @@ import pytest
 
 from phrasemate import candidates, load_model
 from phrasemate.candidates import (
+    LACKING,
     OCCURRENCES,
     SMALLEST,
     UNCOUNTED,
@@ -349,6 +350,37 @@ def test_listed_wordings_with_function_words_at_an_end_are_looked_for_around_the
     ]
 
 
+def test_a_listed_wording_is_looked_for_around_each_of_its_parts() -> None:
+    places = [("Keep this in mind.", "Keep"), ("Keep it in mind.", "mind"), ("You keep in mind what", "keep")]
+    places += [("Keep in mind what", "mind"), ("They keep in mind all", "mind"), ("We keep in mind.", "keep")]
+    places += [("I keep in mind.", "keep")]
+    phrases = [Phrase(text, at := text.index(word), at + len(word)) for text, word in places]
+    ids = {"keep": [0, 2, 5, 6], "mind": [1, 3, 4], "in": [0]}
+    table: Any = SimpleNamespace(
+        occurrences=lambda wordings: [np.array(ids.get(wording, []), np.int64) for wording in wordings]
+    )
+    listed = {"keep in mind": Listing(0.5, "mine")}
+    (result,) = extended(table, listed, lambda ids: [phrases[number] for number in ids])
+    # three of the four "keep" have "in mind" behind them, two of the three "mind" have "keep in" before
+    assert (result.ids.tolist(), result.count, result.leading, result.trailing) == ([2, 5, 6], 3, 0, 2)
+
+
+def test_the_likeliest_listed_wordings_are_looked_for() -> None:
+    sentence = "The house is for sale."
+    table: Any = SimpleNamespace(
+        occurrences=lambda wordings: [np.arange(wording == "sale", dtype=np.int64) for wording in wordings]
+    )
+    listed = {
+        f"{word} sale": Listing(number / 10, "mine") for number, word in enumerate(["no", "any", "all", "for"], 1)
+    }
+    listed |= {"for a sale": Listing(0.9, "mine")}
+    phrase = Phrase(sentence, 17, 21)
+    assert [one.wording for one in extended(table, listed, lambda ids: [phrase] * len(ids))] == ["for sale"]
+    assert LACKING == 4
+    listed |= {f"{number} sale": Listing(0.8, "mine") for number in range(4)}
+    assert extended(table, listed, lambda ids: [phrase] * len(ids)) == []
+
+
 def test_many_occurrences_are_sampled_and_counted_all(tmp_path: Path) -> None:
     count = 3 * OCCURRENCES
     with Index.create(tmp_path / "many", Model()) as index:  # type: ignore[arg-type]
@@ -475,13 +507,19 @@ def test_a_phrase_begins_so_many_words_earlier() -> None:
     ]
 
 
+def test_signs_around_an_extended_phrase_are_no_part_of_it() -> None:
+    phrase = Phrase('She said: "on his own time," and left', 18, 21)
+    assert phrase.context[begins_at(phrase, 2) : ends_at(phrase, 1)] == "on his own time"
+    assert phrase.context[begins_at(phrase, 0) : ends_at(phrase, 0)] == "own"
+
+
 def test_a_phrase_ends_so_many_words_later() -> None:
     phrase = Phrase("in spite  of it.", 3, 8)
     assert [phrase.context[: ends_at(phrase, count)] for count in (0, 1, 2, 9)] == [
         "in spite",
         "in spite  of",
-        "in spite  of it.",
-        "in spite  of it.",
+        "in spite  of it",
+        "in spite  of it",
     ]
 
 
