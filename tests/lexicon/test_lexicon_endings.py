@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from phrasemate.errors import ModelDamaged, ModelUnsupported
-from phrasemate.lexicon import Endings, InducedLexicon, bundled_endings, bundled_lexicon
+from phrasemate.lexicon import Dictionary, Endings, InducedLexicon, bundled_endings, bundled_lexicon
 from phrasemate.lexicon.endings import INFIX, LEAST, Form, learn_endings, write_endings
 from phrasemate.lexicon.induced import Pair, write_lexicon
 from phrasemate.lexicon.wordings import Wordings
@@ -125,3 +125,15 @@ def test_parts_that_do_not_fit_are_refused(tmp_path: Path, text: bytes, count: i
     save_file(tensors, tmp_path / "file", {"format": "phrasemate endings 1", "languages": "cs"})
     with pytest.raises(ModelDamaged, match="no endings can be read"):
         Endings(tmp_path / "file").rules("cs")
+
+
+def test_a_dictionary_answers_by_other_forms() -> None:
+    terms = Dictionary(
+        "terms", [[("ko", "운영 체제"), ("en", "operating system")], [("ko", "약점"), ("en", "weak point")]]
+    )
+    for wording, english in [("운영 체제를", "operating system"), ("약점을", "weak point")]:
+        (equivalent,) = terms.equivalents(wording, "ko", "en")
+        assert (equivalent.text, equivalent.exact) == (english, False)
+        assert terms.equivalents(wording) == [equivalent]
+        assert terms.equivalents(wording, "ja", "en") == []
+    assert terms.equivalents("약속을", "ko", "en") == []

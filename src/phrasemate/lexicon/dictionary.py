@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from phrasemate.errors import IndexDamaged, InputError, ReadError
+from phrasemate.lexicon.endings import bundled_endings
 from phrasemate.lexicon.formats import (
     Entry,
     book_name,
@@ -135,8 +136,9 @@ class Dictionary:
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
         """The equivalents of a wording, the best first. Their weights fall as one divided by the rank, and sum to 1.
 
-        Three ways to look it up are tried until one gives something: folded (case, white space); without leading
-        function words; by its stems. A side whose language is unknown is taken for any.
+        Four ways to look it up are tried until one gives something: folded (case, white space); without leading
+        function words; by its stems; by other forms of its last word (`Endings`). A side whose language is unknown is
+        taken for any.
 
         Args:
             wording: Word or phrase to look up.
@@ -144,7 +146,7 @@ class Dictionary:
             target: Language of the equivalents; "" for any.
         """
         sides = [side for side in self._sides if _fits(side.language, lang)]
-        for lookup in LOOKUPS:
+        for lookup in (*LOOKUPS, _other_forms):
             weights: dict[int, float] = {}
             for side in sides:
                 for row in lookup(side.keys, wording, side.language or lang):
@@ -152,7 +154,7 @@ class Dictionary:
                     for rank, number in enumerate(links, 1):
                         weights[number] = max(weights.get(number, 0.0), 1 / rank)
             if weights:
-                return self._equivalents(weights, target, lookup is not Keys.stemmed)
+                return self._equivalents(weights, target, lookup in LOOKUPS[:2])
         return []
 
     def _equivalents(self, weights: dict[int, float], target: str, exact: bool) -> list[Equivalent]:
@@ -164,6 +166,13 @@ class Dictionary:
             Equivalent(self._texts[number], weight / total, self.name, languages[number], exact)
             for number, weight in fitting
         ]
+
+
+def _other_forms(keys: Keys, wording: str, language: str) -> list[int]:
+    """The rows of the most reliable forms of a wording."""
+    endings = bundled_endings()
+    forms = endings.forms(folded(wording), primary(language), keys.wordings) if endings else []
+    return [form.row for form in forms if form.reliability == forms[0].reliability]
 
 
 def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:

@@ -94,15 +94,15 @@ class Endings:
         return ModelDamaged(f"{self._path}: no endings can be read ({why}); install phrasemate again")
 
     def forms(self, word: str, language: str, listed: Wordings) -> list[Form]:
-        """Other forms of a word, the most reliable one first, at most `MOST`.
+        """Other forms of a word, or of the last word of a wording, the most reliable one first, at most `MOST`.
 
         Args:
-            word: Word, folded.
+            word: Word or wording, folded.
             language: Its language, such as "cs".
             listed: Wordings of this language, sorted by their bytes.
         """
         rules, least = self.rules(language), _least(language)
-        if not rules or not word.isalpha():
+        if not rules or not word.replace(" ", "").isalpha():
             return []
         forms: dict[int, float] = {}
         for base in (word, *_without_infix(word, language)):

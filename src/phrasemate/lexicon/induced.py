@@ -151,11 +151,12 @@ class InducedLexicon:
         endings = None if weights or lang not in self.languages else bundled_endings()
         if endings is not None:
             exact = False
-            for row, reliability in endings.forms(wording, lang, self._keys_of(lang).wordings):
-                of_form: dict[tuple[str, str], int] = {}
-                self._translate(lang, row, target, of_form)
-                for key, weight in of_form.items():
-                    weights[key] = max(weights.get(key, 0), round(reliability * weight))
+            for name in self._section_names[lang]:
+                for row, reliability in endings.forms(wording, lang, self._keys_of(name).wordings):
+                    of_form: dict[tuple[str, str], int] = {}
+                    self._translate(name, row, target, of_form)
+                    for key, weight in of_form.items():
+                        weights[key] = max(weights.get(key, 0), round(reliability * weight))
         ranking = sorted(weights.items(), key=lambda item: -item[1])
         return tuple(
             [Equivalent(text, weight / _STEPS, self.name, language, exact) for (language, text), weight in ranking]
