@@ -14,6 +14,9 @@ Reads what bench/general_data.py and bench/phrase_table.py wrote. Writes
 - ``english-20000.txt`` and ``english-100000.txt``: English sentences of held-out pairs, law, medicine and literature;
   none is the mate of a query.
 
+With --unlisted, it writes the folder ``unlisted`` of this set instead: XX.jsonl with words that the bundled lexicon
+lacks, and the same collections. The right wordings of a word are all that it is linked to, as most are linked once.
+
 Half of the queries of a language is dev, half test, decided by the sentence alone. A phrase is ambiguous if two of its
 usual English wordings have hardly a translation in common in the other languages.
 """
