@@ -44,15 +44,15 @@ def report(language: str, words: dict[str, dict[str, float]], folder: Path, seed
     held_out = random.Random(seed).sample(sorted(words), len(words) // TESTED)
     rest = {word: words[word] for word in words.keys() - set(held_out)}
     write_endings(folder, {language: learn_endings(rest, language) or NONE})
-    endings, listed, answered, right = Endings(folder), Wordings.of(sorted(rest, key=str.encode)), 0, 0
+    endings, wordings, answers, hits = Endings(folder), Wordings.of(sorted(rest, key=str.encode)), 0, 0
     for word in held_out:
         weights: dict[str, float] = defaultdict(float)
-        for row, reliability in endings.forms(word, language, listed):
-            for english, probability in rest[listed[row]].items():
+        for row, reliability in endings.forms(word, language, wordings):
+            for english, probability in rest[wordings[row]].items():
                 weights[english] = max(weights[english], reliability * probability)
-        answered += bool(weights)
-        right += bool(weights) and max(weights, key=lambda english: weights[english]) in words[word]
-    shares = f"{answered / len(held_out):.2f} answered, {right / max(answered, 1):.2f} of these right"
+        answers += bool(weights)
+        hits += bool(weights) and max(weights, key=lambda english: weights[english]) in words[word]
+    shares = f"{answers / len(held_out):.2f} answered, {hits / max(answers, 1):.2f} of these right"
     print(f"{language}: {len(held_out):,} words, {shares}", flush=True)
 
 

@@ -162,16 +162,16 @@ def meaningful(inside: list[str], wording: list[str], functions: frozenset[str],
     return inside[0] not in functions
 
 
-def unlisted(folder: Path, lang: str, domains: dict[str, str], known: set[str]) -> Iterator[Query]:
+def unlisted(folder: Path, lang: str, domains: dict[str, str], collection: set[str]) -> Iterator[Query]:
     """Words of held-out pairs of general language that the bundled lexicon lacks, in every form with the same stem.
 
-    ``known``: English sides that are left out. A word has four letters or more, none of them a capital, and is linked
-    to at most three English words, the last of which is a content word.
+    ``collection``: sentences; pairs are left out whose English side is one of them. A word has four letters or more,
+    none of them a capital, and is linked to at most three English words, the last of which is a content word.
     """
     lexicon = bundled_lexicon()
     assert lexicon is not None
     for other, english, source, _, links in rows(folder, lang):
-        if not held_out(english) or domains.get(source, TECHNICAL) == TECHNICAL or english in known:
+        if not held_out(english) or domains.get(source, TECHNICAL) == TECHNICAL or english in collection:
             continue
         for start, end, first, last in spans(Worded.of(other), Worded.of(english), links, 3):
             word, wording = other[start:end], folded(english[first:last])
@@ -187,10 +187,10 @@ def write_unlisted(folder: Path, out: Path, data: Path, langs: Sequence[str], co
     target.mkdir(exist_ok=True)
     for size in SIZES:
         shutil.copy(out / f"english-{size}.txt", target)
-    known = set((out / f"english-{SIZES[-1]}.txt").read_text("utf-8").split("\n"))
+    sentences = set((out / f"english-{SIZES[-1]}.txt").read_text("utf-8").split("\n"))
     domains = domains_of(data)
     for lang in langs:
-        queries = drawn(unlisted(folder, lang, domains, known), 2 * count, seed)
+        queries = drawn(unlisted(folder, lang, domains, sentences), 2 * count, seed)
         links: dict[str, set[str]] = defaultdict(set)
         for other, english, _, _ in linked(folder / f"{lang}.phrases.tsv"):
             if usable(english):

@@ -384,10 +384,10 @@ def extended(
     A part has a content word. Those of its occurrences count that have the other words beside them; of several parts,
     the one with the most such occurrences. ``phrases_of``: the phrases of ids in their sentences.
     """
-    several = [wording for wording in listed if " " in wording]
-    lacking = [name for name, ids in zip(several, table.occurrences(several), strict=True) if not len(ids)]
+    phrases = [wording for wording in listed if " " in wording]
+    absentees = [name for name, ids in zip(phrases, table.occurrences(phrases), strict=True) if not len(ids)]
     candidates = []
-    for wording in sorted(lacking, key=lambda wording: -listed[wording].probability)[:LACKING]:
+    for wording in sorted(absentees, key=lambda wording: -listed[wording].probability)[:LACKING]:
         spans = _content_spans(wording.split())
         stretches = [wording.split()[first:last] for first, last in spans]
         extensions = []

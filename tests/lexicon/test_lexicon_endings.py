@@ -73,6 +73,12 @@ def test_a_german_infix_is_left_out(endings: Endings) -> None:
     assert endings.forms("abzuschirmen", "cs", wordings) == []
 
 
+def test_a_long_word_has_no_forms(endings: Endings) -> None:
+    assert endings.forms("zu" * 100_000, "de", listed("zuzuzu")) == []
+    assert endings.forms("a" * 99 + "t", "de", listed("a" * 99 + "n")) == [Form(0, 0.9)]
+    assert endings.forms("a" * 100 + "t", "de", listed("a" * 100 + "n")) == []
+
+
 def test_a_lexicon_answers_by_other_forms(tmp_path: Path) -> None:
     pairs = [Pair("navrhuje", "proposes", 0.5, 0.5), Pair("navrhuj", "proposed", 0.5, 0.5)]
     write_lexicon(tmp_path / "lexicon", {"cs": pairs, "de": [Pair("vorschlag", "proposal", 1.0, 0.5)]})

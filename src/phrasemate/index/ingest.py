@@ -275,11 +275,11 @@ def total_bytes(documents: Iterable[Document]) -> int:
 
     Raises InputError for texts or names of files where documents are meant.
     """
-    known: Any = [documents] if isinstance(documents, str) else documents
-    if not isinstance(known, list | tuple):
-        size = getattr(known, "size", 0)
+    items: Any = [documents] if isinstance(documents, str) else documents
+    if not isinstance(items, list | tuple):
+        size = getattr(items, "size", 0)
         return size if isinstance(size, int) else 0
-    for text in known:
+    for text in items:
         if isinstance(text, str):
             raise InputError(f"{text[:40]!r}: expected documents, as read() and Document.from_texts() give them")
-    return sum(document.size for document in known)
+    return sum(document.size for document in items)

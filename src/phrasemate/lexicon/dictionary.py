@@ -137,8 +137,8 @@ class Dictionary:
         """The equivalents of a wording, the best first. Their weights fall as one divided by the rank, and sum to 1.
 
         Four ways to look it up are tried until one gives something: folded (case, white space); without leading
-        function words; by its stems; by other forms of its last word (`Endings`). A side whose language is unknown is
-        taken for any.
+        function words; by its stems; by other forms of its last word. A side whose language is unknown is taken for
+        any.
 
         Args:
             wording: Word or phrase to look up.

@@ -42,9 +42,11 @@ COMMON = 3  # letters with which forms of one word begin at least, and half of t
 SYLLABLES = 2  # the same where a letter is a syllable
 ENOUGH = 5  # letters that are enough, however long the words are
 MOST = 4  # forms of a word
+LONGEST = 100  # letters of a word that has forms
+COMPARED = 5_000  # wordings with one beginning that are looked at
 SHARED = 0.1  # probability that the equivalents of two words have in common, at least, if these are forms of one word
 INFIX = 0.75  # reliability of a listed word that is the word without its infix
-PARTICLE = 2  # letters before an infix, and after it, at least
+PARTICLE, PARTICLES = 2, 8  # letters before an infix, at least and at most; behind it there are two or more
 _INFIXES = {"de": ("zu", "ge"), "nl": ("ge",)}
 _SYLLABIC = frozenset({"ko"})
 
@@ -62,8 +64,8 @@ class Endings:
     Raises ModelDamaged for a file that is missing or damaged, ModelUnsupported for one of another format.
 
     >>> from phrasemate.lexicon.wordings import Wordings
-    >>> listed = Wordings.of(["narval", "navrhuje", "návrh"])
-    >>> [listed[form.row] for form in bundled_endings().forms("navrhoval", "cs", listed)]
+    >>> wordings = Wordings.of(["narval", "navrhuje", "návrh"])
+    >>> [wordings[form.row] for form in bundled_endings().forms("navrhoval", "cs", wordings)]
     ['navrhuje']
     """
 
@@ -85,7 +87,9 @@ class Endings:
                 text, steps = (self._file.get_tensor(f"{language}.{part}") for part in ("endings", "reliability"))
                 pairs = [line.split("\t") for line in text.tobytes().decode().split("\n")]
                 shares = (steps / STEPS).tolist()
-                self._rules[language] = {(one, other): share for (one, other), share in zip(pairs, shares, strict=True)}
+                self._rules[language] = {
+                    (ending, partner): share for (ending, partner), share in zip(pairs, shares, strict=True)
+                }
             except (SafetensorError, ValueError) as error:
                 raise self._damaged(str(error)) from None
         return self._rules.get(language, {})
@@ -93,25 +97,25 @@ class Endings:
     def _damaged(self, why: str) -> ModelDamaged:
         return ModelDamaged(f"{self._path}: no endings can be read ({why}); install phrasemate again")
 
-    def forms(self, word: str, language: str, listed: Wordings) -> list[Form]:
+    def forms(self, word: str, language: str, wordings: Wordings) -> list[Form]:
         """Other forms of a word, or of the last word of a wording, the most reliable one first, at most `MOST`.
 
         Args:
             word: Word or wording, folded.
             language: Its language, such as "cs".
-            listed: Wordings of this language, sorted by their bytes.
+            wordings: Wordings of this language, sorted by their bytes.
         """
         rules, least = self.rules(language), _least(language)
-        if not rules or not word.replace(" ", "").isalpha():
+        if not rules or len(word) > LONGEST or not word.replace(" ", "").isalpha():
             return []
         forms: dict[int, float] = {}
         for base in (word, *_without_infix(word, language)):
-            rows = listed.beginning_with(base[:least]) if len(base) >= least else range(0)
-            for row, other in zip(rows, listed.texts(rows) if rows else (), strict=True):
-                common = _common(base, other, least)
-                if base == other:
+            rows = wordings.beginning_with(base[:least])[:COMPARED] if len(base) >= least else range(0)
+            for row, wording in zip(rows, wordings.texts(rows) if rows else (), strict=True):
+                common = _common(base, wording, least)
+                if base == wording:
                     forms[row] = INFIX
-                elif common and (reliability := rules.get((base[common:], other[common:]))):
+                elif common and (reliability := rules.get((base[common:], wording[common:]))):
                     forms[row] = max(forms.get(row, 0.0), reliability)
         best = sorted(forms.items(), key=lambda form: -form[1])[:MOST]
         return [Form(row, reliability) for row, reliability in best]
@@ -122,7 +126,7 @@ def _without_infix(word: str, language: str) -> list[str]:
     return [
         word[:place] + word[place + len(infix) :]
         for infix in _INFIXES.get(language, ())
-        for place in range(PARTICLE, len(word) - len(infix) - PARTICLE)
+        for place in range(PARTICLE, min(PARTICLES, len(word) - len(infix) - PARTICLE) + 1)
         if word.startswith(infix, place)
     ]
 
@@ -131,14 +135,14 @@ def _least(language: str) -> int:
     return SYLLABLES if language in _SYLLABIC else COMMON
 
 
-def _common(word: str, other: str, least: int) -> int:
+def _common(word: str, partner: str, least: int) -> int:
     """How many letters two words begin with alike; 0 if these are too few for forms of one word."""
     common = 0
-    for one, two in zip(word, other, strict=False):
-        if one != two:
+    for letter, its_partner in zip(word, partner, strict=False):
+        if letter != its_partner:
             break
         common += 1
-    return common if common >= least and (common >= ENOUGH or 2 * common >= max(len(word), len(other))) else 0
+    return common if common >= least and (common >= ENOUGH or 2 * common >= max(len(word), len(partner))) else 0
 
 
 def learn_endings(words: Mapping[str, Mapping[str, float]], language: str) -> dict[tuple[str, str], float]:
@@ -150,20 +154,20 @@ def learn_endings(words: Mapping[str, Mapping[str, float]], language: str) -> di
     """
     least, tally = _least(language), defaultdict[tuple[str, str], list[int]](lambda: [0, 0])
     for _, group in groupby(sorted(words), key=lambda word: word[:least]):
-        for one, other, common in _alike(list(group), least):
-            has_shared = _shared(words[one], words[other]) >= SHARED
-            for pair in ((one[common:], other[common:]), (other[common:], one[common:])):
-                tally[pair][0] += has_shared
+        for word, partner, common in _alike(list(group), least):
+            is_alike = _shared(words[word], words[partner]) >= SHARED
+            for pair in ((word[common:], partner[common:]), (partner[common:], word[common:])):
+                tally[pair][0] += is_alike
                 tally[pair][1] += 1
     return {pair: good / count for pair, (good, count) in tally.items() if count >= LEAST and good >= RELIABLE * count}
 
 
 def _alike(words: Sequence[str], least: int) -> Iterator[tuple[str, str, int]]:
     """Pairs of words that may be forms of one word, and how many letters they begin with alike."""
-    for number, one in enumerate(words):
-        for other in words[number + 1 :]:
-            if common := _common(one, other, least):
-                yield one, other, common
+    for number, word in enumerate(words):
+        for partner in words[number + 1 :]:
+            if common := _common(word, partner, least):
+                yield word, partner, common
 
 
 def _shared(one: Mapping[str, float], other: Mapping[str, float]) -> float:
