@@ -43,6 +43,15 @@ def test_learned_from_enough_pairs_that_mostly_agree() -> None:
     assert learn_endings(apart, "cs") == {}  # three of ten
 
 
+@pytest.mark.parametrize(("tail", "link"), [("haus", ""), ("plane", "s"), ("halle", "")])
+def test_a_compound_is_not_a_form_of_its_first_part(tail: str, link: str) -> None:
+    stems = [f"{letter}abcdefg" for letter in "abcdefghij"]
+    words = {stem + ending: {stem: 1.0} for stem in stems for ending in ("", link + tail)}
+    rules = {("", link + tail): 1.0, (link + tail, ""): 1.0}
+    assert learn_endings(words, "de") == rules
+    assert learn_endings({**words, tail: {"tail": 1.0}}, "de") == (rules if tail == "haus" else {})  # four letters
+
+
 def test_forms_of_a_word_have_half_of_it_in_common() -> None:
     stems = [f"{letter}bc" for letter in "abcdefghij"]
     words = {stem + ending: {stem: 1.0} for stem in stems for ending in ("", "defg")}  # 3 letters of 7

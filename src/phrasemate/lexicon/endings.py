@@ -6,9 +6,9 @@ in -oval is likely to mean what the one in -uje means. In German and Dutch, a ve
 particle: "ab-zu-nehmen".
 
 `learn_endings` counts for each pair of endings how many words have a word beside them that differs from them so, and
-how many of these have an equivalent in common. The share of the latter is the reliability of the pair. Soricut and Och
-(2015, "Unsupervised morphology induction using word embeddings") learn such rules from a text, and test them by
-vectors instead of equivalents.
+how many of these have an equivalent in common. The share of the latter is the reliability of the pair. A compound is
+not a form of its first part, so "Spielhalle" and "Spiel" do not count. Soricut and Och (2015, "Unsupervised morphology
+induction using word embeddings") learn such rules from a text, and test them by vectors instead of equivalents.
 
 The file, which ``bench/endings.py`` makes of the bundled lexicon, is a safetensors file. It has for each language::
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -42,6 +42,7 @@ COMMON = 3  # letters with which forms of one word begin at least, and half of t
 SYLLABLES = 2  # the same where a letter is a syllable
 ENOUGH = 5  # letters that are enough, however long the words are
 MOST = 4  # forms of a word
+TAIL = 5  # letters of the last part of a compound
 LONGEST = 100  # letters of a word that has forms
 COMPARED = 5_000  # wordings with one beginning that are looked at
 SHARED = 0.1  # probability that the equivalents of two words have in common, at least, if these are forms of one word
@@ -155,11 +156,19 @@ def learn_endings(words: Mapping[str, Mapping[str, float]], language: str) -> di
     least, tally = _least(language), defaultdict[tuple[str, str], list[int]](lambda: [0, 0])
     for _, group in groupby(sorted(words), key=lambda word: word[:least]):
         for word, partner, common in _alike(list(group), least):
+            if _is_compound(partner, common, words) and len(word) == common:
+                continue
             is_alike = _shared(words[word], words[partner]) >= SHARED
             for pair in ((word[common:], partner[common:]), (partner[common:], word[common:])):
                 tally[pair][0] += is_alike
                 tally[pair][1] += 1
     return {pair: good / count for pair, (good, count) in tally.items() if count >= LEAST and good >= RELIABLE * count}
+
+
+def _is_compound(word: str, common: int, words: Container[str]) -> bool:
+    """Whether what stands behind so many letters of a word is a word, perhaps with or without a linking letter."""
+    tails = [word[start:] for start in (common - 1, common, common + 1)]
+    return any(len(tail) >= TAIL and tail in words for tail in tails)
 
 
 def _alike(words: Sequence[str], least: int) -> Iterator[tuple[str, str, int]]:
