@@ -34,7 +34,7 @@ from phrasemate.lexicon.inflection import (
 )
 from phrasemate.text import folded, words
 from phrasemate.types import Phrase
-from phrasemate.utils.arrays import Floats, Ids
+from phrasemate.utils.arrays import Doubles, Floats, Ids
 
 OCCURRENCES = 24  # of a candidate, whose vectors are looked at; more are sampled evenly
 _STEPS = np.arange(OCCURRENCES)
@@ -629,6 +629,28 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
     column["function word"][:] = [function_word for _, _, function_word in forms]
     column["no lexicon"][:] = query.wording.no_lexicon
     return Described(list(candidates), table, ids[order], cosines, bounds)
+
+
+def with_whole_first(query: Described, probabilities: Doubles) -> Doubles:
+    """The probabilities (candidates,), with "side effects" above "effects".
+
+    Where the likeliest candidate is a part of wordings that a dictionary gives, and is not given itself, the likeliest
+    of these wordings goes before it.
+    """
+    if not len(probabilities):
+        return probabilities
+    part = int(probabilities.argmax())
+    inside = f" {query.candidates[part].wording} "
+    wholes = [
+        number
+        for number, candidate in enumerate(query.candidates)
+        if candidate.listing.probability and number != part and inside in f" {candidate.wording} "
+    ]
+    if query.candidates[part].listing.probability or not wholes:
+        return probabilities
+    values = probabilities.copy()
+    values[max(wholes, key=probabilities.__getitem__)] = np.nextafter(probabilities[part], 1)
+    return values
 
 
 def by_words(candidates: Sequence[Candidate], order: Iterable[int], language: str, most: int) -> list[list[int]]:

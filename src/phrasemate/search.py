@@ -419,7 +419,9 @@ class Searcher:
         with self.index.snapshot():
             descriptions = self.candidates(phrases, vectors, bare, request, without)
             language = next(iter(self._target_languages(request.languages)), "") or "en"
-            probabilities = [scorer.probabilities(query.features) for query in descriptions]
+            probabilities = [
+                proposals.with_whole_first(query, scorer.probabilities(query.features)) for query in descriptions
+            ]
             forms_of = []
             for query, values in zip(descriptions, probabilities, strict=True):
                 order = np.argsort(-values, kind="stable").tolist()

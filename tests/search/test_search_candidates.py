@@ -37,6 +37,7 @@ from phrasemate.candidates import (
     parts,
     preceded,
     restrict,
+    with_whole_first,
 )
 from phrasemate.encode.scoring import FEATURES, CandidateScorer
 from phrasemate.index import Index
@@ -379,6 +380,31 @@ def test_the_likeliest_listed_wordings_are_looked_for() -> None:
     assert LACKING == 4
     listed |= {f"{number} sale": Listing(0.8, "mine") for number in range(4)}
     assert extended(table, listed, lambda ids: [phrase] * len(ids)) == []
+
+
+@pytest.mark.parametrize(
+    ("wordings", "likely", "order"),
+    [
+        ("effects, side effects*", [0.8, 0.7], [1, 0]),
+        ("effects*, side effects*", [0.8, 0.7], [0, 1]),  # the part is listed, too
+        ("effects, side effects", [0.8, 0.7], [0, 1]),  # the whole is not
+        ("effects, effectsize*", [0.8, 0.7], [0, 1]),  # other words
+        ("effects, side effects*, no effects*", [0.8, 0.6, 0.7], [2, 0, 1]),
+        ("other, effects, side effects*", [0.9, 0.8, 0.7], [0, 1, 2]),  # the likeliest is not a part
+        ("", [], []),
+    ],
+)
+def test_a_listed_whole_goes_before_its_part(wordings: str, likely: list[float], order: list[int]) -> None:
+    listings = {True: Listing(0.5, "mine"), False: UNLISTED}
+    some = [
+        candidates.Candidate(text.strip("*"), listings[text.endswith("*")], np.array([1]), 1)
+        for text in filter(None, wordings.split(", "))
+    ]
+    empty = np.zeros(0, np.int64)
+    query = candidates.Described(some, np.zeros((len(some), 0), np.float32), empty, np.zeros(0, np.float32), empty)
+    values = with_whole_first(query, np.array(likely))
+    assert np.argsort(-values, kind="stable").tolist() == order
+    assert sorted(values.round(9), reverse=True)[:1] == sorted(likely, reverse=True)[:1]
 
 
 def test_many_occurrences_are_sampled_and_counted_all(tmp_path: Path) -> None:
