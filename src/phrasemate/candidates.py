@@ -47,6 +47,7 @@ UNKNOWN = 0.5  # probability that a word without equivalents stands for itself
 UNCOUNTED = 0.4  # weight of an equivalent in a dictionary, at least, where the induced lexicon does not list the word
 SMALLEST = 0.01  # weight where the lexicon leaves nothing open
 LACKING = 4  # listed wordings that are looked for around their parts
+LONGEST = 8  # words of such a wording
 AROUND = 64  # occurrences of a part that are read for this, at most twice as many
 READ = 16  # sentences that tell whether a word mostly stands in a fixed expression
 PRECEDED = 8  # translations of the rest of a query that begins with a function word
@@ -384,7 +385,7 @@ def extended(
     A part has a content word. Those of its occurrences count that have the other words beside them; of several parts,
     the one with the most such occurrences. ``phrases_of``: the phrases of ids in their sentences.
     """
-    phrases = [wording for wording in listed if " " in wording]
+    phrases = [wording for wording in listed if 1 <= wording.count(" ") < LONGEST]
     absentees = [name for name, ids in zip(phrases, table.occurrences(phrases), strict=True) if not len(ids)]
     candidates = []
     for wording in sorted(absentees, key=lambda wording: -listed[wording].probability)[:LACKING]:

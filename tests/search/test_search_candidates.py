@@ -382,6 +382,18 @@ def test_the_likeliest_listed_wordings_are_looked_for() -> None:
     assert extended(table, listed, lambda ids: [phrase] * len(ids)) == []
 
 
+def test_a_long_listed_wording_is_not_looked_for_around_its_parts() -> None:
+    """A definition of a hundred words has five thousand parts."""
+    lookups: list[str] = []
+    table: Any = SimpleNamespace(
+        occurrences=lambda wordings: [lookups.extend(wordings) or np.zeros(0, np.int64) for _ in wordings]
+    )
+    eight, nine = (" ".join(["sale"] * count) for count in (8, 9))
+    assert extended(table, {eight: Listing(0.5, "mine"), nine: Listing(0.5, "mine")}, lambda ids: []) == []
+    assert eight in lookups
+    assert nine not in lookups
+
+
 @pytest.mark.parametrize(
     ("wordings", "likely", "order"),
     [
