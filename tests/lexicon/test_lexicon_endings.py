@@ -82,6 +82,12 @@ def test_a_german_infix_is_left_out(endings: Endings) -> None:
     assert endings.forms("abzuschirmen", "cs", wordings) == []
 
 
+def test_a_word_is_not_a_form_of_itself(endings: Endings) -> None:
+    wordings = listed("abschirmen", "abzuschirmen")
+    assert endings.forms("abzuschirmen", "de", wordings) == [Form(0, INFIX)]
+    assert endings.forms("abschirmen", "de", wordings) == []
+
+
 def test_a_long_word_has_no_forms(endings: Endings) -> None:
     assert endings.forms("zu" * 100_000, "de", listed("zuzuzu")) == []
     assert endings.forms("a" * 99 + "t", "de", listed("a" * 99 + "n")) == [Form(0, 0.9)]
@@ -94,17 +100,17 @@ def test_a_lexicon_answers_by_other_forms(tmp_path: Path) -> None:
     lexicon, bundled = InducedLexicon(tmp_path / "lexicon"), bundled_endings()
     assert bundled is not None
     rules = bundled.rules("cs")
-    one, two = (rules["oval", ending] for ending in ("uje", "uj"))
+    reliability = rules["oval", "uje"], rules["oval", "uj"]
     equivalents = lexicon.equivalents("navrhoval", "cs", "en")
     assert [(x.text, x.weight, x.exact) for x in equivalents] == [
         (text, round(50 * share) / 100, False)
-        for share, text in sorted([(one, "proposes"), (two, "proposed")], reverse=True)
+        for share, text in sorted(zip(reliability, ("proposes", "proposed"), strict=True), reverse=True)
     ]
     assert lexicon.equivalents("navrhoval", "", "en") == lexicon.equivalents("navrhoval", "de", "en") == []
     assert lexicon.equivalents("navrhuje", "cs", "en")[0].exact
     assert not lexicon.knows("navrhoval", "cs")
     by_english = lexicon.equivalents("navrhoval", "cs", "de")
-    assert by_english == []  # "proposal" is no equivalent of the forms
+    assert by_english == []  # "proposal" is not an equivalent of the forms
 
 
 @pytest.mark.parametrize(

@@ -388,10 +388,10 @@ def test_a_long_listed_wording_is_not_looked_for_around_its_parts() -> None:
     table: Any = SimpleNamespace(
         occurrences=lambda wordings: [lookups.extend(wordings) or np.zeros(0, np.int64) for _ in wordings]
     )
-    eight, nine = (" ".join(["sale"] * count) for count in (8, 9))
-    assert extended(table, {eight: Listing(0.5, "mine"), nine: Listing(0.5, "mine")}, lambda ids: []) == []
-    assert eight in lookups
-    assert nine not in lookups
+    wordings = {count: " ".join(["sale"] * count) for count in (8, 9)}
+    assert extended(table, dict.fromkeys(wordings.values(), Listing(0.5, "mine")), lambda ids: []) == []
+    assert wordings[8] in lookups
+    assert wordings[9] not in lookups
 
 
 @pytest.mark.parametrize(

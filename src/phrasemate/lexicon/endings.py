@@ -113,10 +113,11 @@ class Endings:
         for base in (word, *_without_infix(word, language)):
             rows = wordings.beginning_with(base[:least])[:COMPARED] if len(base) >= least else range(0)
             for row, wording in zip(rows, wordings.texts(rows) if rows else (), strict=True):
+                if wording == word:
+                    continue
                 common = _common(base, wording, least)
-                if base == wording:
-                    forms[row] = INFIX
-                elif common and (reliability := rules.get((base[common:], wording[common:]))):
+                reliability = INFIX if base == wording else rules.get((base[common:], wording[common:]), 0.0)
+                if common and reliability:
                     forms[row] = max(forms.get(row, 0.0), reliability)
         best = sorted(forms.items(), key=lambda form: -form[1])[:MOST]
         return [Form(row, reliability) for row, reliability in best]
@@ -156,7 +157,7 @@ def learn_endings(words: Mapping[str, Mapping[str, float]], language: str) -> di
     least, tally = _least(language), defaultdict[tuple[str, str], list[int]](lambda: [0, 0])
     for _, group in groupby(sorted(words), key=lambda word: word[:least]):
         for word, partner, common in _alike(list(group), least):
-            if _is_compound(partner, common, words) and len(word) == common:
+            if len(word) == common and _is_compound(partner, common, words):
                 continue
             is_alike = _shared(words[word], words[partner]) >= SHARED
             for pair in ((word[common:], partner[common:]), (partner[common:], word[common:])):
