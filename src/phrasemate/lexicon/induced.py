@@ -45,6 +45,7 @@ from phrasemate.lexicon.inflection import (
     has_stemmer,
     primary,
 )
+from phrasemate.lexicon.spelling import has_spellings
 from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Lookup, Wordings, beginning, encoded, words_of
 from phrasemate.text import folded, words
 from phrasemate.utils.arrays import Rows
@@ -178,7 +179,7 @@ class InducedLexicon:
         """The English wordings of one form of a word, folded, in one language, and their probabilities."""
         weights: dict[tuple[str, str], int] = {}
         for name in self._section_names[lang] if lang in self.languages else []:
-            if (row := self._keys_of(name).wordings.find(form)) >= 0:
+            for row in self._keys_of(name).exact(form, lang):
                 self._into_english(name, row, weights)
         return tuple((text, weight / _STEPS) for (_, text), weight in weights.items())
 
@@ -223,7 +224,7 @@ class InducedLexicon:
     def _rows(self, language: str, wording: str) -> tuple[list[tuple[str, int]], bool]:
         """Sections and rows by the first way of looking up that answers; whether they list the wording itself."""
         if language in self._section_names:
-            for way in LOOKUPS if has_stemmer(language) else LOOKUPS[:2]:
+            for way in LOOKUPS if has_stemmer(language) or has_spellings(language) else LOOKUPS[:2]:
                 if rows := self._listed(way, language, wording):
                     return rows, way is not Keys.stemmed
         return [], True

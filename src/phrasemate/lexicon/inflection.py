@@ -4,7 +4,7 @@ Leading function words are left out; the other words are cut to their stems by S
 
 So "the benches" meets "bench", and "sich erinnern" "erinnert". Two wordings match if their stemmed forms are equal;
 the forms are keys to compare, not text to show. Languages without a stemmer (Chinese, Japanese, Korean, Vietnamese,
-Hebrew, Bulgarian, Ukrainian, ...) keep their words as they are.
+Hebrew, Bulgarian, Ukrainian, ...) keep their words as they are, in one spelling (`phrasemate.lexicon.spelling`).
 
 Fixed expressions that begin with a preposition or belong to a verb (`locutions`) are proposed by no segmenter; those of
 four languages are listed here, chosen by hand.
@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import Stemmer
 
 from phrasemate.errors import InputError
+from phrasemate.lexicon.spelling import respell
 from phrasemate.text import words
 from phrasemate.text.normalize import composed, folded
 from phrasemate.text.sentences import stop_words
@@ -142,7 +143,7 @@ def stemmed(wording: str, lang: str) -> str:
 @lru_cache(1 << 16)
 def stem(word: str, lang: str) -> str:
     """The stem of one folded word."""
-    stemmer = _stemmer(primary(lang))
+    stemmer, word = _stemmer(primary(lang)), respell(word, primary(lang))
     return str(stemmer.stemWord(word)) if stemmer else word
 
 
@@ -152,8 +153,8 @@ def stemmed_all(wordings: Iterable[str], lang: str, are_folded: bool = False) ->
     stemmer = _stemmer(lang)
     contents = (content_words(wording if are_folded else folded(wording), lang) for wording in wordings)
     if stemmer is None:
-        return [*map(" ".join, contents)]
-    stem_once = cache(stemmer.stemWord)
+        return [respell(" ".join(words), lang) for words in contents]
+    stem_once = cache(lambda word: stemmer.stemWord(respell(word, lang)))
     return [" ".join(map(stem_once, words)) for words in contents]
 
 

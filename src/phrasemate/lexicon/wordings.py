@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.lexicon.inflection import leading, stemmed, stemmed_all, without_function_words
+from phrasemate.lexicon.inflection import leading, primary, stemmed, stemmed_all, without_function_words
+from phrasemate.lexicon.spelling import spellings
 from phrasemate.text import words
 from phrasemate.text.normalize import folded
 
@@ -206,14 +207,16 @@ class Keys:
         return self._openings_of[lang]
 
     def exact(self, wording: str, lang: str) -> list[int]:
-        """The row of a wording, without regard to case and white space."""
-        row = self.wordings.find(folded(wording))
-        return [row] if row >= 0 else []
+        """The rows of a wording in each of its spellings, without regard to case and white space."""
+        return self._spelled(folded(wording), lang)
 
     def stripped(self, wording: str, lang: str) -> list[int]:
-        """The row of a wording without its leading function words."""
-        row = self.wordings.find(without_function_words(wording, lang))
-        return [row] if row >= 0 else []
+        """The same without its leading function words."""
+        return self._spelled(without_function_words(wording, lang), lang)
+
+    def _spelled(self, wording: str, lang: str) -> list[int]:
+        rows = map(self.wordings.find, spellings(wording, primary(lang)))
+        return [row for row in rows if row >= 0]
 
     def stemmed(self, wording: str, lang: str) -> list[int]:
         """The rows of the wordings with the same stems.
