@@ -46,6 +46,7 @@ NEAREST = 3  # occurrences in the feature "contexts"
 UNKNOWN = 0.5  # probability that a word without equivalents stands for itself
 UNCOUNTED = 0.4  # weight of an equivalent in a dictionary, at least, where the induced lexicon does not list the word
 SMALLEST = 0.01  # weight where the lexicon leaves nothing open
+SAME = 0.95  # probability of a wording that reads like the query, if nothing else can be right
 LACKING = 4  # listed wordings that are looked for around their parts
 LONGEST = 8  # words of such a wording
 AROUND = 64  # occurrences of a part that are read for this, at most twice as many
@@ -63,6 +64,7 @@ LINKING = {  # letters that may stand between the parts of a compound, in langua
     "no": ("s", "e"),
     "sv": ("s",),
 }
+_NOT_LATIN = frozenset(["ar", "bg", "el", "fa", "he", "hi", "ja", "ko", "ru", "uk", "zh"])  # in other scripts
 _BEFORE, _AFTER = re.compile(r"^\W+"), re.compile(r"\W+$")
 AT_ONCE = 16  # queries whose occurrences are in memory together
 
@@ -117,11 +119,13 @@ class Wording(NamedTuple):
     """Dictionary knowledge of a query: its words, and the stems of equivalents of the words around it, weighted.
 
     ``no_lexicon``: 0 if a lexicon has the languages of the query and the index, 1 if none has.
+    ``stands_for_itself``: whether the same wording in the index can be nothing but right (`stands_for_itself`).
     """
 
     parts: Sequence[Part]
     surroundings: Mapping[str, float]
     no_lexicon: float = 0.0
+    stands_for_itself: bool = False
 
 
 class Query(NamedTuple):
@@ -139,7 +143,7 @@ class Described(NamedTuple):
 
     ``ids`` and ``cosines`` (phrases,): the phrases of all candidates, one candidate's after the other's, and their
     cosines with the query, the nearest of each candidate first. ``bounds`` (candidates + 1,): where those of each
-    begin.
+    begin. ``same``: the candidate that reads like the query, if nothing else can be right; else -1.
     """
 
     candidates: list[Candidate]
@@ -147,6 +151,7 @@ class Described(NamedTuple):
     ids: Ids
     cosines: Floats
     bounds: Ids
+    same: int = -1
 
     def nearest(self, numbers: Sequence[int]) -> tuple[Ids, Floats]:
         """The phrases of candidates, one's after the other's, and their cosines with the query, nearest first."""
@@ -624,12 +629,37 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
     column["composed"][:] = [_composed(required_parts, stems) for stems, _, _ in forms]
     column["word by word"][:] = (column["covered"] == 1) & (column["covers"] == 1) & (length > 1)
     column["covers function words"][:] = [_share_met(optional, stems) for stems, _, _ in forms] if optional else 1
-    column["same wording"][:] = [candidate.wording == wording for candidate in candidates] & ~is_listed
+    is_same = np.array([candidate.wording == wording for candidate in candidates])
+    column["same wording"][:] = is_same & ~is_listed
     column["words"][:] = np.maximum(lengths_of_forms - length, 0)
     column["fewer words"][:] = np.maximum(length - lengths_of_forms, 0)
     column["function word"][:] = [function_word for _, _, function_word in forms]
     column["no lexicon"][:] = query.wording.no_lexicon
-    return Described(list(candidates), table, ids[order], cosines, bounds)
+    same = int(is_same.argmax()) if is_same.any() and query.wording.stands_for_itself else -1
+    return Described(list(candidates), table, ids[order], cosines, bounds, same)
+
+
+def stands_for_itself(phrase: str, dictionaries: Dictionaries, language: str, target: str) -> bool:
+    """Whether an index in the ``target`` language must mean the same by the same wording.
+
+    So it does if the sentence is in that language, or the phrase is written in other letters than the sentence. It
+    nearly always does if a lexicon has the languages, but neither the phrase nor other forms of it: then it is a name
+    or a loan.
+    """
+    target = target or "en"
+    is_foreign = language in _NOT_LATIN and target not in _NOT_LATIN and phrase.isascii()
+    if language == target or is_foreign:
+        return True
+    return bool(language) and dictionaries.has_lexicon(language) and not dictionaries.equivalents(phrase, language)
+
+
+def with_same_first(query: Described, probabilities: Doubles) -> Doubles:
+    """The probabilities (candidates,), with the wording of the query itself first where nothing else can be right."""
+    if query.same < 0:
+        return probabilities
+    values = probabilities.copy()
+    values[query.same] = max(SAME, np.nextafter(values.max(), 1))
+    return values
 
 
 def with_whole_first(query: Described, probabilities: Doubles) -> Doubles:

@@ -420,7 +420,10 @@ class Searcher:
             descriptions = self.candidates(phrases, vectors, bare, request, without)
             language = next(iter(self._target_languages(request.languages)), "") or "en"
             probabilities = [
-                proposals.with_whole_first(query, scorer.probabilities(query.features)) for query in descriptions
+                proposals.with_same_first(
+                    query, proposals.with_whole_first(query, scorer.probabilities(query.features))
+                )
+                for query in descriptions
             ]
             forms_of = []
             for query, values in zip(descriptions, probabilities, strict=True):
@@ -467,7 +470,9 @@ class Searcher:
             for number, (phrase, source) in enumerate(zip(phrases, self._languages_of(phrases), strict=True)):
                 parts = proposals.parts(phrase.text, dictionaries, source)
                 around = proposals.surroundings(phrase, lexicon, source) if source and lexicon else {}
-                wordings.append(proposals.Wording(parts, around, float(not dictionaries.has_lexicon(source))))
+                no_lexicon = float(not dictionaries.has_lexicon(source))
+                is_same = proposals.stands_for_itself(phrase.text, dictionaries, source, language)
+                wordings.append(proposals.Wording(parts, around, no_lexicon, is_same))
                 dictionary_entries = proposals.equivalents(search.table, phrase.text, dictionaries, source)
                 nearest = run.ids[number][run.ids[number] >= 0].tolist()
                 compositions = proposals.compositions(search.table, parts)

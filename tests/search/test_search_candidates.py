@@ -16,6 +16,7 @@ from phrasemate import candidates, load_model
 from phrasemate.candidates import (
     LACKING,
     OCCURRENCES,
+    SAME,
     SMALLEST,
     UNCOUNTED,
     UNKNOWN,
@@ -37,6 +38,8 @@ from phrasemate.candidates import (
     parts,
     preceded,
     restrict,
+    stands_for_itself,
+    with_same_first,
     with_whole_first,
 )
 from phrasemate.encode.scoring import FEATURES, CandidateScorer
@@ -417,6 +420,45 @@ def test_a_listed_whole_goes_before_its_part(wordings: str, likely: list[float],
     values = with_whole_first(query, np.array(likely))
     assert np.argsort(-values, kind="stable").tolist() == order
     assert sorted(values.round(9), reverse=True)[:1] == sorted(likely, reverse=True)[:1]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "language", "target", "stands"),
+    [
+        ("bank", "en", "en", True),
+        ("bank", "en", "", True),  # what has no language counts as English
+        ("Windows", "ja", "en", True),
+        ("Windows", "ja", "de", True),
+        ("Windows", "ja", "ko", False),  # either may write it
+        ("Bank", "de", "en", False),  # the lexicon has it
+        ("Banken", "de", "en", False),  # and its forms
+        ("Warsaw", "de", "en", True),
+        ("Warsaw", "", "en", False),  # of a language that nobody knows
+        ("Warsaw", "xx", "en", False),  # of one without a lexicon
+    ],
+)
+def test_a_phrase_stands_for_itself(phrase: str, language: str, target: str, stands: bool) -> None:
+    lexicon = bundled_lexicon()
+    assert lexicon is not None
+    assert stands_for_itself(phrase, Dictionaries([lexicon], [target]), language, target) == stands
+
+
+def test_the_same_wording_goes_first_where_it_stands_for_itself(index: Index) -> None:
+    vector = np.array([[1.0, 0.0]], np.float32)
+    with index.wordings() as search:
+        gathered = gather(search.table, "bank", [], dict.fromkeys(["bench", "bank"], Listing(0.5, "mine")))
+        wordings = [Wording([], {}, stands_for_itself=stands) for stands in (False, True)]
+        (loan,), (name,) = (describe(search, ["bank"], [gathered], vector, vector, "en", [one]) for one in wordings)
+    assert loan.same == -1
+    assert [candidate.wording for candidate in name.candidates][name.same] == "bank"
+    likely = np.array([0.3, 0.3])
+    likely[1 - name.same] = 0.7
+    assert with_same_first(loan, likely).tolist() == likely.tolist()
+    assert with_same_first(name, likely)[name.same] == SAME
+    likely[1 - name.same] = 0.99
+    values = with_same_first(name, likely)
+    assert int(values.argmax()) == name.same
+    assert values.max() == pytest.approx(0.99)
 
 
 def test_many_occurrences_are_sampled_and_counted_all(tmp_path: Path) -> None:
