@@ -71,3 +71,12 @@ def test_spellings_of_other_languages_are_two_at_most() -> None:
     assert spellings("viaţă", "ro") == ["viaţă", "viață"]
     assert spellings("viață", "ro") == ["viață"]
     assert spellings("house", "zh") == ["house"]
+
+
+def test_half_a_surrogate_pair_is_taken() -> None:
+    lexicon = bundled_lexicon()
+    assert lexicon is not None
+    assert respell("圖\ud800", "zh") == "图?"
+    for lang, *_ in PAIRS:
+        assert lexicon.equivalents("xyz\ud800圖\ud800", lang, "en") == []
+        assert lexicon.into_english("圖\ud800", lang) == ()

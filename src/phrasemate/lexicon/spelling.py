@@ -44,8 +44,13 @@ def _converter(way: str) -> Any:
     return OpenCC(way)
 
 
+def _converted(word: str, way: str) -> str:
+    """What OpenCC makes of a word; it takes no half of a surrogate pair, which a query may hold."""
+    return cast(str, _converter(way).convert(word.encode("utf-8", "replace").decode()))
+
+
 def _simplified(word: str) -> str:
-    return cast(str, _converter("t2s").convert(_narrow(word)))
+    return _converted(_narrow(word), "t2s")
 
 
 def _narrow(word: str) -> str:
@@ -89,5 +94,5 @@ def spellings(wording: str, lang: str) -> list[str]:
     ['图书馆', '圖書館']
     """
     standard = respell(wording, lang)
-    traditional = _converter("s2t").convert(standard) if lang == "zh" else standard
+    traditional = _converted(standard, "s2t") if lang == "zh" else standard
     return list(dict.fromkeys((wording, standard, traditional)))
