@@ -12,6 +12,11 @@ right if its English is nearly that of the right one (Tatoeba has "I didn't know
 at all if it is nearly what the parallel text gives (Dice coefficient of groups of three letters above 0.75).
 
     python bench/mine.py --languages de,cs,ru,zh,ar --size 50000
+
+With --fit nothing is measured. The regression of `phrasemate.mine.select` is fitted to the pairs of all languages and
+sizes that are given, with the lexicon and without, and so are the default thresholds.
+
+    python bench/mine.py --fit --languages hu,fr,tr,ro --sizes 5000,20000,50000
 """
 
 from __future__ import annotations
@@ -23,35 +28,40 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
+from math import log, sqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 from common import Pair as Row
 from common import corpora, parallel, parser, report
+from scipy.optimize import minimize
 
 from phrasemate import Document, Model, load_model
 from phrasemate.evaluate.report import signature
 from phrasemate.mine import Mate, Mined, Mining, mine
 from phrasemate.mine.collection import normal
-from phrasemate.mine.select import is_copy, usual_threshold
+from phrasemate.mine.select import USUAL, is_copy, usual_threshold
 
 LEAST, MOST = 10, 400  # characters of an English sentence; the other side has at least four
 NEAR = 0.75
+PENALTY = 1e-5  # weight of half the sum of the squared weights of the regression
 WITHOUT = "small_enja"
 SYSTEMS = {
-    "default": Mining(),  # re-ranker and lexicon
-    "lexicon": Mining(rerank="none"),
-    "reranker": Mining(lexicon=False),
+    "default": Mining(),
+    "none": Mining(lexicon=False),
+    "quarter": Mining(margin="quarter"),
+    "reranker": Mining(rerank="reranker"),
     "words": Mining(rerank="words"),
-    "none": Mining(rerank="none", lexicon=False),
-    "ratio": Mining(margin="ratio", rerank="none"),
-    "cosine": Mining(margin="absolute", rerank="none"),
+    "ratio": Mining(margin="ratio"),
+    "cosine": Mining(margin="absolute"),
     "approximate": Mining(engine="approximate"),
 }
 BEFORE = ["pair", "sentences", "English", "mates", "threshold", "precision", "recall"]
 AFTER = ["F1 strictly", "F1 at default", "best F1", "wrong", "encoding s", "search s", "second look s"]
-LOW = {"lead": 0.4, "quarter": 0.4, "ratio": 1.0, "absolute": 0.6}  # a threshold below all that are fitted
+LOW = {"auto": 0.02, "quarter": 0.4, "ratio": 1.0, "absolute": 0.6}  # a threshold below all that are fitted
 Pair = tuple[str, str]
 
 
@@ -135,17 +145,23 @@ class Task:
                     clock.update(mined.report.seconds)
                     assert mined.report.calibration is not None
                     thresholds[name].append(mined.report.calibration.threshold)
-            with self.run(model, work, replace(settings, threshold=LOW[settings.margin])) as mined:
+            low = LOW["quarter" if settings.rerank != "none" else settings.margin]
+            with self.run(model, work, replace(settings, threshold=low)) as mined:
                 mates[name] = list(mined)
         first = systems[0]
-        look = {"default": "reranker", "reranker": "reranker", "words": "words"}.get(first, "")
+        settings = SYSTEMS[first]
         precision, recall, _, wrong = self.scores(mates[first], folds, thresholds[first])
         f1 = [self.scores(mates[name], folds, thresholds[name])[2] for name in systems]
         strictly = self.scores(mates[first], folds, thresholds[first], strict=True)[2]
-        lexicon = first in ("default", "lexicon")
-        usual = usual_threshold(SYSTEMS[first].margin, look, len(self.source), len(self.target), lexicon)
+        margin = (
+            settings.margin if settings.margin != "auto" else "regression" if settings.rerank == "none" else "quarter"
+        )
+        usual = usual_threshold(margin, settings.rerank, len(self.source), len(self.target), settings.lexicon)
         default = self.scores(mates[first], folds, [np.inf if usual is None else usual] * 2)[2]
-        best = max(self.scores(mates[first], folds, [at, at])[2] for at in np.arange(0.5, 2.5, 0.01))
+        best = max(
+            self.scores(mates[first], folds, [at, at])[2]
+            for at in np.append(np.arange(0.02, 1, 0.01), np.arange(1, 2.5, 0.01))
+        )
         sizes = len(self.source), len(self.target), len(self.gold)
         figures = [float(np.mean(thresholds[first])), precision, recall, *f1, strictly, default, best, wrong]
         return [f"{self.lang}-en", *sizes, *figures, *(clock[name] for name in ("encoding", "searching", "reranking"))]
@@ -172,6 +188,98 @@ class Task:
         return None if not strict and is_copy(self.mates.get(mate.source, ""), mate.target, NEAR) else False
 
 
+class Example(NamedTuple):
+    """Pairs of one task, by the place of their sentences: features, and whether a pair is right (-1: nobody knows)."""
+
+    task: Task
+    mates: list[Mate]
+    features: np.ndarray
+    right: np.ndarray
+
+    @classmethod
+    def of(cls, task: Task, model: Model, work: Path, settings: Mining) -> Example:
+        """All pairs that a regression looks at."""
+        tables: list[np.ndarray] = []
+
+        def record(features: np.ndarray) -> np.ndarray:
+            tables.append(features)
+            return -np.arange(len(features), dtype=np.float32)  # the order stays
+
+        with (
+            patch("phrasemate.mine.mining.probabilities", record),
+            task.run(model, work, replace(settings, threshold=-np.inf, pairing="all")) as mined,
+        ):
+            mates = list(mined)
+        right = [{True: 1, False: 0, None: -1}[task._judged(mate, False)] for mate in mates]
+        return cls(task, mates, tables[0], np.array(right))
+
+    def curve(self, log_odds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log odds of the pairs that are chosen one to one, descending, and F1 at each as the threshold."""
+        sources: set[str] = set()
+        targets: set[str] = set()
+        rows = []
+        for row in np.argsort(-log_odds, kind="stable").tolist():
+            source, target = self.mates[row][:2]
+            if source not in sources and target not in targets:
+                sources.add(source)
+                targets.add(target)
+                rows.append(row)
+        right, wrong = np.cumsum(self.right[rows] == 1), np.cumsum(self.right[rows] == 0)
+        return log_odds[rows], 2 * right / (right + wrong + len(self.task.gold))
+
+
+def regression(examples: Sequence[Example]) -> tuple[float, np.ndarray]:
+    """Bias and weights of the features: logistic regression over the pairs of all tasks, of which each counts alike."""
+    pairs = [(example, example.right >= 0) for example in examples]
+    table = np.concatenate([example.features[rows] for example, rows in pairs]).astype(float)
+    right = np.concatenate([example.right[rows] for example, rows in pairs])
+    share = np.concatenate([np.full(rows.sum(), 1 / rows.sum() / len(pairs)) for _, rows in pairs])
+    mean, scale = table.mean(0), table.std(0)
+    inputs = np.column_stack([(table - mean) / scale, np.ones(len(table))])
+
+    def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
+        odds = inputs @ values
+        slopes = np.append(values[:-1], 0)
+        gradient = (share * (1 / (1 + np.exp(-odds)) - right)) @ inputs + PENALTY * slopes
+        return float(share @ (np.logaddexp(0, odds) - right * odds) + PENALTY * slopes @ slopes / 2), gradient
+
+    values = minimize(loss, np.zeros(inputs.shape[1]), jac=True, method="L-BFGS-B").x
+    weights = values[:-1] / scale
+    return float(values[-1] - weights @ mean), weights
+
+
+def fit(args: argparse.Namespace, model: Model) -> None:
+    """Print a regression with the lexicon and one without, their default thresholds, and F1 with these."""
+    sizes = [int(size) for size in args.sizes.split(",")]
+    tasks = []
+    for lang in args.languages.split(","):
+        for size in sizes:
+            task = Task(argparse.Namespace(**{**vars(args), "size": size}), lang)
+            tasks.append((task, args.work / f"{lang}-sources-{size}"))
+    for name in ("none", "default"):
+        examples = [Example.of(task, model, work, SYSTEMS[name]) for task, work in tasks]
+        bias, weights = regression(examples)
+        curves = [example.curve(example.features @ weights + bias) for example in examples]
+        growths = [log(sqrt(len(one.task.source) * len(one.task.target)) / USUAL) for one in examples]
+
+        def at(threshold: float, growth: float, curves: Any = curves, growths: Any = growths) -> list[float]:
+            places = [
+                np.searchsorted(-odds, -(threshold + growth * size), "right") - 1
+                for (odds, _), size in zip(curves, growths, strict=True)
+            ]
+            return [float(f1[place]) for (_, f1), place in zip(curves, places, strict=True)]
+
+        grid = list(product(np.arange(-2.5, 2.5, 0.1), np.arange(0, 1.01, 0.1)))
+        threshold, growth = max(grid, key=lambda pair: float(np.mean(at(*pair))))
+        print(
+            f"{name}: {bias:.4f}, ({', '.join(f'{weight:.4f}' for weight in weights)}); {threshold:.1f}, {growth:.1f}"
+        )
+        for example, (odds, f1), default in zip(examples, curves, at(threshold, growth), strict=True):
+            best = int(f1.argmax())
+            size = len(example.task.source)
+            print(f"  {example.task.lang} {size}: {default:.4f}; best {f1[best]:.4f} at {odds[best]:.2f}")
+
+
 def mates(args: argparse.Namespace, model: Model) -> None:
     """Measure each language and print the table."""
     systems = args.systems.split(",")
@@ -193,12 +301,16 @@ def main() -> None:
     options.add_argument("--pairs", type=int, default=1_000, help="hidden pairs (default: %(default)s)")
     options.add_argument("--without", default=WITHOUT, help="sources, with commas (default: %(default)s)")
     options.add_argument("--systems", default=",".join(SYSTEMS), help="the first has its threshold told")
+    options.add_argument("--fit", action="store_true", help="fit the regression")
+    options.add_argument(
+        "--sizes", default="5000,20000,50000", help="sentences a side, for --fit (default: %(default)s)"
+    )
     options.add_argument("--work", type=Path, help="keep vectors here, continue there (default: a temporary folder)")
     args = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         args.work = args.work or Path(folder)
         args.work.mkdir(parents=True, exist_ok=True)
-        mates(args, load_model(args.model, args.threads))
+        (fit if args.fit else mates)(args, load_model(args.model, args.threads))
 
 
 if __name__ == "__main__":

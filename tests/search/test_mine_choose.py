@@ -10,14 +10,18 @@ import pytest
 from phrasemate.errors import InputError
 from phrasemate.mine.select import (
     AHEAD,
-    LEAD,
+    FEATURES,
+    REGRESSION,
+    WORDS,
     Candidates,
     calibrate,
     candidates,
     contested,
     is_copy,
-    length_filter,
+    length_deviations,
     one_to_one,
+    pair_features,
+    probabilities,
 )
 from phrasemate.rank import run_of
 from phrasemate.types import Run
@@ -68,15 +72,28 @@ def test_contested_pairs_are_near_the_best_of_both_sentences() -> None:
     assert contested(pairs(), 0.0).score.tolist() == []
 
 
-def test_lead_is_added_last_and_counts_up_to_its_limit() -> None:
-    """Nearest cosines: 0.9, 0.85 of source 0; 0.8, 0.3 of source 1; 0.9, 0.2 of target 0; 0.85, 0.8 of target 1."""
-    cosines = np.array([[0.9, 0.85], [0.2, 0.8]], np.float32)
-    plain, ahead = (candidates(run_of(cosines, 2), run_of(cosines.T, 2), how) for how in ("quarter", "lead"))
-    assert ahead.score.tolist() == plain.score.tolist()
-    assert plain.lead.tolist() == [0, 0, 0, 0]
-    places = list(ahead.numbers())
-    expected = {(0, 0): 0.05 + AHEAD, (0, 1): -0.05 + 0.05, (1, 1): AHEAD - 0.05, (1, 0): -0.6 - 0.7}
-    assert ahead.lead == pytest.approx([LEAD * expected[place] for place in places], abs=1e-6)
+def test_the_features_of_pairs() -> None:
+    """By hand: (0, 1) is (0.875 - 1) + (0.875 - 0.5) ahead by its cosine, of which 0.2 count at most."""
+    rows = [(0, 0, 1.0), (0, 1, 0.875), (1, 1, 0.5), (2, 2, 0.25)]
+    some = pairs(*rows)._replace(score=np.array([0.75, 0.5, 0.375, 0.25], np.float32), length=np.ones(4, np.float32))
+    features = pair_features(some)
+    leads = [0.125 + AHEAD, -0.125 + AHEAD, AHEAD - 0.375, 2 * AHEAD]
+    assert features == pytest.approx(np.column_stack([some.score, leads, [1] * 4]), abs=1e-6)
+    match = np.array([0.5, 1.0, 0.0, 1.0], np.float32)
+    assert (AHEAD, WORDS) == (0.2, 0.1)  # the score with words: 0.8, 0.6, 0.375, 0.35
+    with_words = pair_features(some, match)
+    leads_with_words = [AHEAD + AHEAD, -0.2 + AHEAD, AHEAD - 0.225, 2 * AHEAD]
+    assert with_words[:, :3].tolist() == features.tolist()
+    assert with_words[:, 3] == pytest.approx(np.subtract(leads_with_words, leads), abs=1e-6)
+    assert pair_features(pairs(), np.zeros(0, np.float32)).shape == (0, len(FEATURES))
+
+
+def test_probabilities_are_a_logistic_regression_of_the_features() -> None:
+    for lexicon, width in ((False, 3), (True, 4)):
+        bias, weights = REGRESSION[lexicon]
+        features = np.random.default_rng(0).uniform(0, 1, (4, width)).astype(np.float32)
+        odds = [bias + sum(weight * value for weight, value in zip(weights, row, strict=True)) for row in features]
+        assert probabilities(features) == pytest.approx([1 / (1 + np.exp(-value)) for value in odds], rel=1e-4)
 
 
 def test_one_to_one() -> None:
@@ -105,10 +122,8 @@ def test_lengths_are_seen_against_what_is_usual() -> None:
     source = np.array([12, 42, 92, 92, 12], np.int32)
     target = np.array([2 * 20 - 8, 2 * 50 - 8, 2 * 100 - 8, 92, 8 * 20 - 8], np.int32)
     some = pairs(*((n, n, 1 - n / 10) for n in range(5)))
-    assert length_filter(some, source, target, 1.9).tolist() == [True, True, True, False, False]
-    assert length_filter(some, source, target, 2.1).tolist() == [True, True, True, True, False]
-    assert length_filter(some, source, target, 4.1).tolist() == [True, True, True, True, True]
-    assert length_filter(pairs(), source, target, 2.0).tolist() == []
+    assert length_deviations(some, source, target) == pytest.approx([0, 0, 0, np.log(2), np.log(4)])
+    assert length_deviations(pairs(), source, target).tolist() == []
 
 
 @pytest.mark.parametrize(

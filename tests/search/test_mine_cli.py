@@ -44,10 +44,8 @@ def test_mine(invoke: Invoke) -> None:
     rows = [line.split("\t") for line in Path("pairs.tsv").read_text("utf-8").splitlines()]
     assert {(row[0], row[1]) for row in rows} == {(german(n), english(n)) for n in range(20, 30)}
     lines = result.stdout.splitlines()
-    assert (
-        lines[0]
-        == f"pairs.tsv: 10 pairs with a score of {usual_threshold('lead', 'none', 30, 30, lexicon=True):.4f} or more"
-    )
+    threshold = usual_threshold("regression", "none", 30, 30, lexicon=True)
+    assert lines[0] == f"pairs.tsv: 10 pairs with a score of {threshold:.4f} or more"
     assert lines[1].strip().startswith("source: 31 sentences, 30 different ones; dropped: 0 of another script")
     assert "exact search, recall 1.000" in lines[3]
     assert sorted(path.name for path in Path().iterdir()) == ["de.txt", "en.txt", "known.tsv", "pairs.tsv"]

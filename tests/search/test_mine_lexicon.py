@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from mine_fakes import NumberEncoder, document, english, german
 
-from phrasemate import load_model
 from phrasemate.lexicon import InducedLexicon, bundled_lexicon
 from phrasemate.lexicon.induced import Pair, write_lexicon
 from phrasemate.mine import Mate, Mining, mine
-from phrasemate.mine.select import CONTEST, LEXICON, Candidates, LexiconMatch, lexicon_match
+from phrasemate.mine.select import LexiconMatch, lexicon_match
 
 SLEEPS = "Der Hund Xylo schläft.", "The hound sleeps."
-SETTINGS: dict[str, Any] = {"rerank": "none", "threshold": -1.0, "pairing": "all"}
+SETTINGS: dict[str, Any] = {"threshold": 0.0, "pairing": "all"}
 
 
 @pytest.fixture
@@ -87,18 +86,22 @@ def mates_of(settings: Mining) -> dict[tuple[str, str], Mate]:
         return {mate[:2]: mate for mate in mates}
 
 
-def test_the_lexicon_counts_a_tenth_beside_the_margin() -> None:
-    with_lexicon, without = mates_of(Mining(**SETTINGS)), mates_of(Mining(**SETTINGS, lexicon=False))
-    match = LexiconMatch(bundled_lexicon(), ("de", "en"))  # type: ignore[arg-type]
-    assert LEXICON == 0.1
-    assert with_lexicon.keys() == without.keys()
-    for pair, mate in with_lexicon.items():
-        assert mate.score == pytest.approx(without[pair].score + 0.1 * match.score([pair])[0], abs=1e-6)
-        assert mate.cosine == without[pair].cosine
+def test_words_that_fit_make_a_pair_likelier() -> None:
+    """Vectors of numbers know nothing of words: of two pairs with one margin, that with the same words is likelier."""
+    sides = document("de", ["Der Hund 7.", "Das Haus 8."]), document("en", ["The dog 7.", "The garden 8."])
+    scores = []
+    for lexicon in (True, False):
+        with mine(*sides, NumberEncoder(), settings=Mining(**SETTINGS, lexicon=lexicon)) as mates:
+            assert mates.report.lexicon == (("de", "en") if lexicon else ())
+            table = {mate[:2]: mate.score for mate in mates}
+        scores.append([table[pair] for pair in (("Der Hund 7.", "The dog 7."), ("Das Haus 8.", "The garden 8."))])
+    (fitting, other), without = scores
+    assert 0 <= other < fitting <= 1
+    assert without[0] == pytest.approx(without[1], abs=0.01)
 
 
-def test_no_pair_is_lost_before_its_words_are_compared() -> None:
-    """At any threshold, there are the pairs that a comparison of all words would leave."""
+def test_a_higher_threshold_gives_the_beginning() -> None:
+    """The same pairs are compared at every threshold, so their leads and scores stay."""
     everything = mates_of(Mining(**SETTINGS))
     for threshold in np.quantile([mate.score for mate in everything.values()], [0.3, 0.6, 0.9, 0.97]).tolist():
         mates = mates_of(Mining(**{**SETTINGS, "threshold": threshold}))
@@ -108,29 +111,11 @@ def test_no_pair_is_lost_before_its_words_are_compared() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        Mining(threshold=0.0, margin="ratio", rerank="none"),
-        Mining(threshold=0.0, rerank="none", weight=0.5),
-        Mining(threshold=0.0, rerank="none", lexicon=False),
+        Mining(threshold=0.0, margin="ratio"),
+        Mining(threshold=0.0, margin="quarter"),
+        Mining(threshold=0.0, lexicon=False),
     ],
 )
 def test_where_the_lexicon_does_not_count(settings: Mining) -> None:
     with mine(document("de", [german(1)]), document("en", [english(1)]), NumberEncoder(), settings=settings) as mates:
         assert mates.report.lexicon == ()
-
-
-@pytest.mark.parametrize("lexicon", [True, False])
-def test_the_reranker_looks_at_contested_pairs_where_no_lexicon_compares_words(
-    lexicon: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gaps: list[float] = []
-
-    def contested(pairs: Candidates, gap: float) -> Candidates:
-        gaps.append(gap)
-        return pairs
-
-    monkeypatch.setattr("phrasemate.mine.mining.contested", contested)
-    sides = document("de", ["Das Haus ist rot.", "Ich trinke Wasser."]), document("en", ["The house is red."])
-    settings = Mining(languages=("de", "en"), lexicon=lexicon)
-    with mine(*sides, load_model(threads=1), settings=settings) as mates:
-        assert mates.report.rerank == "reranker"
-    assert gaps == ([] if lexicon else [CONTEST])

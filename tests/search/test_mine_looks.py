@@ -10,10 +10,10 @@ import pytest
 from mine_fakes import NumberEncoder
 
 from phrasemate.encode import Model, load_model
-from phrasemate.errors import InputError, ModelError, ModelMismatch
+from phrasemate.errors import InputError, ModelMismatch
 from phrasemate.mine import Mined, Mining, mine
 from phrasemate.mine.mining import _look, _Steps
-from phrasemate.mine.select import DOUBT, WordMatch
+from phrasemate.mine.select import CONTEST, Candidates, WordMatch
 from phrasemate.rank import whole
 from phrasemate.reranker import load_attention
 from phrasemate.types import Document, PhrasePair
@@ -56,8 +56,8 @@ def test_pairs_are_scored_by_sentence_and_keep_their_scores(model: Model, monkey
         return np.array([100 * source + target for source, target in numbers], np.float32)
 
     monkeypatch.setattr(WordMatch, "score", score)
-    monkeypatch.setitem(DOUBT, False, 0.3)  # so that the wrong pairs are looked at, too
-    settings = {"rerank": "words", "pairing": "all", "copies": None, "lexicon": False}
+    monkeypatch.setattr("phrasemate.mine.mining.DOUBT", 0.3)  # so that the wrong pairs are looked at, too
+    settings = {"rerank": "words", "pairing": "all", "copies": None}
     with mined(model, weight=0.0, **settings) as plain:
         margins = {mate[:2]: mate.score for mate in plain}
     numbers_asked.clear()
@@ -82,26 +82,34 @@ def test_no_score_of_the_reranker_is_above_the_highest(model: Model) -> None:
 
 def test_another_weight_has_no_usual_threshold(model: Model) -> None:
     sides = [[Document.from_texts(*item)] for item in (("de", GERMAN), ("en", ENGLISH))]
-    with pytest.raises(InputError, match=r"margin 'lead' \(reranker, weight 3\) have no usual threshold"):
-        mine(*sides, model, settings=Mining(weight=3.0))
-    with mine(*sides, model, settings=Mining(weight=1.5)) as mates:
-        assert (mates.report.threshold, len(mates)) == (pytest.approx(1.655 + 0.0685 * np.log(5_000 / 20_000)), 2)
+    with pytest.raises(InputError, match=r"margin 'quarter' \(reranker, weight 3\) have no usual threshold"):
+        mine(*sides, model, settings=Mining(rerank="reranker", weight=3.0))
+    with mine(*sides, model, settings=Mining(rerank="reranker", weight=1.5)) as mates:
+        assert (mates.report.threshold, len(mates)) == (pytest.approx(1.64 + 0.072 * np.log(5_000 / 20_000)), 2)
 
 
-def test_auto_takes_what_belongs_to_the_model(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_margin_follows_from_the_second_look(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     with mined(model) as result:
-        assert result.report.rerank == "reranker"
-    assert _look(NumberEncoder(), Mining(), None).kind == "none"
+        assert (result.report.rerank, result.report.lexicon) == ("none", ("de", "en"))
+    assert _look(NumberEncoder(), Mining(), None).margin == "regression"
+    assert _look(model, Mining(rerank="words"), None).margin == "quarter"
     monkeypatch.setattr(model, "hash", "0" * 64)
-    assert _look(model, Mining(), None).kind == "words"
     with pytest.raises(ModelMismatch, match="was trained on the encoder"):
         _look(model, Mining(rerank="reranker"), None)
 
-    def absent(folder: object = None) -> None:
-        raise ModelError("there is none")
 
-    monkeypatch.setattr("phrasemate.mine.mining.load_reranker", absent)
-    assert _look(model, Mining(), None).kind == "words"
+def test_the_reranker_looks_at_contested_pairs(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    gaps: list[float] = []
+
+    def contested(pairs: Candidates, gap: float) -> Candidates:
+        gaps.append(gap)
+        return pairs
+
+    monkeypatch.setattr("phrasemate.mine.mining.contested", contested)
+    for rerank in ("none", "words", "reranker"):
+        with mined(model, rerank=rerank) as mates:
+            assert mates.report.rerank == rerank
+    assert gaps == [CONTEST]
 
 
 @pytest.mark.parametrize(
@@ -110,18 +118,16 @@ def test_auto_takes_what_belongs_to_the_model(model: Model, monkeypatch: pytest.
         (1.6, {}, 0.635),
         (1.838, {}, 0.635 + 0.23 * 0.238),
         (1.4, {}, 0.635 - 0.23 * 0.2),
-        (0.9, {}, 0.605 - 0.09),  # a low threshold asks for no more than before
-        (None, {}, 0.605 - 0.09),
-        (1.6, {"weight": 2.0}, 0.605 - 0.09),
-        (1.6, {"look": "words"}, 0.605 - 0.09),
-        (1.6, {"words": "a lexicon"}, 0.605 - 0.065),
+        (0.9, {}, 0.675 - 0.09),  # a low threshold asks for no more than none
+        (None, {}, 0.675 - 0.09),
+        (1.6, {"weight": 2.0}, 0.675 - 0.09),
+        (1.6, {"kind": "words"}, 0.675 - 0.09),
+        (0.6, {"kind": "none", "margin": "regression"}, 0.675 - 0.09),
         (1.6, {"margin": "csls"}, 0.0),
     ],
 )
 def test_the_lowest_margin_that_is_looked_at(limit: float | None, changes: dict[str, Any], expected: float) -> None:
-    facts = {"margin": "quarter", "weight": None, "look": "reranker", "words": None} | changes
-    settings = SimpleNamespace(margin=facts["margin"], weight=facts["weight"])
-    usual = None if facts["margin"] == "csls" else 0.605  # for 20,000 sentences
-    look = SimpleNamespace(kind=facts["look"])
-    steps = SimpleNamespace(settings=settings, look=look, words=facts["words"], usual=lambda *_: usual)
-    assert _Steps._least(steps, [], limit) == pytest.approx(expected)  # type: ignore[arg-type]
+    facts = SimpleNamespace(**({"margin": "quarter", "weight": None, "kind": "reranker"} | changes))
+    steps = SimpleNamespace(settings=facts, look=facts)
+    sides: Any = [range(20_000)] * 2
+    assert _Steps._least(steps, sides, limit) == pytest.approx(expected)  # type: ignore[arg-type]

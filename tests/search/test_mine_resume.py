@@ -19,7 +19,7 @@ from phrasemate.errors import InputError
 from phrasemate.mine import Mining, mine
 from phrasemate.mine.work_folder import Blocks, WorkFolder, checked, seal
 
-PLAIN = Mining(threshold=0.5, rerank="none")
+PLAIN = Mining(threshold=0.5)
 GERMAN = [german(n) for n in range(60)]
 ENGLISH = [english(n) for n in range(40, 100)]
 MATES = [(german(n), english(n)) for n in range(40, 60)]
@@ -58,16 +58,16 @@ def test_a_stopped_run_continues(tmp_path: Path) -> None:
 def test_another_threshold_and_margin_need_no_encoder(tmp_path: Path) -> None:
     run(tmp_path / "work", NumberEncoder())
     encoder = NumberEncoder(stop_after=0)
-    assert texts(run(tmp_path / "work", encoder, Mining(margin="ratio", threshold=1.6, rerank="none"))) == MATES
-    assert run(tmp_path / "work", encoder, Mining(threshold=0.99, rerank="none")) == []
-    assert len(run(tmp_path / "work", encoder, Mining(k=2, threshold=0.5, rerank="none"))) == 20  # is searched again
+    assert texts(run(tmp_path / "work", encoder, Mining(margin="ratio", threshold=1.6))) == MATES
+    assert run(tmp_path / "work", encoder, Mining(margin="quarter", threshold=0.99)) == []
+    assert len(run(tmp_path / "work", encoder, Mining(k=2, threshold=0.5))) == 20  # is searched again
 
 
 def test_known_pairs_are_added_to_what_is_there(tmp_path: Path) -> None:
     run(tmp_path / "work", NumberEncoder())
     encoder = NumberEncoder()
     known_pairs = [(german(n), english(n)) for n in range(200, 230)]
-    assert texts(run(tmp_path / "work", encoder, Mining(rerank="none"), known=known_pairs)) == MATES
+    assert texts(run(tmp_path / "work", encoder, Mining(), known=known_pairs)) == MATES
     assert len(encoder.encoded) == 2 * (12 + 30)  # the last block, which grew, and new ones
     assert texts(run(tmp_path / "work", NumberEncoder(stop_after=2))) == MATES  # and they go again
 
@@ -79,7 +79,7 @@ def test_other_texts_or_another_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="was started with model aaaaaaaaaaaa, now bbbbbbbbbbbb"):
         run(tmp_path / "work", NumberEncoder("b" * 64))
     with pytest.raises(InputError, match="was started with languages ,, now de,en"):
-        run(tmp_path / "work", NumberEncoder(), Mining(threshold=0.5, rerank="none", languages=("de", "en")))
+        run(tmp_path / "work", NumberEncoder(), Mining(threshold=0.5, languages=("de", "en")))
     encoder = NumberEncoder("b" * 64)
     assert texts(run(tmp_path / "work", encoder, force=True)) == MATES
     assert len(encoder.encoded) == 120
@@ -191,7 +191,7 @@ class Slow(NumberEncoder):
         time.sleep(0.05)
         return super().encode_sentences(texts)
 sides = [german(n) for n in range(60)], [english(n) for n in range(40, 100)]
-mine(document("de", sides[0]), document("en", sides[1]), Slow(), sys.argv[2], Mining(threshold=0.5, rerank="none"))
+mine(document("de", sides[0]), document("en", sides[1]), Slow(), sys.argv[2], Mining(threshold=0.5))
 """
 
 

@@ -14,11 +14,11 @@ from mine_fakes import NumberEncoder, document, english, german
 
 from phrasemate.errors import InputError
 from phrasemate.mine import Mining, Place, mine, write_mates
-from phrasemate.mine.select import usual_threshold
+from phrasemate.mine.select import REGRESSION_THRESHOLDS, usual_threshold
 from phrasemate.text.formats.bilingual import read_units
 from phrasemate.types import Document, PhrasePair
 
-PLAIN = Mining(threshold=0.5, rerank="none")
+PLAIN = Mining(threshold=0.5)
 GERMAN = [german(n) for n in range(60)]
 ENGLISH = [english(n) for n in range(40, 100)]
 MATES = {(german(n), english(n)) for n in range(40, 60)}
@@ -61,7 +61,7 @@ def test_copies_are_not_mates() -> None:
     same = "Version 7 of the program is the latest."
     source, target = [same, german(8)], [same.upper(), "Version 7 of this program is the latest!", english(8)]
     assert mine_pairs(source, target) == [(german(8), english(8))]
-    mates = mine_pairs(source, target, Mining(threshold=0.5, rerank="none", copies=None))
+    mates = mine_pairs(source, target, Mining(threshold=0.5, copies=None))
     assert mates[0] == (same, "Version 7 of this program is the latest!") or len(mates) == 2
 
 
@@ -70,28 +70,28 @@ def test_unlike_lengths_are_not_mates() -> None:
     others = [german(n) for n in range(20, 30)], [english(n) for n in range(20, 30)]
     source, target = [*others[0], german(7)], [*others[1], long]
     assert (german(7), long) not in mine_pairs(source, target)
-    assert (german(7), long) in mine_pairs(source, target, Mining(threshold=0.5, rerank="none", length_ratio=None))
+    assert (german(7), long) in mine_pairs(source, target, Mining(threshold=0.5, length_ratio=None))
 
 
 def test_one_to_one_and_all() -> None:
     target = [english(5), "In English: this is the sentence 5.", english(6)]
     assert [s for s, _ in mine_pairs([german(5), german(6)], target)].count(german(5)) == 1
-    everything = mine_pairs([german(5), german(6)], target, Mining(threshold=0.5, rerank="none", pairing="all"))
+    everything = mine_pairs([german(5), german(6)], target, Mining(threshold=0.5, pairing="all"))
     assert [s for s, _ in everything].count(german(5)) == 2
-    assert len(mine_pairs([german(5), german(6)], target, Mining(threshold=0.5, rerank="none", pairing="mutual"))) == 2
+    assert len(mine_pairs([german(5), german(6)], target, Mining(threshold=0.5, pairing="mutual"))) == 2
 
 
 def test_a_threshold_only_cuts() -> None:
     with mine(document("de", GERMAN), document("en", ENGLISH), NumberEncoder(), settings=PLAIN) as mined:
         scores = [mate.score for mate in mined]
-    settings = Mining(threshold=scores[9], rerank="none")
+    settings = Mining(threshold=scores[9])
     with mine(document("de", GERMAN), document("en", ENGLISH), NumberEncoder(), settings=settings) as mined:
         assert [mate.score for mate in mined] == scores[:10]
 
 
 def test_calibration_hides_known_pairs_and_leaves_them_out_of_what_is_found() -> None:
     known_pairs = [(german(n), english(n)) for n in range(200, 230)]
-    settings = Mining(rerank="none")
+    settings = Mining()
     with mine(
         document("de", GERMAN), document("en", ENGLISH), NumberEncoder(), settings=settings, known=known_pairs
     ) as run:
@@ -108,7 +108,7 @@ def test_calibration_hides_known_pairs_and_leaves_them_out_of_what_is_found() ->
 
 def test_known_pairs_of_the_collections_themselves_are_found_as_well() -> None:
     known_pairs = [(german(n), english(n)) for n in range(40, 60)]
-    settings = Mining(rerank="none")
+    settings = Mining()
     with mine(
         document("de", GERMAN), document("en", ENGLISH), NumberEncoder(), settings=settings, known=known_pairs
     ) as run:
@@ -118,13 +118,13 @@ def test_known_pairs_of_the_collections_themselves_are_found_as_well() -> None:
 def test_known_pairs_do_not_cut_what_a_threshold_lets_in() -> None:
     known_pairs = [(german(n), english(n)) for n in range(200, 230)]
     for value in ((), known_pairs):
-        pairs = mine_pairs(GERMAN, ENGLISH, Mining(threshold=0.1, rerank="none"), known=value)
+        pairs = mine_pairs(GERMAN, ENGLISH, Mining(margin="quarter", threshold=0.1), known=value)
         assert len(pairs) > 2 * len(MATES)
 
 
 def test_known_pairs_that_come_twice_count_once() -> None:
     known_pairs = [(german(n), english(n)) for n in range(200, 230)]
-    sides, settings, records = (document("de", GERMAN), document("en", ENGLISH)), Mining(rerank="none"), []
+    sides, settings, records = (document("de", GERMAN), document("en", ENGLISH)), Mining(), []
     for value in (known_pairs, known_pairs * 2):
         with mine(*sides, NumberEncoder(), settings=settings, known=value) as run:
             records.append(run.report.calibration)
@@ -162,13 +162,14 @@ def test_the_usual_threshold_grows_with_the_collections() -> None:
     smallest = usual_threshold("quarter", "reranker", 5_000, 5_000)
     assert usual_threshold("quarter", "reranker", 0, 7) == smallest == pytest.approx(1.64 - 0.072 * 1.386294, abs=1e-6)
     assert usual_threshold("quarter", "none", 20_000, 20_000) == 0.675
-    with_lexicon = usual_threshold("lead", "reranker", 54_366, 54_366, lexicon=True)
-    assert with_lexicon == pytest.approx(1.17, abs=1e-6)
-    assert usual_threshold("lead", "words", 20_000, 20_000, lexicon=True) is None
+    for lexicon, (odds, growth) in REGRESSION_THRESHOLDS.items():  # a probability
+        usual = usual_threshold("regression", "none", 54_366, 54_366, lexicon)
+        assert usual == pytest.approx(1 / (1 + np.exp(-odds - growth)), abs=1e-4)
     assert usual_threshold("csls", "none", 20_000, 20_000) is usual_threshold("ratio", "words", 9, 9) is None
 
 
 def test_a_default_of_its_own_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes are those of different sentences."""
     calls = []
 
     def usual(*arguments: Any) -> float:
@@ -176,24 +177,26 @@ def test_a_default_of_its_own_for_each_size(monkeypatch: pytest.MonkeyPatch) -> 
         return 0.5
 
     monkeypatch.setattr(sys.modules["phrasemate.mine.mining"], "usual_threshold", usual)
-    assert mine_pairs([german(3)] * 2 + [german(4)], [english(3)], Mining(rerank="none"))
-    assert set(calls) == {("lead", "none", 2, 1, True), ("lead", "", 2, 1, True)}  # different sentences
+    assert mine_pairs([german(3)] * 2 + [german(4)], [english(3)], Mining())
+    assert {call for call in calls if call[2] == 2} == {("regression", "none", 2, 1, True), ("quarter", "none", 2, 1)}
 
 
 def test_margins_without_a_usual_threshold() -> None:
-    for settings in (Mining(margin="csls", rerank="none"), Mining(margin="absolute", rerank="none")):
+    for settings in (Mining(margin="csls"), Mining(margin="absolute")):
         with pytest.raises(InputError, match="have no usual threshold; give one, or known pairs"):
             mine_pairs(GERMAN, ENGLISH, settings)
     with pytest.raises(InputError, match="with a scorer have no usual threshold"):
         mine_pairs(GERMAN, ENGLISH, Mining(), scorer=Dislikes(1))
+    with pytest.raises(InputError, match="margin 'regression' and a scorer"):
+        mine_pairs(GERMAN, ENGLISH, Mining(margin="regression", threshold=0.5), scorer=Dislikes(1))
     for rerank in ("words", "reranker"):
         with pytest.raises(InputError, match=r"needs a phrasemate\.Model"):
             mine_pairs(GERMAN, ENGLISH, Mining(rerank=rerank))
 
 
-@pytest.mark.parametrize("margin", ["absolute", "csls", "distance", "lead", "quarter", "ratio"])
+@pytest.mark.parametrize("margin", ["absolute", "csls", "distance", "quarter", "ratio", "regression"])
 def test_every_margin_ranks_the_mates_first(margin: str) -> None:
-    settings = Mining(margin=margin, threshold=0.0, rerank="none")
+    settings = Mining(margin=margin, threshold=0.0)
     assert set(mine_pairs(GERMAN, ENGLISH, settings)[:20]) == MATES
 
 
@@ -204,6 +207,7 @@ def test_every_margin_ranks_the_mates_first(margin: str) -> None:
         ({"pairing": "best"}, "pairing 'best'; expected one of"),
         ({"check": "yes"}, "check 'yes'; expected one of"),
         ({"rerank": "x"}, "rerank 'x'; expected one of"),
+        ({"margin": "regression", "rerank": "words"}, "nothing looks at its pairs again"),
         ({"k": 0}, "k 0; expected 1 or more"),
         ({"length_ratio": 1.0}, "length ratio 1.0; expected more than 1"),
         ({"copies": 1.5}, "copies 1.5; expected a share"),
@@ -229,7 +233,7 @@ def test_a_side_without_sentences() -> None:
 
 
 def test_fewer_sentences_than_neighbours() -> None:
-    assert mine_pairs([german(3)], [english(3)], Mining(k=4, threshold=0.5, rerank="none")) == [(german(3), english(3))]
+    assert mine_pairs([german(3)], [english(3)], Mining(k=4, threshold=0.5)) == [(german(3), english(3))]
 
 
 def test_writing(tmp_path: Path) -> None:
@@ -263,13 +267,13 @@ def test_a_threshold_of_another_model_is_said_to_be_one() -> None:
     encoder = NumberEncoder()
     documents = document("de", GERMAN), document("en", ENGLISH)
     for place, settings, warned in (
-        (None, Mining(rerank="none"), False),
-        (Path("own"), Mining(rerank="none"), True),
+        (None, Mining(), False),
+        (Path("own"), Mining(), True),
         (Path("own"), PLAIN, False),
     ):
         encoder.path = place  # type: ignore[attr-defined]
         with mine(*documents, encoder, settings=settings) as mined:
             assert bool(mined.remarks) == warned
             assert not warned or "was fitted to the bundled model" in mined.remarks[0]
-    with mine(*documents, encoder, settings=Mining(rerank="none"), known=sorted(MATES)) as mined:
+    with mine(*documents, encoder, settings=Mining(), known=sorted(MATES)) as mined:
         assert mined.remarks == ()

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 Check = Literal["none", "script", "language"]
 Pairing = Literal["greedy", "mutual", "all"]
-Margin = Literal["lead", "quarter", "ratio", "distance", "csls", "absolute"]
-Rerank = Literal["auto", "reranker", "words", "none"]
+Margin = Literal["auto", "regression", "quarter", "ratio", "distance", "csls", "absolute"]
+Rerank = Literal["none", "reranker", "words"]
 Engine = Literal["auto", "exact", "approximate"]
 
 
@@ -66,16 +66,20 @@ def mine(
     ] = "greedy",
     margin: Annotated[
         Margin,
-        option("--margin", "NAME", "How a similarity is corrected: lead, quarter, ratio, distance, csls or absolute."),
-    ] = "lead",
+        option(
+            "--margin",
+            "NAME",
+            "How a pair is scored: by a regression, or a margin (quarter, ratio, distance, csls, absolute).",
+        ),
+    ] = "auto",
     rerank: Annotated[
         Rerank,
         option(
             "--rerank",
-            "auto|reranker|words|none",
-            "Look at promising pairs again, by cross-attention or word by word (auto: as the model can).",
+            "none|reranker|words",
+            "Look at promising pairs again, by cross-attention or word by word, beside the margin quarter.",
         ),
-    ] = "auto",
+    ] = "none",
     lexicon: Annotated[
         bool, flag("--lexicon/--no-lexicon", "Compare words by the lexicon, where it has both languages.")
     ] = True,

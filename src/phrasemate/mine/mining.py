@@ -20,21 +20,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.errors import InputError, ModelError, PhrasemateError
+from phrasemate.errors import InputError, PhrasemateError
 from phrasemate.lexicon import bundled_lexicon
 from phrasemate.mine.collection import Collection, Place, checker, collect, normal
 from phrasemate.mine.select import (
-    AHEAD,
-    BESIDE_LEXICON,
     CONTEST,
     DOUBT,
     FLOORS,
-    LEAD,
-    LEXICON,
     LOOKED_AT,
     RERANKED,
     RISE,
-    THRESHOLDS,
+    USUAL,
     WEIGHTS,
     Calibration,
     Candidates,
@@ -48,18 +44,20 @@ from phrasemate.mine.select import (
     candidates,
     contested,
     is_copy,
-    length_filter,
+    length_deviations,
     lexicon_match,
     one_to_one,
+    pair_features,
+    probabilities,
     usual_threshold,
 )
 from phrasemate.mine.work_folder import Blocks, WorkFolder, checked, seal
 from phrasemate.rank import whole
-from phrasemate.reranker import Attention, Trained, load_reranker
+from phrasemate.reranker import Attention, load_reranker
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.units import Side, Unit
 from phrasemate.types import Document, PhrasePair, Progress, Run, Scorer
-from phrasemate.utils.arrays import Halves
+from phrasemate.utils.arrays import Floats, Halves
 from phrasemate.utils.knn import RECALL_SAMPLE, ApproximateSearch, ExactSearch, NeighbourSearch, engine_for
 from phrasemate.utils.machine import cores, load_faiss, single_blas
 from phrasemate.utils.storage import NewFile, check_new
@@ -237,7 +235,6 @@ FOREIGN_THRESHOLD = (
     "calibrate it with known pairs (50 will do), or give one"
 )
 LOST = 0.02  # of known mates, that may be lost to a quick first look
-ROUNDING = 1e-6  # of a score, at most
 
 
 class Mined:
@@ -317,7 +314,7 @@ def mine(
     mates = list(dict.fromkeys((normal(first), normal(second)) for first, second in known))
     look = _look(model, settings, scorer)
     if settings.threshold is None and not mates:
-        _check_threshold(settings, look.kind)
+        _check_threshold(settings, look)
     checks = [checker(language, settings.check) for language in settings.languages]
     documents = list(source), list(target)
     load_faiss(threads or cores())
@@ -329,12 +326,12 @@ def mine(
         arguments = zip(("source", "target"), documents, known_sides, checks, (source, target), strict=True)
         sides = [steps.read(*argument) for argument in arguments]
         numbers = _numbers(mates, sides)
-        steps.compare_words(sides, model)
+        steps.compare_words(sides)
         limit = settings.threshold
         if limit is None and not mates:
-            limit = steps.usual(sides, steps.look.kind)
+            limit = steps.usual(sides)
         pairs = steps.filter(steps.search(sides, model), sides, numbers, limit)
-        mining = steps.choose(steps.rerank(pairs, sides), sides, numbers, limit)
+        mining = steps.choose(steps.score(pairs, sides), sides, numbers, limit)
         mining.remarks = remarks_of(model, settings, mates)
         return mining
     except BaseException as error:
@@ -353,11 +350,12 @@ def remarks_of(model: SentenceEncoder, settings: Mining, known_pairs: Sequence[t
 
 
 class _Look(NamedTuple):
-    """Second look at promising pairs, one of `RERANK` or "scorer"; its scores count ``weight`` times."""
+    """Margin, and a second look at pairs: one of `RERANK` or "scorer", whose scores count ``weight`` times."""
 
     kind: str
     scorer: Scorer | None
     weight: float
+    margin: str
 
 
 @dataclass(slots=True)
@@ -404,23 +402,21 @@ class _Steps:
                 self.facts["recall"] = (*self.facts.get("recall", ()), recall)
         self.facts["engine"] = engine
         with self._timed("scoring"):
-            return candidates(runs["forward"], runs["backward"], settings.margin, FLOORS[settings.margin])
+            margin = "quarter" if self.look.margin == "regression" else self.look.margin
+            return candidates(runs["forward"], runs["backward"], margin, FLOORS[margin])
 
-    def compare_words(self, sides: Sequence[Collection], model: Any) -> None:
+    def compare_words(self, sides: Sequence[Collection]) -> None:
         """Have the lexicon compare words, where the settings allow it and it has both languages."""
-        settings = self.settings
-        by_vectors = settings.rerank == "words" or self.look.kind == "scorer"
-        if not settings.lexicon or settings.margin != "lead" or settings.weight is not None or by_vectors:
-            return
-        samples = [[side.text(number) for number in range(0, len(side), max(1, len(side) // SAMPLE))] for side in sides]
-        self.words = lexicon_match(bundled_lexicon(), settings.languages, samples)
-        if self.words is not None:
-            self.look = _look(model, settings, None, lexicon=True)
+        if self.settings.lexicon and self.look.margin == "regression":
+            samples = [
+                [side.text(number) for number in range(0, len(side), max(1, len(side) // SAMPLE))] for side in sides
+            ]
+            self.words = lexicon_match(bundled_lexicon(), self.settings.languages, samples)
 
-    def usual(self, sides: Sequence[Collection], look: str) -> float | None:
-        """The default threshold of these collections for what looks at pairs again."""
+    def usual(self, sides: Sequence[Collection]) -> float | None:
+        """The default threshold of these collections."""
         source, target = sides
-        return usual_threshold(self.settings.margin, look, len(source), len(target), self.words is not None)
+        return usual_threshold(self.look.margin, self.look.kind, len(source), len(target), self.words is not None)
 
     def filter(
         self,
@@ -432,16 +428,12 @@ class _Steps:
         """Promising pairs, without those of unlike length and copies."""
         source, target = sides
         before = len(pairs.score)
+        pairs = pairs._replace(length=length_deviations(pairs, source.lengths, target.lengths))
         if self.settings.length_ratio is not None:
-            pairs = pairs.only(length_filter(pairs, source.lengths, target.lengths, self.settings.length_ratio))
+            pairs = pairs.only(pairs.length <= np.log(self.settings.length_ratio))
         self.facts |= {"candidates": before, "unlike": before - len(pairs.score)}
-        least = self._least(sides, limit)
-        if self.words is not None:
-            if not known_pairs:  # the lexicon adds at most its weight
-                pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, (), limit, least) - LEXICON))
-            pairs = self._with_words(self.words, pairs, sides)
-        pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, known_pairs, limit, least)))
-        if self.look.kind == "reranker" and self.words is None:
+        pairs = pairs.only(pairs.score >= np.float32(self._floor(pairs, sides, known_pairs, limit)))
+        if self.look.kind == "reranker":
             pairs = contested(pairs, CONTEST)
         with self._timed("scoring"):
             different = self._no_copies(pairs, sides)
@@ -450,39 +442,33 @@ class _Steps:
 
     def _least(self, sides: Sequence[Collection], limit: float | None) -> float:
         """The margin from which on pairs are looked at again; higher for the re-ranker at a high threshold."""
-        settings, usual = self.settings, self.usual(sides, "")
-        if usual is None:
-            return FLOORS[settings.margin]
-        least = usual - DOUBT[self.words is not None]
-        if self.look.kind != "reranker" or self.words is not None or limit is None:
+        margin = self.look.margin
+        if margin not in ("regression", "quarter"):
+            return FLOORS[margin]
+        source, target = sides
+        usual = usual_threshold("quarter", "none", len(source), len(target))
+        assert usual is not None
+        least = usual - DOUBT
+        if self.look.kind != "reranker" or limit is None or self.settings.weight is not None:
             return least
-        if settings.margin not in RERANKED or settings.weight is not None:
-            return least
-        return max(least, LOOKED_AT + RISE * (limit - RERANKED[settings.margin]))
+        return max(least, LOOKED_AT + RISE * (limit - RERANKED))
 
     def _floor(
-        self, pairs: Candidates, known_pairs: Sequence[tuple[int, int]], limit: float | None, least: float
+        self,
+        pairs: Candidates,
+        sides: Sequence[Collection],
+        known_pairs: Sequence[tuple[int, int]],
+        limit: float | None,
     ) -> float:
-        """The margin below which no pair is taken; if they are looked at again, below which few would be."""
-        margin, again = self.settings.margin, self.look.scorer is not None
-        if known_pairs:
-            mates = set(known_pairs)
-            known_scores = pairs.score[np.fromiter((pair in mates for pair in pairs.numbers()), bool)]
-            lowest = float(np.quantile(known_scores, LOST if again else 0.0)) if len(known_scores) else FLOORS[margin]
-            return lowest if limit is None else min(lowest, self._floor(pairs, (), limit, least))
-        if again or limit is None:
+        """The margin below which no pair is taken, or few would be if they are looked at again."""
+        least = self._least(sides, limit)
+        if self.look.scorer is None and self.look.margin != "regression" and limit is not None:
+            least = limit
+        if not known_pairs:
             return least
-        return limit - 2 * LEAD * AHEAD - ROUNDING if margin == "lead" else limit  # a lead adds that at most
-
-    def _with_words(self, words: LexiconMatch, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
-        """The scores of the lexicon beside the margins."""
-        total, parts = len(pairs.score), [np.zeros(0, np.float32)]
-        with self._timed("comparing words"):
-            for at in range(0, total, SCORED):
-                numbers = pairs.only(slice(at, at + SCORED)).numbers()
-                parts.append(words.score([(sides[0].text(one), sides[1].text(other)) for one, other in numbers]))
-                self.progress("comparing words", min(at + SCORED, total), total)
-        return pairs.added(np.float32(LEXICON) * np.concatenate(parts))
+        mates = set(known_pairs)
+        known_scores = pairs.score[np.fromiter((pair in mates for pair in pairs.numbers()), bool)]
+        return min(least, float(np.quantile(known_scores, LOST))) if len(known_scores) else least
 
     def _no_copies(self, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
         if (most := self.settings.copies) is None:
@@ -494,17 +480,30 @@ class _Steps:
                 self.progress("filtering", at, total)
         return pairs.only(mask)
 
-    def rerank(self, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
-        """The scores of the second look beside the margins, and the leads."""
+    def score(self, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
+        """The probabilities of a regression; else the margins, and beside them the scores of the second look."""
+        if self.look.margin == "regression":
+            match = None if self.words is None else self._compared(self.words, pairs, sides)
+            return pairs.with_scores(probabilities(pair_features(pairs, match)))
         scorer = self.look.scorer
         if scorer is None:
-            return pairs.added(pairs.lead)
+            return pairs
         order = np.lexsort((pairs.target, pairs.source))  # a sentence's pairs together, so that it is read once
         second_scores = np.empty(len(order), np.float32)
         show = partial(self.progress, "reranking")
         with self._timed("reranking"):
             second_scores[order] = scores(self.folder.path, scorer, pairs.only(order), sides, show)
-        return pairs.added(np.float32(self.look.weight) * second_scores + pairs.lead)
+        return pairs.with_scores(pairs.score + np.float32(self.look.weight) * second_scores)
+
+    def _compared(self, words: LexiconMatch, pairs: Candidates, sides: Sequence[Collection]) -> Floats:
+        """(pairs,) the scores of the lexicon."""
+        total, parts = len(pairs.score), [np.zeros(0, np.float32)]
+        with self._timed("comparing words"):
+            for at in range(0, total, SCORED):
+                numbers = pairs.only(slice(at, at + SCORED)).numbers()
+                parts.append(words.score([(sides[0].text(one), sides[1].text(other)) for one, other in numbers]))
+                self.progress("comparing words", min(at + SCORED, total), total)
+        return np.concatenate(parts)
 
     def choose(
         self,
@@ -544,41 +543,36 @@ def _numbers(mates: Sequence[tuple[str, str]], sides: Sequence[Collection]) -> l
     return [(numbers_of[0].get(source, -1), numbers_of[1].get(target, -1)) for source, target in mates]
 
 
-def _look(model: Any, settings: Mining, scorer: Scorer | None, lexicon: bool = False) -> _Look:
-    """What the settings name, beside the lexicon or not.
+def _look(model: Any, settings: Mining, scorer: Scorer | None) -> _Look:
+    """What the settings name.
 
     Raises InputError for an encoder without words, ModelMismatch for a foreign one.
     """
-    kind, reranker = settings.rerank if scorer is None else "scorer", None
-    if kind == "auto":
-        reranker = _own_reranker(model)
-        kind = "reranker" if reranker else "words" if hasattr(model, "runtime") and not lexicon else "none"
-    weight = (BESIDE_LEXICON if lexicon else WEIGHTS).get(kind, 0.0) if settings.weight is None else settings.weight
+    kind = settings.rerank if scorer is None else "scorer"
+    margin = settings.margin
+    if margin == "auto":
+        margin = "regression" if kind == "none" else "quarter"
+    elif margin == "regression" and kind == "scorer":
+        raise InputError("margin 'regression' and a scorer; nothing looks at its pairs again")
+    weight = WEIGHTS.get(kind, 0.0) if settings.weight is None else settings.weight
     if kind in ("words", "reranker") and not hasattr(model, "runtime"):
         raise InputError(f"rerank {kind!r} needs a phrasemate.Model, for vectors of words; use rerank 'none'")
     if kind == "words":
         scorer = WordMatch(model)
     elif kind == "reranker":
-        scorer = attention = Attention(model, reranker or load_reranker())
+        scorer = attention = Attention(model, load_reranker())
         weight /= attention.highest
-    return _Look(kind, scorer, weight)
+    return _Look(kind, scorer, weight, margin)
 
 
-def _own_reranker(model: Any) -> Trained | None:
-    """The one that comes with the package, if it was trained on this model's states."""
-    try:
-        reranker = load_reranker()
-    except ModelError:
-        return None
-    return reranker if hasattr(model, "runtime") and reranker.encoder == model.hash else None
-
-
-def _check_threshold(settings: Mining, look: str) -> None:
+def _check_threshold(settings: Mining, look: _Look) -> None:
     """Raises InputError where there is no default."""
-    has_other_weight = settings.weight is not None and settings.weight != WEIGHTS.get(look, settings.weight)
-    if has_other_weight or (settings.margin, look.removeprefix("none"), False) not in THRESHOLDS:
+    has_other_weight = settings.weight is not None and settings.weight != WEIGHTS.get(look.kind, settings.weight)
+    if has_other_weight or usual_threshold(look.margin, look.kind, USUAL, USUAL) is None:
         with_weight = f", weight {settings.weight:g}" if has_other_weight else ""
-        title = "with a scorer" if look == "scorer" else f"of the margin {settings.margin!r} ({look}{with_weight})"
+        title = (
+            "with a scorer" if look.kind == "scorer" else f"of the margin {look.margin!r} ({look.kind}{with_weight})"
+        )
         raise InputError(f"scores {title} have no usual threshold; give one, or known pairs to calibrate with")
 
 

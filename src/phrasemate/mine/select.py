@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import log, sqrt
+from math import exp, log, sqrt
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -35,39 +35,29 @@ FLOORS = {
     "absolute": 0.0,
     "csls": 0.0,
     "distance": 0.0,
-    "lead": 0.0,
     "quarter": 0.0,
     "ratio": 1.0,
 }  # below it a pair is nearer to others
 THRESHOLDS = {
-    ("quarter", "", False): (0.675, 0.0145),
-    ("quarter", "words", False): (0.91, 0.045),
-    ("quarter", "reranker", False): (1.64, 0.072),
-    ("lead", "", False): (0.70, 0.0235),
-    ("lead", "words", False): (0.935, 0.045),
-    ("lead", "reranker", False): (1.655, 0.0685),
-    ("lead", "", True): (0.74, 0.0235),
-    ("lead", "reranker", True): (1.12, 0.05),
-    ("ratio", "", False): (1.046, 0.006),
+    ("quarter", "none"): (0.675, 0.0145),
+    ("quarter", "words"): (0.91, 0.045),
+    ("quarter", "reranker"): (1.64, 0.072),
+    ("ratio", "none"): (1.046, 0.006),
 }
-"""Of a margin, of what looks at pairs again, and with the lexicon or without: the default for `USUAL` sentences, and
-its growth for e times as many."""
+"""Of a margin and of what looks at pairs again: the default for `USUAL` sentences, and its growth for e times as
+many."""
+REGRESSION_THRESHOLDS = {False: (-0.6, 1.0), True: (0.0, 1.0)}
+"""The same of the log odds of `probabilities`, without the lexicon and with it."""
 USUAL, SMALLEST = 20_000, 5_000  # below the smallest the threshold stays
 WEIGHTS = {"words": 0.5, "reranker": 1.5, "scorer": 0.5}  # of a second look's scores beside the margin
-LEXICON = 0.1  # weight of the lexicon beside the margin
-BESIDE_LEXICON = {"reranker": 0.6}  # weights of a second look beside the margin and the lexicon
-LEAD, AHEAD = 0.4, 0.1
-"""How often it counts how far a cosine is above the next one, and how far at most (decision 042)."""
-DOUBT = {False: 0.09, True: 0.065}
-"""Without the lexicon and with it: so far below the threshold of a first look, pairs are still looked at again,
-without their leads."""
-RERANKED, LOOKED_AT, RISE = {"quarter": 1.6, "lead": 1.615}, 0.635, 0.23
-"""Without the lexicon and at these thresholds, the re-ranker looks at pairs with a margin `quarter` of 0.635 and more;
-for a threshold that is 1 higher, at those with 0.23 more. Most of what it lets pass below is wrong (decision 040)."""
+DOUBT = 0.09  # so far below the threshold of the margin `quarter`, pairs are still looked at
+RERANKED, LOOKED_AT, RISE = 1.6, 0.635, 0.23
+"""At this threshold, the re-ranker looks at pairs with a margin `quarter` of 0.635 and more; for a threshold that is 1
+higher, at those with 0.23 more. Most of what it lets pass below is wrong (decision 040)."""
 CONTEST = 0.006
-"""Without the lexicon, the re-ranker leaves pairs out that are further below the best pair of one of their sentences
-(decision 040)."""
-RERANK = ("auto", "reranker", "words", "none")
+"""The re-ranker leaves pairs out that are further below the best pair of one of their sentences (decision 040)."""
+MARGINS = ("auto", "regression", *FLOORS)
+RERANK = ("none", "reranker", "words")
 
 
 def usual_threshold(margin: str, look: str, source: int, target: int, lexicon: bool = False) -> float | None:
@@ -77,13 +67,15 @@ def usual_threshold(margin: str, look: str, source: int, target: int, lexicon: b
 
     The number of wrong pairs that reach a score by chance grows with the product of both sizes, and falls by the same
     factor with each step of the score. So the threshold grows with the logarithm of the product. Half as quickly where
-    there are the more mates the more sentences there are; `THRESHOLDS` lie between that and always as many.
+    there are the more mates the more sentences there are; `THRESHOLDS` lie between that and always as many. Those of
+    the regression are log odds.
     """
-    threshold = THRESHOLDS.get((margin, look.removeprefix("none"), lexicon))
+    threshold = REGRESSION_THRESHOLDS[lexicon] if margin == "regression" else THRESHOLDS.get((margin, look))
     if threshold is None:
         return None
     usual, growth = threshold
-    return usual + growth * log(max(SMALLEST, sqrt(source * target)) / USUAL)
+    value = usual + growth * log(max(SMALLEST, sqrt(source * target)) / USUAL)
+    return 1 / (1 + exp(-value)) if margin == "regression" else value
 
 
 class SentenceEncoder(Protocol):
@@ -105,24 +97,22 @@ class Mining:
 
     Args:
         k: Neighbours each way.
-        margin, pairing: See `candidates` and `one_to_one`.
-        threshold: The least score; None: what calibration says, or the default of the margins `lead`, `quarter` and
-            `ratio` (`usual_threshold`).
-        length_ratio, copies: See `length_filter` and `is_copy`; None: no such filter.
+        margin, pairing: See `candidates` and `one_to_one`. ``margin="regression"`` scores by `probabilities`. "auto" is
+            that, or `quarter` where pairs are looked at again.
+        threshold: The least score; None: what calibration says, or the default of the margins `regression`, `quarter`
+            and `ratio` (`usual_threshold`).
+        length_ratio, copies: See `length_deviations` and `is_copy`; None: no such filter.
         languages: Codes, or ""; with ``check``: see `checker`.
         engine: See `engine_for`.
         rerank: How promising pairs are looked at again: by the `reranker` that comes with the bundled encoder
-            (`Attention`, its scores divided by the highest there can be), by `words` (`WordMatch`), or not. `auto`: by
-            the re-ranker where it belongs to the model, else by words where the model has them and the lexicon does
-            not count.
-        weight: How often its scores count beside the margin; None: as in `WEIGHTS` or `BESIDE_LEXICON`.
+            (`Attention`, its scores divided by the highest there can be), by `words` (`WordMatch`), or not.
+        weight: How often its scores count beside the margin; None: as in `WEIGHTS`.
         lexicon: Whether words that the bundled lexicon knows as translations count (`LexiconMatch`), where it has both
-            languages. Only beside the margin `lead` and with the usual weight, and not with ``rerank="words"`` or a
-            scorer of one's own. A language that is not given is recognised by a sample of sentences.
+            languages. Only in the regression. A language that is not given is recognised by a sample of sentences.
     """
 
     k: int = 4  # Artetxe and Schwenk (2019), section 4.1
-    margin: str = "lead"
+    margin: str = "auto"
     threshold: float | None = None
     pairing: str = "greedy"
     length_ratio: float | None = 2.5
@@ -130,15 +120,17 @@ class Mining:
     languages: tuple[str, str] = ("", "")
     check: str = "script"
     engine: str = "auto"
-    rerank: str = "auto"
+    rerank: str = "none"
     weight: float | None = None
     lexicon: bool = True
 
     def __post_init__(self) -> None:
-        words = {"margin": FLOORS, "pairing": PAIRING, "check": CHECKS, "engine": ENGINES, "rerank": RERANK}
+        words = {"margin": MARGINS, "pairing": PAIRING, "check": CHECKS, "engine": ENGINES, "rerank": RERANK}
         for name, choices in words.items():
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} {getattr(self, name)!r}; expected one of {', '.join(choices)}")
+        if self.margin == "regression" and self.rerank != "none":
+            raise InputError(f"margin 'regression' and rerank {self.rerank!r}; nothing looks at its pairs again")
         if self.k < 1:
             raise InputError(f"k {self.k}; expected 1 or more neighbours")
         if self.length_ratio is not None and not self.length_ratio > 1:
@@ -207,23 +199,22 @@ _SURE = 0.5  # of the known pairs that must be above a threshold for it to tell 
 class Candidates(NamedTuple):
     """Pairs by score, highest first: (n,) numbers of source and target sentences, cosines, scores.
 
-    ``lead``: what is added to the score when all else has been.
+    ``length``: their `length_deviations`, 0 until they are known.
     """
 
     source: Ids
     target: Ids
     cosine: Floats
     score: Floats
-    lead: Floats
+    length: Floats
 
     def numbers(self) -> Iterator[tuple[int, int]]:
         """The numbers of both sentences of each pair."""
         return zip(self.source.tolist(), self.target.tolist(), strict=True)
 
-    def added(self, more: Floats) -> Candidates:
-        """With ``more`` (n,) added to the scores, in the new order."""
-        new_scores = self._replace(score=self.score + more)
-        return new_scores.only(np.argsort(-new_scores.score, kind="stable"))
+    def with_scores(self, scores: Floats) -> Candidates:
+        """With these scores (n,), in their order."""
+        return self._replace(score=scores).only(np.argsort(-scores, kind="stable"))
 
     def only(self, mask: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Candidates:
         return Candidates._make(column[mask] for column in self)
@@ -233,22 +224,14 @@ def candidates(forward: Run, backward: Run, how: str = "ratio", floor: float = -
     """Pairs of which one is among the neighbours of the other, scored by margin, those below ``floor`` left out.
 
     ``forward`` has the k nearest targets of each source sentence, ``backward`` the other way round. Artetxe and
-    Schwenk (ACL 2019), section 3; equal scores in the order of the sentences.
-
-    ``how``: a margin of `margin_of`, or "lead", which is `quarter` and a lead. A lead is `LEAD` times how far the
-    cosine is above that of the best other pair of the source sentence, plus the same of the target. Each counts `AHEAD`
-    at most.
+    Schwenk (ACL 2019), section 3; equal scores in the order of the sentences. ``how``: a margin of `margin_of`.
     """
     forward_means, backward_means = (neighbourhood(run, run.ids.shape[1]) for run in (forward, backward))
     source, target, cosine = neighbour_pairs(forward, backward)
-    margin = "quarter" if how == "lead" else how
-    score = margin_of(cosine, forward_means[source], backward_means[target], margin)
-    leads = np.zeros_like(score)
-    if how == "lead":
-        leads = np.float32(LEAD) * lead(source, target, cosine, cosine - np.float32(AHEAD))
+    score = margin_of(cosine, forward_means[source], backward_means[target], how)
     order = np.argsort(-score, kind="stable")
     order = order[: np.searchsorted(-score[order], -floor, "right")]
-    pairs = Candidates(source.astype(np.int32), target.astype(np.int32), cosine, score, leads)
+    pairs = Candidates(source.astype(np.int32), target.astype(np.int32), cosine, score, np.zeros_like(score))
     return pairs.only(order)
 
 
@@ -289,8 +272,8 @@ def _greedy(pairs: Candidates) -> NDArray[np.int64]:
     return np.array(pair_rows, np.int64)
 
 
-def length_filter(pairs: Candidates, source: NDArray[np.int32], target: NDArray[np.int32], most: float) -> Flags:
-    """Tell which pairs are no more than ``most`` times as long on one side as on the other, in characters.
+def length_deviations(pairs: Candidates, source: NDArray[np.int32], target: NDArray[np.int32]) -> Floats:
+    """(pairs,) by how much the lengths of two sentences differ, in characters: 0 if they do not, ln 2 for twice.
 
     What is usual between the two languages is taken off first: the median ratio of the pairs that are the best of
     both their sentences. ``source`` and ``target`` are the lengths of all sentences.
@@ -298,7 +281,46 @@ def length_filter(pairs: Candidates, source: NDArray[np.int32], target: NDArray[
     ratio = np.log((target[pairs.target] + SLACK) / (source[pairs.source] + SLACK))
     mutual = one_to_one(pairs, "mutual")
     usual = float(np.median(ratio[mutual])) if len(mutual) else 0.0
-    return np.abs(ratio - usual) <= np.log(most)  # type: ignore[no-any-return]
+    return np.abs(ratio - usual).astype(np.float32)
+
+
+FEATURES = ("margin", "lead", "length", "words")
+REGRESSION = {
+    False: (-53.754, (77.734, 12.446, -0.689)),
+    True: (-51.897, (74.857, 7.596, -0.932, 35.729)),
+}
+"""Without the lexicon and with it: the bias and the weights of the features (`bench/mine.py --fit`)."""
+AHEAD = 0.2  # how far a pair is ahead of the next one at most, for each of its sentences
+WORDS = 0.1  # weight of the lexicon's score beside the margin
+
+
+def pair_features(pairs: Candidates, match: Floats | None = None) -> Floats:
+    """(pairs, 3) or (pairs, 4) `FEATURES` of pairs that are scored by the margin `quarter`.
+
+    They are the margin, the `lead` of the cosine, and the `length_deviations`. With ``match`` (pairs,), the scores of a
+    `LexiconMatch`, they are also the lead of the margin with `WORDS` of the match, less that of the cosine. A lead is
+    how far a pair is above the best other pair of its source sentence, plus the same for the target, `AHEAD` at most
+    for each.
+    """
+
+    def ahead(values: Floats) -> Floats:
+        return lead(pairs.source, pairs.target, values, values - np.float32(AHEAD))
+
+    columns = [pairs.score, ahead(pairs.cosine), pairs.length]
+    if match is not None:
+        columns.append(ahead(pairs.score + np.float32(WORDS) * match) - columns[1])
+    return np.column_stack(columns)
+
+
+def probabilities(features: Floats) -> Floats:
+    """(pairs,) how likely pairs are to be mates, from their `pair_features`: a logistic regression.
+
+    It was fitted to collections in which two to four of a hundred sentences have a mate. Where more have one, pairs are
+    likelier than it says.
+    """
+    bias, weights = REGRESSION[features.shape[1] > FEATURES.index("words")]
+    values: Floats = 1 / (1 + np.exp(-(features @ np.array(weights, np.float32) + np.float32(bias))))
+    return values
 
 
 def is_copy(source: str, target: str, most: float) -> bool:
