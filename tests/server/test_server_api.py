@@ -177,7 +177,7 @@ def test_items_are_counted_before_they_are_looked_at(client: TestClient, item: s
     start = time.process_time()
     answer = client.post(API + "/segment", content=body, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_long")
-    assert time.process_time() - start < 1
+    assert time.process_time() - start < 1.5
     many = {f"field-{number}": 0 for number in range(50)}
     assert "50 fields" in refused(client, "/segment", 422, "invalid", **many)
 
