@@ -16,7 +16,7 @@ at all if it is nearly what the parallel text gives (Dice coefficient of groups 
 With --fit nothing is measured. The regression of `phrasemate.mine.select` is fitted to the pairs of all languages and
 sizes that are given, with the lexicon and without, and so are the default thresholds.
 
-    python bench/mine.py --fit --languages hu,fr,tr,ro --sizes 5000,20000,50000
+    python bench/mine.py --fit --languages hu,fr --sizes 5000,30000
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ NEAR = 0.75
 PENALTY = 1e-5  # weight of half the sum of the squared weights of the regression
 WITHOUT = "small_enja"
 SYSTEMS = {
-    "default": Mining(),
-    "none": Mining(lexicon=False),
+    "default": Mining(margin="regression"),
+    "none": Mining(margin="regression", lexicon=False),
     "quarter": Mining(margin="quarter"),
-    "reranker": Mining(rerank="reranker"),
-    "words": Mining(rerank="words"),
+    "reranker": Mining(margin="quarter", rerank="reranker"),
+    "words": Mining(margin="quarter", rerank="words"),
     "ratio": Mining(margin="ratio"),
     "cosine": Mining(margin="absolute"),
-    "approximate": Mining(engine="approximate"),
+    "approximate": Mining(margin="regression", engine="approximate"),
 }
 BEFORE = ["pair", "sentences", "English", "mates", "threshold", "precision", "recall"]
 AFTER = ["F1 strictly", "F1 at default", "best F1", "wrong", "encoding s", "search s", "second look s"]
-LOW = {"auto": 0.02, "quarter": 0.4, "ratio": 1.0, "absolute": 0.6}  # a threshold below all that are fitted
+LOW = {"regression": 0.02, "quarter": 0.4, "ratio": 1.0, "absolute": 0.6}  # a threshold below all that are fitted
 Pair = tuple[str, str]
 
 
@@ -145,24 +145,18 @@ class Task:
                     clock.update(mined.report.seconds)
                     assert mined.report.calibration is not None
                     thresholds[name].append(mined.report.calibration.threshold)
-            low = LOW["quarter" if settings.rerank != "none" else settings.margin]
-            with self.run(model, work, replace(settings, threshold=low)) as mined:
+            with self.run(model, work, replace(settings, threshold=LOW[settings.margin])) as mined:
                 mates[name] = list(mined)
         first = systems[0]
         settings = SYSTEMS[first]
         precision, recall, _, wrong = self.scores(mates[first], folds, thresholds[first])
         f1 = [self.scores(mates[name], folds, thresholds[name])[2] for name in systems]
         strictly = self.scores(mates[first], folds, thresholds[first], strict=True)[2]
-        margin = (
-            settings.margin if settings.margin != "auto" else "regression" if settings.rerank == "none" else "quarter"
-        )
-        usual = usual_threshold(margin, settings.rerank, len(self.source), len(self.target), settings.lexicon)
+        sides = len(self.source), len(self.target)
+        usual = usual_threshold(settings.margin, settings.rerank, *sides, settings.lexicon)
         default = self.scores(mates[first], folds, [np.inf if usual is None else usual] * 2)[2]
-        best = max(
-            self.scores(mates[first], folds, [at, at])[2]
-            for at in np.append(np.arange(0.02, 1, 0.01), np.arange(1, 2.5, 0.01))
-        )
-        sizes = len(self.source), len(self.target), len(self.gold)
+        best = max(self.scores(mates[first], folds, [at, at])[2] for at in np.arange(0.02, 2.5, 0.01))
+        sizes = *sides, len(self.gold)
         figures = [float(np.mean(thresholds[first])), precision, recall, *f1, strictly, default, best, wrong]
         return [f"{self.lang}-en", *sizes, *figures, *(clock[name] for name in ("encoding", "searching", "reranking"))]
 
@@ -302,9 +296,7 @@ def main() -> None:
     options.add_argument("--without", default=WITHOUT, help="sources, with commas (default: %(default)s)")
     options.add_argument("--systems", default=",".join(SYSTEMS), help="the first has its threshold told")
     options.add_argument("--fit", action="store_true", help="fit the regression")
-    options.add_argument(
-        "--sizes", default="5000,20000,50000", help="sentences a side, for --fit (default: %(default)s)"
-    )
+    options.add_argument("--sizes", default="5000,30000", help="sentences a side, for --fit (default: %(default)s)")
     options.add_argument("--work", type=Path, help="keep vectors here, continue there (default: a temporary folder)")
     args = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:

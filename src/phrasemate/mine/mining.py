@@ -483,7 +483,7 @@ class _Steps:
     def score(self, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
         """The probabilities of a regression; else the margins, and beside them the scores of the second look."""
         if self.look.margin == "regression":
-            match = None if self.words is None else self._compared(self.words, pairs, sides)
+            match = None if self.words is None else self._matches(self.words, pairs, sides)
             return pairs.with_scores(probabilities(pair_features(pairs, match)))
         scorer = self.look.scorer
         if scorer is None:
@@ -495,7 +495,7 @@ class _Steps:
             second_scores[order] = scores(self.folder.path, scorer, pairs.only(order), sides, show)
         return pairs.with_scores(pairs.score + np.float32(self.look.weight) * second_scores)
 
-    def _compared(self, words: LexiconMatch, pairs: Candidates, sides: Sequence[Collection]) -> Floats:
+    def _matches(self, words: LexiconMatch, pairs: Candidates, sides: Sequence[Collection]) -> Floats:
         """(pairs,) the scores of the lexicon."""
         total, parts = len(pairs.score), [np.zeros(0, np.float32)]
         with self._timed("comparing words"):

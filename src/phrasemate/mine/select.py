@@ -315,11 +315,12 @@ def pair_features(pairs: Candidates, match: Floats | None = None) -> Floats:
 def probabilities(features: Floats) -> Floats:
     """(pairs,) how likely pairs are to be mates, from their `pair_features`: a logistic regression.
 
-    It was fitted to collections in which two to four of a hundred sentences have a mate. Where more have one, pairs are
-    likelier than it says.
+    It was fitted to collections in which three or twenty of a hundred sentences have a mate. Where more have one, pairs
+    are likelier than it says.
     """
     bias, weights = REGRESSION[features.shape[1] > FEATURES.index("words")]
-    values: Floats = 1 / (1 + np.exp(-(features @ np.array(weights, np.float32) + np.float32(bias))))
+    log_odds = features.astype(np.float64) @ np.array(weights) + bias
+    values: Floats = (1 / (1 + np.exp(-log_odds))).astype(np.float32)
     return values
 
 
