@@ -13,12 +13,13 @@ import pytest
 from phrasemate.errors import InputError, MissingExtra, ReadError
 from phrasemate.mine import collection, mining
 from phrasemate.mine.collection import Collection, LanguageCheck, checker, collect, normal, script_of
+from phrasemate.mine.mining import language_offset, shift
 from phrasemate.mine.select import Candidates, WordMatch, low_quarter
 from phrasemate.mine.work_folder import Blocks, checked, seal
 from phrasemate.rank import whole
 from phrasemate.text import read
 from phrasemate.types import Document, PhrasePair, Run
-from phrasemate.utils.knn import LEAST_RECALL, ApproximateSearch, ExactSearch, engine_for
+from phrasemate.utils.knn import LEAST_RECALL, ApproximateSearch, ExactSearch, engine_for, nearest_in_blocks
 
 SIDES = ("source", "target")
 
@@ -160,6 +161,61 @@ def test_exact_neighbours_against_a_plain_loop() -> None:
         assert result.tolist() == sorted(range(60), key=lambda row: -every[row])[:4]
         assert scores == pytest.approx(sorted(every, reverse=True)[:4], abs=1e-5)
     assert ExactSearch(database[:2]).search(queries, 4)[0].shape == (7, 2)
+
+
+def test_neighbours_block_by_block_are_the_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    database, queries = vectors(60), vectors(7, seed=1).astype(np.float32)
+    monkeypatch.setattr("phrasemate.utils.knn._BLOCK", 13)
+    for k in (1, 4, 20, 90):  # more than a block has, and more than there are
+        ids, cosines = nearest_in_blocks(queries, database, k)
+        expected_ids, expected = ExactSearch(database).search(queries, k)
+        assert ids.tolist() == expected_ids.tolist()
+        assert cosines == pytest.approx(expected, abs=1e-6)
+    events: list[int] = []
+    nearest_in_blocks(queries, database, 4, events.append)
+    assert events == [13, 26, 39, 52, 60]
+
+
+def orthogonal(count: int) -> tuple[Any, Any]:
+    """Vectors of German sentences, which have a part in common, and of their English translations."""
+    english = np.eye(count, count + 1, dtype=np.float32)
+    return english + np.eye(1, count + 1, count, dtype=np.float32) * 0.5, english
+
+
+def test_the_part_that_source_vectors_have_in_common() -> None:
+    german, english = orthogonal(100)
+    offset = language_offset(german, english)
+    # ten of a hundred are sure, each 0.5 away from its translation: 1.5 times that, with twenty that are not away
+    assert offset[:100] == pytest.approx(np.zeros(100), abs=1e-6)
+    assert offset[100] == pytest.approx(1.5 * 10 * 0.5 / (10 + 20))
+    assert not language_offset(*orthogonal(9)).any()  # a tenth of nine is none
+    german[1] = english[0] + np.eye(1, 101, 100, dtype=np.float32) * 0.1
+    again = language_offset(german, english)  # a second sentence with the same nearest one does not count
+    assert again == pytest.approx(offset, abs=1e-6)
+
+
+def test_the_offset_is_taken_off_the_source(tmp_path: Path) -> None:
+    german, _ = orthogonal(5)
+    offset = np.array([0, 0, 0, 0, 0, 0.5], np.float32)
+    source = (german / np.linalg.norm(german, axis=1, keepdims=True)).astype(np.float16)
+    expected = source.astype(np.float32) - offset
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert shift(tmp_path, source, offset, "a key") == pytest.approx(expected, abs=1e-3)
+    assert shift(tmp_path, source, offset * 0, "another") == pytest.approx(source, abs=1e-3)
+
+
+def test_without_the_offset_more_mates_are_nearest(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    meanings, language = draw.standard_normal((3000, 32)), draw.standard_normal(32) * 0.8
+    sides = [meanings + language, meanings + draw.standard_normal((3000, 32)) * 0.9]
+    source, target = ((side / np.linalg.norm(side, axis=1, keepdims=True)).astype(np.float16) for side in sides)
+
+    def nearest_mates(vectors: Any) -> int:
+        ids, _ = ExactSearch(target).search(vectors.astype(np.float32), 1)
+        return int((ids[:, 0] == np.arange(3000)).sum())
+
+    shifted = shift(tmp_path, source, language_offset(source, target), "key")
+    assert nearest_mates(shifted) > nearest_mates(source) + 100
 
 
 def test_approximate_neighbours_reach_the_recall(monkeypatch: pytest.MonkeyPatch) -> None:

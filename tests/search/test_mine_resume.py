@@ -96,7 +96,11 @@ DAMAGES = {
 }
 FILES = [
     *(f"source.{kind}" for kind in ("txt", "json", "starts.npy", "lengths.npy", "places.npy", "first.npy")),
-    *(f"{name}.{kind}" for name in ("source.vectors", "forward", "backward") for kind in ("bin", "log")),
+    *(
+        f"{name}.{kind}"
+        for name in ("source.vectors", "source.shifted", "forward", "backward")
+        for kind in ("bin", "log")
+    ),
     "forward.json",
 ]
 
@@ -123,7 +127,7 @@ def test_damaged_work_is_done_again(tmp_path: Path, name: str, damage: str, whol
     assert run(tmp_path / "work", encoder) == mates
     if name == "source.vectors.bin" and damage == "flipped":
         assert len(encoder.encoded) == 16
-    if name.startswith("forward"):
+    if name.startswith(("forward", "offset", "source.shifted")):
         assert encoder.encoded == []
 
 

@@ -25,7 +25,7 @@ SETTINGS = "work.json"
 _LOCK = "lock"
 _OURS = re.compile(  # what a run writes there
     r"(work\.json|(source|target)\.(json|txt|(starts|lengths|places|first)\.npy|vectors\.(bin|log))"
-    r"|(forward|backward)\.(json|bin|log)|scores\.(bin|log))(\.part)?"
+    r"|(forward|backward)\.(json|bin|log)|(offset|source\.shifted|scores)\.(bin|log))(\.part)?"
 )
 
 

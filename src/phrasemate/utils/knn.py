@@ -160,6 +160,27 @@ def engine_for(engine: str, queries: int, database: int, dim: int) -> str:
     return "approximate" if queries * database > EXACT_PAIRS and database >= LEAST_CODED and not dim % 2 else "exact"
 
 
+def nearest_in_blocks(
+    queries: Floats, database: Halves, k: int, progress: Callable[[int], None] = lambda _: None
+) -> tuple[Ids, Floats]:
+    """(q, k) rows of a large database on disk, nearest first, and their cosines; it is read block by block.
+
+    ``progress`` is called with the number of rows compared so far.
+    """
+    faiss = load_faiss()
+    k = min(k, len(database))
+    ids, cosines = np.empty((len(queries), 0), np.int32), np.empty((len(queries), 0), np.float32)
+    for at in range(0, len(database), _BLOCK):
+        block = database[at : at + _BLOCK].astype(np.float32)
+        values, rows = faiss.knn(queries, block, min(k, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
+        ids = np.hstack([ids, (rows + at).astype(np.int32)])
+        cosines = np.hstack([cosines, values])
+        order = argsort_desc(cosines)[:, :k]
+        ids, cosines = np.take_along_axis(ids, order, 1), np.take_along_axis(cosines, order, 1)
+        progress(at + len(block))
+    return ids, cosines
+
+
 class ExactSearch:
     """Every vector is compared with every other."""
 
