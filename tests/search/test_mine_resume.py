@@ -63,6 +63,12 @@ def test_another_threshold_and_margin_need_no_encoder(tmp_path: Path) -> None:
     assert len(run(tmp_path / "work", encoder, Mining(k=2, threshold=0.5))) == 20  # is searched again
 
 
+@pytest.mark.parametrize("margin", ["regression", "quarter", "ratio", "distance", "csls", "absolute"])
+def test_published_margins_take_the_vectors_as_they_are(tmp_path: Path, margin: str) -> None:
+    run(tmp_path / "work", NumberEncoder(), Mining(margin=margin, threshold=0.5))
+    assert (tmp_path / "work" / "source.shifted.bin").exists() == (margin in ("regression", "quarter"))
+
+
 def test_known_pairs_are_added_to_what_is_there(tmp_path: Path) -> None:
     run(tmp_path / "work", NumberEncoder())
     encoder = NumberEncoder()

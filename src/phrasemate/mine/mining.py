@@ -29,6 +29,7 @@ from phrasemate.mine.select import (
     DOUBT,
     FLOORS,
     LOOKED_AT,
+    OURS,
     RERANKED,
     RISE,
     USUAL,
@@ -68,6 +69,7 @@ from phrasemate.utils.knn import (
     nearest_in_blocks,
 )
 from phrasemate.utils.machine import cores, load_faiss, single_blas
+from phrasemate.utils.margin import margin_of
 from phrasemate.utils.storage import NewFile, check_new
 
 ENCODED = 2048  # sentences between two writes of vectors
@@ -142,8 +144,8 @@ def language_offset(source: Halves, target: Halves, progress: Callable[[int], No
     rows = np.sort(np.random.default_rng(0).choice(len(source), min(len(source), SAMPLED), replace=False))
     queries = source[rows].astype(np.float32)
     ids, cosines = nearest_in_blocks(queries, target, NEIGHBOURS, progress)
-    nearness = cosines[:, 0] - cosines.mean(1) / 4
-    order = np.argsort(-nearness, kind="stable")
+    rivals = cosines.mean(1)
+    order = np.argsort(-margin_of(cosines[:, 0], rivals, rivals, "quarter"), kind="stable")
     _, first = np.unique(ids[order, 0], return_index=True)
     sure = order[np.sort(first)][: min(SURE, len(rows) // 10)]
     differences = queries[sure] - target[ids[sure, 0]].astype(np.float32)
@@ -430,7 +432,7 @@ class _Steps:
                 for name, side in zip(("source", "target"), sides, strict=True)
             )
         key = _key(model.hash, *(side.key for side in sides))
-        if self.look.margin in ("regression", "quarter"):  # the others are as published
+        if self.look.margin in OURS:
             with self._timed("searching"):
                 offset, key = self._offset(source, target, key)
                 source = shift(path, source, offset, key)
@@ -494,7 +496,7 @@ class _Steps:
     def _least(self, sides: Sequence[Collection], limit: float | None) -> float:
         """The margin from which on pairs are looked at again; higher for the re-ranker at a high threshold."""
         margin = self.look.margin
-        if margin not in ("regression", "quarter"):
+        if margin not in OURS:
             return FLOORS[margin]
         source, target = sides
         usual = usual_threshold("quarter", "none", len(source), len(target))

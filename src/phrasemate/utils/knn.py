@@ -168,17 +168,14 @@ def nearest_in_blocks(
     ``progress`` is called with the number of rows compared so far.
     """
     faiss = load_faiss()
-    k = min(k, len(database))
-    ids, cosines = np.empty((len(queries), 0), np.int32), np.empty((len(queries), 0), np.float32)
+    best = faiss.ResultHeap(len(queries), min(k, len(database)), keep_max=True)
     for at in range(0, len(database), _BLOCK):
         block = database[at : at + _BLOCK].astype(np.float32)
-        values, rows = faiss.knn(queries, block, min(k, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
-        ids = np.hstack([ids, (rows + at).astype(np.int32)])
-        cosines = np.hstack([cosines, values])
-        order = argsort_desc(cosines)[:, :k]
-        ids, cosines = np.take_along_axis(ids, order, 1), np.take_along_axis(cosines, order, 1)
+        cosines, rows = faiss.knn(queries, block, min(k, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
+        best.add_result(cosines, rows + at)
         progress(at + len(block))
-    return ids, cosines
+    best.finalize()
+    return best.I.astype(np.int32), best.D
 
 
 class ExactSearch:
@@ -226,7 +223,7 @@ class ApproximateSearch:
         self.recall = self._widen(vectors, samples, k)
 
     def _widen(self, vectors: Halves, samples: Floats, k: int) -> float:
-        exact = _exact_blocks(vectors, samples, k)
+        exact, _ = nearest_in_blocks(samples, vectors, k)
         while True:
             rows = self.search(samples, k)[0]
             recall = float(np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(rows, exact, strict=True)]))
@@ -248,16 +245,3 @@ class ApproximateSearch:
 
 
 NeighbourSearch = ExactSearch | ApproximateSearch
-
-
-def _exact_blocks(vectors: Halves, queries: Floats, k: int) -> NDArray[np.int64]:
-    """(q, k) rows, without all of the vectors in memory."""
-    faiss = load_faiss()
-    best = faiss.ResultHeap(len(queries), k, keep_max=True)
-    for at in range(0, len(vectors), _BLOCK):
-        block = vectors[at : at + _BLOCK].astype(np.float32)
-        scores, rows = faiss.knn(queries, block, min(k, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
-        best.add_result(scores, rows + at)
-    best.finalize()
-    ids: NDArray[np.int64] = best.I
-    return ids
