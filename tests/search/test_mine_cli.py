@@ -195,7 +195,7 @@ def test_the_smaller_side_decides_about_the_engine(
     invoke: Invoke, sides: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each side is searched: codes have to be learned from both."""
-    monkeypatch.setattr("phrasemate.utils.knn.LEAST_CODED", 25)
+    monkeypatch.setattr("phrasemate.mine.neighbours.LEAST_CODED", 25)
     Path("few.txt").write_text("".join(german(n) + "\n" for n in range(10)), "utf-8")
     result = invoke(*sides, "-o", "x.tsv", *COMMON, "--engine", "approximate")
     assert (result.exit_code, "10 vectors of length 32; approximate search needs 25" in result.stderr) == (1, True)

@@ -14,12 +14,12 @@ from phrasemate.errors import InputError, MissingExtra, ReadError
 from phrasemate.mine import collection, mining
 from phrasemate.mine.collection import Collection, LanguageCheck, checker, collect, normal, script_of
 from phrasemate.mine.mining import language_offset, shift
+from phrasemate.mine.neighbours import LEAST_RECALL, ApproximateSearch, ExactSearch, engine_for, nearest_in_blocks
 from phrasemate.mine.select import Candidates, WordMatch, low_quarter
 from phrasemate.mine.work_folder import Blocks, checked, seal
 from phrasemate.rank import whole
 from phrasemate.text import read
 from phrasemate.types import Document, PhrasePair, Run
-from phrasemate.utils.knn import LEAST_RECALL, ApproximateSearch, ExactSearch, engine_for, nearest_in_blocks
 
 SIDES = ("source", "target")
 
@@ -165,7 +165,7 @@ def test_exact_neighbours_against_a_plain_loop() -> None:
 
 def test_neighbours_block_by_block_are_the_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     database, queries = vectors(60), vectors(7, seed=1).astype(np.float32)
-    monkeypatch.setattr("phrasemate.utils.knn._BLOCK", 13)
+    monkeypatch.setattr("phrasemate.mine.neighbours._BLOCK", 13)
     for k in (1, 4, 20, 90):  # more than a block has, and more than there are
         ids, cosines = nearest_in_blocks(queries, database, k)
         expected_ids, expected = ExactSearch(database).search(queries, k)
@@ -219,7 +219,7 @@ def test_without_the_offset_more_mates_are_nearest(tmp_path: Path) -> None:
 
 
 def test_approximate_neighbours_reach_the_recall(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phrasemate.utils.knn._BLOCK", 1000)
+    monkeypatch.setattr("phrasemate.mine.neighbours._BLOCK", 1000)
     database, queries = vectors(3000), vectors(200, seed=1).astype(np.float32)
     events: list[int] = []
     search = ApproximateSearch(database, queries[:100], 4, events.append)

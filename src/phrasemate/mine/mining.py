@@ -24,6 +24,14 @@ from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError, PhrasemateError
 from phrasemate.lexicon import bundled_lexicon
 from phrasemate.mine.collection import Collection, Place, checker, collect, normal
+from phrasemate.mine.neighbours import (
+    RECALL_SAMPLE,
+    ApproximateSearch,
+    ExactSearch,
+    NeighbourSearch,
+    engine_for,
+    nearest_in_blocks,
+)
 from phrasemate.mine.select import (
     CONTEST,
     DOUBT,
@@ -60,14 +68,6 @@ from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.units import Side, Unit
 from phrasemate.types import Document, PhrasePair, Progress, Run, Scorer
 from phrasemate.utils.arrays import Floats, Halves
-from phrasemate.utils.knn import (
-    RECALL_SAMPLE,
-    ApproximateSearch,
-    ExactSearch,
-    NeighbourSearch,
-    engine_for,
-    nearest_in_blocks,
-)
 from phrasemate.utils.machine import cores, load_faiss, single_blas
 from phrasemate.utils.margin import margin_of
 from phrasemate.utils.storage import NewFile, check_new

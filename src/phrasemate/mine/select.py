@@ -24,11 +24,11 @@ from phrasemate.errors import InputError
 from phrasemate.lexicon import InducedLexicon
 from phrasemate.lexicon.inflection import ENGLISH_FUNCTION_WORDS, primary, stem
 from phrasemate.mine.collection import CHECKS, Counts, Place
+from phrasemate.mine.neighbours import ENGINES
 from phrasemate.text import folded, words
 from phrasemate.text.normalize import plain
 from phrasemate.types import PhrasePair, Run
 from phrasemate.utils.arrays import Floats
-from phrasemate.utils.knn import ENGINES
 from phrasemate.utils.margin import lead, margin_of, neighbour_pairs, neighbourhood
 
 FLOORS = {
