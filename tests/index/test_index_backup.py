@@ -9,12 +9,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from index_fakes import SMALL, FakeModel, vector_of
+from index_fakes import SMALL, FakeModel, Found, vector_of
 
 from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, InputError, ModelMismatch
 from phrasemate.index import Index
 from phrasemate.index.backup import Upgrade, backup, restore, upgrade
+from phrasemate.index.manifest import VectorsManifest
 from phrasemate.lexicon import Dictionary, DictionaryFolder
 from phrasemate.types import Document, Sentence
 
@@ -157,6 +159,46 @@ def test_an_upgrade_encodes_the_stored_sentences_with_another_model(tmp_path: Pa
         assert index.add([documents[0]], lang="en").unchanged == 1  # the same texts are not read again
     assert upgrade(folder, model) == Upgrade(model.hash, model.hash)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fresh", "idx"]
+
+
+class Segmenting(FakeModel):
+    """A model that heeds ``max_words``."""
+
+    def extract(self, texts: Any, frequent: Any = frozenset(), **options: Any) -> list[Found]:
+        phrases = super().extract(texts, frequent)
+        if options.get("max_words") != 1:
+            return phrases
+        return [self._words(text, item) for text, item in zip(texts, phrases, strict=True)]
+
+    def _words(self, text: str, item: Found) -> Found:
+        words = np.array([" " not in text[s:e] for s, e in zip(item.starts, item.ends, strict=True)])
+        return Found(item.starts[words], item.ends[words], item.scores[words], item.vectors[words])
+
+
+def test_segmentation_goes_with_the_index(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", Segmenting(), segment={"max_words": 1}) as index:
+        index.add([document(0, 3)], lang="en")
+        phrases = index.stats().phrases
+    backup(tmp_path / "idx", tmp_path / "copy")
+    restore(tmp_path / "copy", tmp_path / "restored")
+    upgrade(tmp_path / "idx", Segmenting(dim=8, name="new"))
+    for name in ("idx", "copy", "restored"):
+        with Index.open(tmp_path / name, readonly=True) as index:
+            assert isinstance(index, Index)
+            assert (index.manifest.segment, index.stats().phrases) == ({"max_words": 1}, phrases)
+
+
+def test_what_an_index_was_tuned_for_goes_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = make(tmp_path / "idx")
+    with Index.open(folder, FakeModel(), settings=SMALL) as index:
+        index.optimize(target_recall=0.9, at=10, seed=3)
+    monkeypatch.setattr("phrasemate.index.index.IndexSettings", lambda: SMALL)
+    backup(folder, tmp_path / "copy")
+    restore(tmp_path / "copy", tmp_path / "restored")
+    upgrade(folder, FakeModel(dim=8, name="new"))
+    for name in ("idx", "copy", "restored"):
+        tuned = VectorsManifest.read(tmp_path / name / "vectors.json").tuned
+        assert (tuned["target"], tuned["at"], tuned["seed"]) == (0.9, 10, 3)
 
 
 def test_dictionaries_go_with_the_index(tmp_path: Path) -> None:

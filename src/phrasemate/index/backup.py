@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, InputError
 from phrasemate.index import schema
@@ -78,7 +79,8 @@ def restore(copy: str | Path, folder: str | Path, force: bool = False) -> IndexS
 def upgrade(folder: str | Path, model: IndexModel, progress: Progress | None = None) -> Upgrade:
     """Bring an index up to date: encode its sentences again with ``model``, or add its table of wordings.
 
-    The sentences come from the index itself, so the texts need not be there. The new index takes the place of the old
+    The sentences come from the index itself, so the texts need not be there. Its options of segmenting and the recall
+    that it was tuned for stay. The new index takes the place of the old
     one when it is complete; after an error or a stop nothing has changed. A document whose adding was interrupted is
     read again by the next `Index.add`. Raises IndexMissing, IndexLocked, PhraseIndexError where the disk is full,
     InputError for Lance tables.
@@ -86,7 +88,8 @@ def upgrade(folder: str | Path, model: IndexModel, progress: Progress | None = N
     source = Path(folder)
     if is_tables(source):
         raise InputError(f"{source}: consists of Lance tables; build them again from the texts")
-    former = Manifest.read(source / INDEX_JSON).model_hash
+    manifest = Manifest.read(source / INDEX_JSON)
+    former = manifest.model_hash
     if former == model.hash:
         with suppress(IndexMissing):
             WordingsManifest.read(source)
@@ -95,20 +98,31 @@ def upgrade(folder: str | Path, model: IndexModel, progress: Progress | None = N
             index.optimize()
         return Upgrade(former, former, wordings=True)
     with write_lock(source), _new_folder(source, force=True) as partial:
-        sentences = _encode_again(source, partial, model, progress)
+        sentences = _encode_again(source, partial, model, manifest.segment, progress)
         _copy_dictionaries(source, partial)
     return Upgrade(former, model.hash, sentences, wordings=True)
 
 
-def _encode_again(source: Path, target: Path, model: IndexModel, progress: Progress | None) -> int:
-    """Make an index of the sentences of another one; returns how many there are."""
-    with Index.open(source, readonly=True) as old, Index.create(target, model) as new:
+def _encode_again(
+    source: Path, target: Path, model: IndexModel, segment: Mapping[str, Any], progress: Progress | None
+) -> int:
+    """Make an index of the sentences of another one, tuned as that was; returns how many there are."""
+    with Index.open(source, readonly=True) as old, Index.create(target, model, segment=segment) as new:
         assert isinstance(old.store, Store)  # it is not of Lance tables
         documents = list(old.store.documents())
         for language in dict.fromkeys(document.language for document in documents):
             copies = [_stored(old.store, document) for document in documents if document.language == language]
             new.add(copies, lang=language, progress=progress)
+        if tuned := _tuned(source):
+            new.optimize(target_recall=tuned["target"], at=tuned.get("at", 1), seed=tuned.get("seed", 0))
         return new.stats().sentences
+
+
+def _tuned(folder: Path) -> dict[str, Any]:
+    """What the search file of an index was tuned for; empty if it was not tuned."""
+    with suppress(IndexMissing, IndexDamaged):
+        return VectorsManifest.read(folder / VECTORS_JSON).tuned
+    return {}
 
 
 def _stored(store: Store, document: DocumentInfo) -> Document:
