@@ -126,6 +126,35 @@ def test_what_cannot_be_saved_changes_nothing(glossary: Glossary, monkeypatch: p
     assert [entry.note for entry in glossary.entries] == [NOTICE.note, "", "", ""]
 
 
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_a_change_that_any_error_stops_changes_nothing(
+    glossary: Glossary, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise error
+
+    before = glossary.entries
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "atomic_file", stop)
+        with pytest.raises(error):
+            glossary.remove(1)
+    assert glossary.entries == before
+
+
+def test_half_a_character_is_refused_and_later_entries_are_saved(glossary: Glossary) -> None:
+    with pytest.raises(InputError, match=r"the glossary cannot be saved: .*surrogates not allowed"):
+        glossary.add(Entry("Frist", "time \ud83d limit"))
+    glossary.add(Entry("Frist", "time limit"))
+    assert [entry.target for entry in Glossary(glossary.path).entries][4:] == ["time limit"]
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\x0c", "\x1c", "\n", "\r", "\r\n"])
+def test_every_separator_in_an_entry_lasts(glossary: Glossary, character: str) -> None:
+    glossary.add(Entry("Frist", "time limit", note=f"one{character}two"))
+    glossary.remove(1)
+    assert [entry.note for entry in Glossary(glossary.path).entries] == ["", "", "", f"one{character}two"]
+
+
 def test_empty_and_long_entries_are_refused() -> None:
     for entry in (Entry("", "x"), Entry("x", " "), Entry("x", "y", note="n" * 2001), Entry("x", "y", status="best")):
         with pytest.raises(InputError):

@@ -155,13 +155,15 @@ class Glossary:
         self._past = [*self._past, before][-STEPS:]
 
     def _replace(self, entries: tuple[Entry, ...]) -> None:
-        """Other entries, in the file as well. Raises InputError, with all as before, where it cannot be written."""
+        """Other entries, in the file as well. Raises InputError where it cannot be written; then all is as before."""
         before, self._entries = self._entries, entries
         try:
             self._save()
-        except OSError as error:
+        except BaseException as error:
             self._entries = before
-            raise InputError(f"the glossary cannot be saved: {error.strerror}") from error
+            if not isinstance(error, OSError | UnicodeError):  # the latter: of half a surrogate pair
+                raise
+            raise InputError(f"the glossary cannot be saved: {getattr(error, 'strerror', error)}") from error
 
     def _save(self) -> None:
         if self.path is None:
@@ -210,7 +212,8 @@ def _check(entry: Entry) -> None:
 
 def _read(path: Path) -> Iterator[Entry]:
     try:
-        lines = path.read_text("utf-8").splitlines()
+        with path.open(encoding="utf-8") as file:  # a line of a file, unlike `splitlines`, may hold U+2028
+            lines = file.readlines()
     except (OSError, UnicodeError) as error:
         raise ReadError(str(path), 0, f"cannot be read ({error})", "give a glossary file, or a new name") from None
     for number, line in enumerate(lines, 1):

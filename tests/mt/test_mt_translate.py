@@ -69,6 +69,7 @@ def test_failures_keep_their_place() -> None:
         (" A bank.\n\nNote: or a bench.", "", ("A bank.", "")),
         ("<think>Bank?\nbench?</think>\nA bench.", "", ("A bench.", "")),
         ("<think>never ends", "", ("", "the answer is empty")),
+        ("A bench\u2028in\x85a park.\r\nNote: or a bank.", "", ("A bench in a park.", "")),
         ("bank; river => A  bank.", "=>", ("A bank.", "")),
         ("bank; river", "=>", ("", "the answer holds no '=>'")),
     ],

@@ -244,5 +244,5 @@ def translation_of(answer: str, marker: str = "") -> tuple[str, str]:
         _, marker_text, text = text.partition(marker)
         if not marker_text:
             return "", f"the answer holds no {marker!r}"
-    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    lines = [" ".join(line.split()) for line in text.split("\n") if line.strip()]
     return (lines[0], "") if lines else ("", "the answer is empty")
