@@ -453,7 +453,7 @@ def likely_pairs(
     The terms that are not English ask, whichever side they are on, as the scorer was fitted. ``lexicons``:
     dictionaries that are asked beside the bundled lexicon.
     """
-    if languages[0] == "en":
+    if languages[0] == "en" != languages[1]:
         mirror = likely_pairs(target, source, scorer, languages[::-1], lexicons)
         return _ordered(mirror.targets, mirror.sources, mirror.scores, mirror.margins)
     texts = [*map(folded, target.terms)]

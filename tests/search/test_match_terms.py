@@ -224,6 +224,15 @@ def test_the_margin_follows_the_model_and_the_languages() -> None:
         margin(("de", "en"), None, "probability")
 
 
+def test_the_scorer_matches_two_lists_of_one_language() -> None:
+    model = a_model()
+    model.scorer = CandidateScorer(-2.0, tuple(4.0 if name == "context" else 0.0 for name in FEATURES))
+    model.encode = lambda phrases: np.eye(3, dtype=np.float32)[[("dog", "cat", "house").index(p.text) for p in phrases]]
+    lists = [MatchSide(terms(*words, language="en")) for words in (("dog", "house"), ("house", "cat", "dog"))]
+    result = match_terms(lists[0], lists[1], model, MatchSettings(margin="probability"))
+    assert wordings(result.matches) == [("dog", "dog"), ("house", "house")]
+
+
 def test_with_languages_the_scorer_matches() -> None:
     model = a_model()
     model.scorer = CandidateScorer(-2.0, tuple(4.0 if name == "listed" else 0.0 for name in FEATURES))
