@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain, islice, product
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ _STEPS = np.arange(OCCURRENCES)
 NEAR = 40  # phrases by vector whose wordings are candidates
 ALONE = 0.4  # weight of the phrase without its sentence in the vector to which they are near
 CHOICES, MOST_PARTS = 4, 5  # equivalents of each word that are combined, and words of a query
-LIMIT, COMPOSED = 256, 48  # combinations that are compared, and that are looked up
+COMPOSED = 48  # combinations of equivalents that are looked up
 NEAREST = 3  # occurrences in the feature "contexts"
 UNKNOWN = 0.5  # probability that a word without equivalents stands for itself
 UNCOUNTED = 0.4  # weight of an equivalent in a dictionary, at least, where the induced lexicon does not list the word
@@ -316,16 +316,18 @@ def compositions(table: Wordings, query: Sequence[Part]) -> list[str]:
     """
     if not 2 <= len(query) <= MOST_PARTS:
         return []
-    choices = []
+    combinations: list[tuple[float, list[str]]] = [(1.0, [])]
     for part in query:
         likeliest = sorted(part.stems.items(), key=lambda item: -item[1])[:CHOICES]
-        choices.append([*likeliest, *([("", 0.5)] if part.optional else [])])
-    combinations = [
-        (math.prod(probability for _, probability in choice), [stem for stem, _ in choice if stem])
-        for choice in islice(product(*choices), LIMIT)
-    ]
-    likeliest_first = [stems for _, stems in sorted(combinations, key=lambda item: -item[0])[:COMPOSED]]
-    orders = [" ".join(order) for stems in likeliest_first for order in (stems, stems[::-1])]
+        choices = [*likeliest, *([("", 0.5)] if part.optional else [])]
+        extended = [
+            (probability * factor, [*stems, stem] if stem else stems)
+            for probability, stems in combinations
+            for stem, factor in choices
+        ]
+        # the likeliest of all begin with the likeliest of the words so far
+        combinations = sorted(extended, key=lambda item: -item[0])[:COMPOSED]
+    orders = [" ".join(order) for _, stems in combinations for order in (stems, stems[::-1])]
     return list(dict.fromkeys(chain(*table.of_stems(orders))))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from math import log
+from itertools import product
+from math import log, prod
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -319,6 +320,27 @@ def test_phrases_of_several_words_are_translated_word_by_word(tmp_path: Path) ->
             assert [part.optional for part in lock] == [False, True, False]
             assert compositions(search.table, lock) == ["goal lock"]
             assert compositions(search.table, parts("Ziele", Dictionaries([mine], ["en"]))) == []  # of one word
+
+
+@pytest.mark.parametrize("optional", [False, True])
+def test_the_likeliest_of_all_combinations_of_five_words_are_looked_up(optional: bool) -> None:
+    class Table:
+        def of_stems(self, stemmed: list[str]) -> list[list[str]]:
+            self.stemmed = stemmed
+            return [[] for _ in stemmed]
+
+    draw, table = np.random.default_rng(7), Table()
+    query = [
+        Part({f"{word}{number}": weight for number, weight in enumerate(draw.random(4).tolist())}, optional)
+        for word in "abcde"
+    ]
+    assert compositions(table, query) == []  # type: ignore[arg-type]
+    choices = [[*part.stems.items(), *([("", 0.5)] if optional else [])] for part in query]
+    every = sorted(product(*choices), key=lambda choice: -prod(weight for _, weight in choice))
+    expected = [" ".join(stem for stem, _ in choice if stem) for choice in every[: candidates.COMPOSED]]
+    assert table.stemmed[::2] == expected
+    assert table.stemmed[1::2] == [" ".join(reversed(wording.split())) for wording in expected]
+    assert len({wording.split()[0] for wording in expected}) > 1  # the first word varies, too
 
 
 def test_translations_word_by_word_are_told_and_weighed(index: Index) -> None:
