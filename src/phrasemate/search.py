@@ -19,7 +19,7 @@ from phrasemate.encode.scoring import FEATURES, HITS, VOTES, CandidateScorer, Co
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index import BaseIndex
 from phrasemate.index.types import Filters
-from phrasemate.lexicon import Lexicon, bundled_lexicon
+from phrasemate.lexicon import InducedLexicon, Lexicon, bundled_lexicon
 from phrasemate.lexicon.inflection import primary
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.text import folded, split_sentences
@@ -231,9 +231,14 @@ class Searcher:
     @property
     def lexicons(self) -> tuple[Lexicon, ...]:
         """Sources of candidates by wording: dictionaries given here, those of the index, then the induced lexicon."""
-        bundle = bundled_lexicon() if self._with_bundled else None
+        bundle = self._bundled
         dictionaries = (*self._own_lexicons, *self.index.dictionaries)
         return dictionaries if bundle is None else (*dictionaries, bundle)
+
+    @property
+    def _bundled(self) -> InducedLexicon | None:
+        """The induced lexicon that comes with phrasemate; None where it is not to be used."""
+        return bundled_lexicon() if self._with_bundled else None
 
     @property
     def scorer(self) -> CandidateScorer | None:
@@ -464,7 +469,7 @@ class Searcher:
             dictionaries = proposals.Dictionaries(self.lexicons, target_languages)
             mixture = unit(vectors + proposals.ALONE * bare)
             run = self.index.nearest(mixture, max(proposals.NEAR, 4 * request.k), request.filters)
-            lexicon = bundled_lexicon() if self.lexicons else None
+            lexicon = self._bundled
             candidate_lists, wordings = [], []
             language = target_languages[0] if target_languages else ""
             for number, (phrase, source) in enumerate(zip(phrases, self._languages_of(phrases), strict=True)):
@@ -490,8 +495,8 @@ class Searcher:
             return proposals.describe(search, texts, candidate_lists, vectors, bare, language, wordings)
 
     def _languages_of(self, phrases: Sequence[Phrase]) -> list[str]:
-        """The language of each phrase's sentence, "" where it is not clear or nothing is to be looked up."""
-        bundle = bundled_lexicon() if self.lexicons else None
+        """The language of each phrase's sentence, "" where it is not clear or the bundled lexicon is not used."""
+        bundle = self._bundled
         if bundle is None:
             return [""] * len(phrases)
         sentences = list(dict.fromkeys(phrase.context for phrase in phrases))

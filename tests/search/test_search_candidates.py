@@ -295,6 +295,17 @@ def test_a_search_tells_whether_the_lexicon_has_its_languages(index: Index, lexi
     assert {*described.features[:, FEATURES.index("no lexicon")].tolist()} == {expected}
 
 
+def test_without_the_bundled_lexicon_it_is_not_read_beside_a_dictionary(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("phrasemate.search.bundled_lexicon", refuse)
+    result = searcher(index, Dictionary(Bank={"bench": 0.5}), verbatim=4.0).search("Er sitzt auf der [[Bank]].")
+    assert result.groups[0].text == "bench"
+
+
 def test_a_form_tells_stems_words_and_a_function_word() -> None:
     assert candidates._form("the banks", "en") == (("bank",), 2, True)
     assert candidates._form("river banks", "en") == (("river", "bank"), 2, False)
