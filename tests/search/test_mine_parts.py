@@ -38,7 +38,7 @@ def test_a_collection(tmp_path: Path) -> None:
     assert (counts.read, counts.long, counts.foreign, counts.distinct) == (8, 1, 2, 3)
     assert collection.places(0) == (("a", 1), ("a", 4), ("b", 1))
     assert collection.places(3) == ()
-    assert collection.find({"Schlüssel", "nichts"}) == {"Schlüssel": 2}
+    assert collection.find({"Schlüssel", "Schlüs\u00adsel", "nichts"}) == {"Schlüssel": 2, "Schlüs\u00adsel": 2}
     again = collect(tmp_path, "source", documents, ["Verborgen.", "Ein Satz."], lambda text: pytest.fail("was read"))
     assert (again.key, again.counts) == (collection.key, collection.counts)
 

@@ -209,10 +209,12 @@ class Collection:
         return self._text[self.starts[numbers.start] : self.starts[numbers.stop]].decode("utf-8").split("\n")[:-1]
 
     def find(self, texts: set[str]) -> dict[str, int]:
-        """The numbers of those of the texts that are here."""
+        """The numbers of those of the texts that are here, whatever their apostrophes and hyphens."""
+        wanted = set(map(plain, texts))
         blocks = (slice(at, min(at + _TELL, len(self))) for at in range(0, len(self), _TELL))
         places = (pair for block in blocks for pair in enumerate(self.texts(block), block.start))
-        return {text: number for number, text in places if text in texts}
+        numbers = {key: number for number, text in places if (key := plain(text)) in wanted}
+        return {text: numbers[key] for text in texts if (key := plain(text)) in numbers}
 
     def places(self, number: int) -> tuple[Place, ...]:
         """Places of the sentence, in the order of reading."""

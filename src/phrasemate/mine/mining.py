@@ -66,6 +66,7 @@ from phrasemate.rank import whole
 from phrasemate.reranker import Attention, load_reranker
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.units import Side, Unit
+from phrasemate.text.normalize import plain
 from phrasemate.types import Document, PhrasePair, Progress, Run, Scorer
 from phrasemate.utils.arrays import Floats, Halves
 from phrasemate.utils.machine import cores, load_faiss, single_blas
@@ -351,7 +352,8 @@ def mine(
     without its package.
     """
     settings = settings or Mining()
-    mates = list(dict.fromkeys((normal(first), normal(second)) for first, second in known))
+    known_texts = [(normal(first), normal(second)) for first, second in known]
+    mates = list({(plain(first), plain(second)): (first, second) for first, second in known_texts}.values())
     look = _look(model, settings, scorer)
     if settings.threshold is None and not mates:
         _check_threshold(settings, look)
