@@ -271,6 +271,16 @@ def test_terms_of_an_upload(client: TestClient) -> None:
     assert {place.document for term in result.terms for place in term.places} == {"document"}
 
 
+def test_the_language_of_an_upload_says_which_forms_are_one_term(client: TestClient) -> None:
+    files = {"file": ("a.txt", b"Kredit. Kredite.")}  # too short for a guess
+    counts = []
+    for data in ({"language": "de"}, {"language": "ja"}):
+        answer = client.post(API + "/terms", files=files, data=data)
+        assert answer.status_code == 200, answer.text
+        counts.append([term["count"] for term in answer.json()["terms"]])
+    assert counts == [[2], [1, 1]]
+
+
 def test_an_upload_may_be_any_document_that_is_read(client: TestClient) -> None:
     from phrasemate.text.corpus import SUFFIXES as READABLE
 

@@ -54,6 +54,12 @@ def test_a_text_becomes_a_list_to_review(browser: Browser) -> None:
     assert [option.value for option in page.all(".verdict input[checked]")] == ["undecided"] * len(terms)
 
 
+def test_the_language_that_is_given_says_which_forms_are_one_term(browser: Browser) -> None:
+    text = "Kredit. Kredite."  # too short for a guess
+    counts = [send(browser, text=text, from_=language).texts("td.number") for language in ("de", "ja")]
+    assert counts == [["2 times"], ["1 time", "1 time"]]
+
+
 def test_a_candidate_says_where_it_stands_in_characters(browser: Browser) -> None:
     """Not to be looked for by the script: "İ".toLowerCase() is two letters, and a wording may stand there twice."""
     page = send(browser, text=GERMAN, from_="de")

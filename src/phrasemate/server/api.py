@@ -224,7 +224,9 @@ def _add_questions(api: APIRouter, library: Library, settings: Settings) -> None
         index = body.index or library.names[0]
 
         def answer(searcher: Searcher) -> Response:
-            how = TermSettings(ranking=body.ranking, most=body.most, k=body.k, contexts=body.contexts)
+            how = TermSettings(
+                ranking=body.ranking, most=body.most, k=body.k, contexts=body.contexts, language=body.language
+            )
             with uploaded(name, content, settings, body.language) as documents:
                 rows = terms_of(documents, searcher, how, body.target_language)
             return _answer({"index": index, "terms": [term.as_dict(body.contexts) for term in rows]})

@@ -183,7 +183,7 @@ class Asked:
 
     def terms(self, searcher: Searcher, content: bytes, settings: Settings) -> list[DocumentTerm]:
         """Found, ranked and looked up; called by a worker."""
-        how = TermSettings(most=min(self.most, settings.terms), k=CANDIDATES, contexts=2)
+        how = TermSettings(most=min(self.most, settings.terms), k=CANDIDATES, contexts=2, language=self.language)
         with uploaded(self.name, content, settings, self.language) as documents:
             return terms_of(documents, searcher, how, self.target)
 
