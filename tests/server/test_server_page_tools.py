@@ -35,4 +35,9 @@ def test_an_odd_address_is_not_written_into_a_file() -> None:
         base_url = 'http://x";alert(1)//:80/'
 
     assert address_of(Asked()) == DEFAULT  # type: ignore[arg-type]
-    assert packed(DEFAULT) == packed(DEFAULT)
+
+
+def test_the_extension_is_the_same_file_at_any_time() -> None:
+    with zipfile.ZipFile(io.BytesIO(packed(DEFAULT))) as archive:
+        times = {entry.date_time for entry in archive.infolist()}
+    assert times == {(2026, 1, 1, 0, 0, 0)}
