@@ -210,10 +210,10 @@ class Collection:
 
     def find(self, texts: set[str]) -> dict[str, int]:
         """The numbers of those of the texts that are here, whatever their apostrophes and hyphens."""
-        wanted = set(map(plain, texts))
+        keys = set(map(plain, texts))
         blocks = (slice(at, min(at + _TELL, len(self))) for at in range(0, len(self), _TELL))
         places = (pair for block in blocks for pair in enumerate(self.texts(block), block.start))
-        numbers = {key: number for number, text in places if (key := plain(text)) in wanted}
+        numbers = {key: number for number, text in places if (key := plain(text)) in keys}
         return {text: numbers[key] for text in texts if (key := plain(text)) in numbers}
 
     def places(self, number: int) -> tuple[Place, ...]:
