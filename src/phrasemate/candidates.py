@@ -23,16 +23,10 @@ from phrasemate.encode.scoring import FEATURES, LEAST_LOG
 from phrasemate.index.wordings import Wordings, WordingSearch, joined
 from phrasemate.lexicon import Equivalent, InducedLexicon, Lexicon, bundled_collocates, stemmed
 from phrasemate.lexicon.induced import grammatical_words
-from phrasemate.lexicon.inflection import (
-    ARTICLES,
-    ENGLISH_FUNCTION_WORDS,
-    content_words,
-    locutions,
-    primary,
-    same_words,
-    stem,
-)
+from phrasemate.lexicon.inflection import ARTICLES, ENGLISH_FUNCTION_WORDS, content_words, same_words, stem
+from phrasemate.lexicon.locutions import locutions
 from phrasemate.text import folded, words
+from phrasemate.text.languages import primary
 from phrasemate.types import Phrase
 from phrasemate.utils.arrays import Doubles, Floats, Ids
 

@@ -26,7 +26,8 @@ import numpy as np
 from phrasemate.encode.segmenter import JOINT, disjoint
 from phrasemate.errors import InputError, QueryError
 from phrasemate.lexicon import InducedLexicon, bundled_lexicon, without_function_words
-from phrasemate.lexicon.inflection import OF, SeparableVerb, general_words, joined, locutions, separable_verbs
+from phrasemate.lexicon.locutions import OF, general_words, locutions
+from phrasemate.lexicon.separable_verbs import SeparableVerb, joined, separable_verbs
 from phrasemate.query import parse_query
 from phrasemate.search import Result
 from phrasemate.text import folded, split_sentences, words
@@ -185,7 +186,7 @@ def whole_units(sentence: str) -> list[Span]:
     """Units that belong together whatever a segmenter proposes; the score is 1.
 
     These are compounds with hyphens, compounds of Chinese characters in Japanese, and runs of two to five words that
-    are units of the bundled lexicon, or fixed expressions (`phrasemate.lexicon.inflection`).
+    are units of the bundled lexicon, or fixed expressions (`phrasemate.lexicon.locutions`).
     """
     lexicon, language = bundled_lexicon(), language_of(sentence)
     units = {compound.span() for compound in _HYPHENED.finditer(sentence)}
@@ -245,7 +246,7 @@ def phrases_of(text: str, model: Any) -> list[Phrase]:
 
 
 def of_verb(text: str, verb: SeparableVerb) -> Phrase:
-    """The infinitive of a separable verb, in its sentence (`phrasemate.lexicon.inflection.joined`)."""
+    """The infinitive of a separable verb, in its sentence (`phrasemate.lexicon.separable_verbs.joined`)."""
     sentence = in_sentence(text, *verb.verb)
     return joined(sentence.context, verb.moved(sentence.start - verb.verb[0]))
 

@@ -21,7 +21,7 @@ from phrasemate.index import BaseIndex
 from phrasemate.index.store import SentenceRow
 from phrasemate.index.types import Filters
 from phrasemate.lexicon import bundled_lexicon, stemmed
-from phrasemate.lexicon.inflection import general_words
+from phrasemate.lexicon.locutions import general_words
 from phrasemate.text import folded, words
 from phrasemate.text.normalize import plain, visible, visible_places
 from phrasemate.types import Hit, Phrase

@@ -30,11 +30,11 @@ from phrasemate.examples import Finder, occurrences
 from phrasemate.index.exact import Runs
 from phrasemate.index.wordings import Wordings, WordingSearch, segment_of
 from phrasemate.lexicon import Lexicon, bundled_lexicon
-from phrasemate.lexicon.inflection import primary
 from phrasemate.query import marked
 from phrasemate.rank import numbered
 from phrasemate.text import folded
 from phrasemate.text.formats.units import Term, TermPair
+from phrasemate.text.languages import primary
 from phrasemate.types import Phrase, Progress, Run
 from phrasemate.utils import import_extra
 from phrasemate.utils.arrays import Floats, Ids

@@ -20,9 +20,9 @@ from phrasemate.errors import InputError, QueryError
 from phrasemate.index import BaseIndex
 from phrasemate.index.types import Filters
 from phrasemate.lexicon import InducedLexicon, Lexicon, bundled_lexicon
-from phrasemate.lexicon.inflection import primary
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.text import folded, split_sentences
+from phrasemate.text.languages import primary
 from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Encoder, Hit, Phrase, check_list
 from phrasemate.utils.arrays import Floats

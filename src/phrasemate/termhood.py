@@ -25,8 +25,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from phrasemate.encode import FrequentWords
-from phrasemate.lexicon.inflection import OF, general_words, has_stemmer, primary, stemmed_all
+from phrasemate.lexicon.inflection import has_stemmer, stemmed_all
+from phrasemate.lexicon.locutions import OF, general_words
 from phrasemate.text import folded, words
+from phrasemate.text.languages import primary
 from phrasemate.text.normalize import composed
 from phrasemate.types import Phrase
 

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from phrasemate.lexicon import stemmed, stemmed_all, without_function_words
-from phrasemate.lexicon.inflection import language_code, languages_in, same_words
+from phrasemate.lexicon.inflection import same_words
 from phrasemate.text import folded
+from phrasemate.text.languages import language_code, languages_in
 
 
 @pytest.mark.parametrize(

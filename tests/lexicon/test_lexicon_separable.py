@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from phrasemate.lexicon import inflection
-from phrasemate.lexicon.inflection import joined, separable_verbs
+from phrasemate.lexicon import separable_verbs as module
+from phrasemate.lexicon.separable_verbs import joined, separable_verbs
 
 simplemma = pytest.importorskip("simplemma")
 
@@ -65,6 +65,6 @@ def test_the_infinitive_takes_the_place_of_the_verb(sentence: str, context: str)
 
 def test_without_simplemma_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "simplemma", None)
-    inflection._compounds.cache_clear()
+    module._compounds.cache_clear()
     assert separable_verbs("Er nahm an der Sitzung teil.", "de") == []
-    inflection._compounds.cache_clear()
+    module._compounds.cache_clear()

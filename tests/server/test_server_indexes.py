@@ -19,7 +19,7 @@ from phrasemate.errors import IndexDamaged, IndexMissing, InputError, ModelMisma
 from phrasemate.index import Index
 from phrasemate.index.manifest import Manifest
 from phrasemate.lexicon.dictionary import Dictionary, DictionaryFolder
-from phrasemate.lexicon.inflection import _compounds
+from phrasemate.lexicon.separable_verbs import _compounds
 from phrasemate.server import indexes as module
 from phrasemate.server.errors import Refusal
 from phrasemate.server.indexes import Library

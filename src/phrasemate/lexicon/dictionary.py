@@ -30,9 +30,10 @@ from phrasemate.lexicon.formats import (
     table_entries,
     term_base_entries,
 )
-from phrasemate.lexicon.inflection import language_code, languages_in, primary, without_function_words
+from phrasemate.lexicon.inflection import without_function_words
 from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Wordings, encoded
 from phrasemate.text import words
+from phrasemate.text.languages import language_code, languages_in, primary
 from phrasemate.text.normalize import folded
 from phrasemate.text.text_file import without_options
 from phrasemate.utils.arrays import Rows

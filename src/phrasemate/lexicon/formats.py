@@ -25,9 +25,9 @@ from operator import itemgetter
 from pathlib import Path
 
 from phrasemate.errors import ReadError
-from phrasemate.lexicon.inflection import language_code, languages_in
 from phrasemate.text.formats.bilingual import one_line, stream_units
 from phrasemate.text.formats.tables import csv_rows, meant, sheet_rows, tsv_rows
+from phrasemate.text.languages import language_code, languages_in
 from phrasemate.text.term_lists import stream_terms
 from phrasemate.text.text_file import Damage, TextFile
 

@@ -37,17 +37,12 @@ from safetensors import SafetensorError, safe_open
 
 from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported
 from phrasemate.lexicon.endings import bundled_endings
-from phrasemate.lexicon.inflection import (
-    ENGLISH_FUNCTION_WORDS,
-    by_script,
-    function_words,
-    general_words,
-    has_stemmer,
-    primary,
-)
+from phrasemate.lexicon.inflection import ENGLISH_FUNCTION_WORDS, by_script, function_words, has_stemmer
+from phrasemate.lexicon.locutions import general_words
 from phrasemate.lexicon.spelling import has_spellings
 from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Lookup, Wordings, beginning, encoded, words_of
 from phrasemate.text import folded, words
+from phrasemate.text.languages import primary
 from phrasemate.utils.arrays import Rows
 from phrasemate.utils.storage import save_arrays
 

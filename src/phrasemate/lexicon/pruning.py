@@ -34,12 +34,7 @@ from typing import NamedTuple
 from unicodedata import category
 
 from phrasemate.lexicon.induced import Pair
-from phrasemate.lexicon.inflection import (
-    ARTICLES,
-    ENGLISH_FUNCTION_WORDS,
-    NEGATIONS,
-    stemmed_all,
-)
+from phrasemate.lexicon.inflection import ARTICLES, ENGLISH_FUNCTION_WORDS, NEGATIONS, stemmed_all
 from phrasemate.lexicon.wordings import UNSPACED, words_of
 
 Counts = Mapping[tuple[str, str], int]

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.lexicon.inflection import leading, primary, stemmed, stemmed_all, without_function_words
+from phrasemate.lexicon.inflection import leading, stemmed, stemmed_all, without_function_words
 from phrasemate.lexicon.spelling import spellings
 from phrasemate.text import words
+from phrasemate.text.languages import primary
 from phrasemate.text.normalize import folded
 
 

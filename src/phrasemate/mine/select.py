@@ -22,10 +22,11 @@ from phrasemate.encode import Model
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
 from phrasemate.lexicon import InducedLexicon
-from phrasemate.lexicon.inflection import ENGLISH_FUNCTION_WORDS, primary, stem
+from phrasemate.lexicon.inflection import ENGLISH_FUNCTION_WORDS, stem
 from phrasemate.mine.collection import CHECKS, Counts, Place
 from phrasemate.mine.neighbours import ENGINES
 from phrasemate.text import folded, words
+from phrasemate.text.languages import primary
 from phrasemate.text.normalize import plain
 from phrasemate.types import PhrasePair, Run
 from phrasemate.utils.arrays import Floats

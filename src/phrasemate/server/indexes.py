@@ -23,7 +23,7 @@ from phrasemate.index.lance.tables import is_remote, is_tables, place_of
 from phrasemate.index.manifest import SHARDS_JSON, Manifest
 from phrasemate.index.store import check_model
 from phrasemate.lexicon import Lexicon
-from phrasemate.lexicon.inflection import separable_verbs
+from phrasemate.lexicon.separable_verbs import separable_verbs
 from phrasemate.search import Searcher, SearchRequest
 from phrasemate.server.batching import SharedModel, SharedSearcher
 from phrasemate.server.errors import Refusal

@@ -31,7 +31,7 @@ from phrasemate.concordance import ORDERS, Column, Reading, arranged, clip, colu
 from phrasemate.errors import PhrasemateError, QueryError, needs_extra
 from phrasemate.index import BaseIndex
 from phrasemate.lexicon import Equivalent, Lexicon, bundled_lexicon
-from phrasemate.lexicon.inflection import SeparableVerb
+from phrasemate.lexicon.separable_verbs import SeparableVerb
 from phrasemate.lookup import Lookup, lookup
 from phrasemate.query import marked, parse_query
 from phrasemate.search import DOUBT, Searcher

@@ -1,0 +1,71 @@
+"""Fixed expressions, stop words, and words for "of" within a term.
+
+A fixed expression that begins with a preposition or belongs to a verb is proposed by no segmenter. Those of four
+languages are listed here, chosen by hand.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from phrasemate.errors import InputError
+from phrasemate.text.languages import primary
+from phrasemate.text.normalize import folded
+from phrasemate.text.sentences import stop_words
+
+_LOCUTIONS = {
+    "de": """auf eigene gefahr|auf eigene rechnung|auf eigene kosten|in kraft|außer kraft|in betracht|außer betracht
+in frage|im großen und ganzen|im falle|in der regel|in bezug auf|im hinblick auf|im rahmen|im namen|im auftrag|im voraus
+in anspruch|in verzug|in rechnung|in höhe|in abrede|in zukunft|mit sofortiger wirkung|mit rücksicht auf|mit ausnahme
+unter anderem|unter umständen|unter vorbehalt|vor allem|vor gericht|von amts wegen|von vornherein|zu lasten|zu gunsten
+zur verfügung|zur kenntnis|zur folge|zum beispiel|zum teil|zu ende|an stelle|auf grund|auf verlangen|auf antrag
+nach maßgabe|ohne weiteres|bei bedarf|gegen entgelt|so bald wie möglich|nach wie vor""",
+    "en": """in force|into force|in accordance with|in respect of|in relation to|in the event of|in good faith
+in due course
+in addition to|in favour of|in lieu of|in writing|in particular|in question|in advance|in case of|in view of|in spite of
+on behalf of|on demand|on account of|on the basis of|at one's own risk|at their own risk|at your own risk|at least
+at the request of|by virtue of|by means of|by way of|for the time being|for the purposes of|for example|of course
+subject to|pursuant to|as well as|as soon as possible|with respect to|with regard to|with immediate effect
+with effect from|without prejudice to|under the terms of|take part in|took part in
+take into account|taken into account|as usual|at all costs|at first|at first sight|at hand|at last|at least|at length
+at most|at once|at random|at risk|at stake|at the expense of|at will|by accident|by chance|by contrast|by hand|by heart
+by mistake|for instance|for lack of|for sale|for the sake of|for want of|in accord with|in advance of|in common
+in comparison with|in conjunction with|in connection with|in contrast|in contrast to|in detail|in fact|in front of
+in general|in need of|in order|in order to|in part|in person|in practice|in private|in public|in search of|in short
+in time|in total|in turn|in vain|on average|on board|on fire|on foot|on purpose|on the contrary|on the verge of
+on time|out of date|to some extent|under way|with the exception of""",
+    "fr": """en vigueur|en cas de|en vertu de|en raison de|en outre|en effet|en matière de|en fonction de|en cours
+en général|en particulier|en question|en œuvre|mise en œuvre|mettre en œuvre|tenir compte|tenir compte de|tout à coup
+tout de suite|tout à fait|au cours de|au moins|au nom de|au sein de|au titre de|à titre gratuit|à ses risques et périls
+à compter de|à la suite de|à l'égard de|à l'exception de|afin de|d'office|d'abord|de bonne foi|par exemple|par la suite
+par rapport à|par voie de|par défaut|sans préjudice de|sous réserve de|sur demande|dans le cadre de|dans la mesure où
+faire partie de|prendre en compte|avoir lieu|frais de port""",
+    "es": """en vigor|en caso de|en virtud de|en relación con|en cuanto a|en lugar de|en particular|en general|en marcha
+en cuenta|tener en cuenta|sin embargo|sin perjuicio de|por ejemplo|por lo tanto|por lo menos|por cuenta propia
+por escrito|de acuerdo con|de conformidad con|de buena fe|de oficio|a cargo de|a partir de|a través de|a favor de
+a pesar de|al menos|con respecto a|con arreglo a|bajo su propia responsabilidad|llevar a cabo|formar parte de""",
+}
+OF = {  # what stands for "of" within a term
+    "en": frozenset({"of"}),
+    "es": frozenset({"de", "del"}),
+    "fr": frozenset({"de", "du", "des"}),
+    "it": frozenset({"di", "del", "dei", "della"}),
+    "pt": frozenset({"de", "do", "da", "dos", "das"}),
+}
+
+
+@lru_cache(maxsize=32)
+def general_words(lang: str) -> frozenset[str]:
+    """The stop words of a language, folded; none where stopwordsiso has no list."""
+    try:
+        return frozenset(map(folded, stop_words(primary(lang))))
+    except InputError:
+        return frozenset()
+
+
+_LISTS = {language: frozenset(text.replace("\n", "|").split("|")) for language, text in _LOCUTIONS.items()}
+
+
+def locutions(lang: str) -> frozenset[str]:
+    """The fixed expressions of a language, folded; none where nobody has listed them."""
+    return _LISTS.get(primary(lang), frozenset())
