@@ -290,7 +290,7 @@ def bicla(
       phrasemate evaluate bicla --data corpora --vectors vectors/
       phrasemate evaluate bicla --data corpora --vectors vectors/ --runs runs/ -o figures
       phrasemate evaluate bicla --data corpora --vectors vectors/ --runs runs/ --only transfer --pairs de-en,cs-en
-      phrasemate evaluate bicla --data corpora --vectors vectors/ --first 100 --json
+      phrasemate evaluate bicla --data corpora --vectors vectors/ --limit 100 --json
     """
     from phrasemate.evaluate.bicla import Settings, run
 
@@ -358,8 +358,8 @@ def lookup(
         option(
             "--systems",
             "NAME,...",
-            "Rows: search, without lexicon, views, quick, phrases alone, sentences, dictionary, and names of --model "
-            "(default: all).",
+            "Rows: search, without lexicon, views, quick, phrases alone, vectors alone, sentences, dictionary, and "
+            "names of --model (default: all).",
         ),
     ] = "",
     against: Annotated[str, option("--against", "NAME", "The row that p compares with (default: the first).")] = "",

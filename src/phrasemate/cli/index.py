@@ -407,7 +407,7 @@ def dictionary(
     """Keep dictionaries with an index, and list them.
 
     Each search in the index asks them, as if they were given with --dictionary. What was read is stored in the index,
-    so the files need not stay. A dictionary of the same name is replaced. A running server has to be started again.
+    so the files need not stay. A dictionary of the same name is replaced. A running server sees the change by itself.
 
     Examples:
       phrasemate index dictionary idx terms.tbx

@@ -212,7 +212,8 @@ def match(
 
     score is the cosine of two terms, margin how far it stands out. The margin csls is 2 cos(x, y) minus the mean
     cosines of x and of y with their nearest terms of the other list. The margin ratio is cos(x, y) divided by their
-    mean. A match is mutual if each is the other's best by margin.
+    mean. The margin probability is how likely x and y are equivalents, by the scorer of searches, the lexicon and the
+    other pairs of x and of y. A match is mutual if each is the other's best by margin.
 
     With --json, one JSON object per line is printed for each match (or none, with -o), and one at the end; start
     and end of a sentence's term are characters:

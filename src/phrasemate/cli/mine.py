@@ -29,7 +29,7 @@ Engine = Literal["auto", "exact", "approximate"]
 
 
 def _lang(side: str) -> Any:
-    return option(f"--{side}-lang", "LANG", f"Language of the {side} text, e.g. de.")
+    return option(f"--{side}-lang", "LANG", f"Language of the {side} text, e.g. {'de' if side == 'source' else 'en'}.")
 
 
 def _column(side: str) -> Any:
@@ -37,7 +37,7 @@ def _column(side: str) -> Any:
 
 
 def mine(
-    source: Annotated[str, argument("SRC", "A file (.txt, .jsonl, .tsv, gzip of any) or a folder.")],
+    source: Annotated[str, argument("SRC", "A file of any format that is read, or a folder.")],
     target: Annotated[str, argument("TGT", "The same in the other language.")],
     out: Annotated[Path, option("--out", "-o", "FILE", "The pairs, as .tsv, .jsonl or .tmx.")],
     source_lang: Annotated[str, _lang("source")] = "",
@@ -69,7 +69,8 @@ def mine(
         option(
             "--margin",
             "NAME",
-            "How a pair is scored: by a regression, or a margin (quarter, ratio, distance, csls, absolute).",
+            "How a pair is scored: by a regression, or a margin (quarter, ratio, distance, csls, absolute). auto: by "
+            "the regression; with --rerank, by the margin quarter.",
         ),
     ] = "auto",
     rerank: Annotated[

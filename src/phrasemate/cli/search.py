@@ -77,7 +77,7 @@ def search(
 
     Examples:
       phrasemate search idx "Er sitzt auf der [[Bank]]."
-      phrasemate search idx -k 3 --contexts 1 "Wir hielten [[eine Schweigeminute]] ab."
+      phrasemate search idx -k 3 --contexts 1 "Die [[Rechnung]] ist bezahlt."
       phrasemate search idx --document news.txt --language en "Nous avons [[pris un congé]]."
       phrasemate search idx "Er sitzt auf der Bank."        no marks: every proposed phrase
       phrasemate search idx --dictionary my.tbx "Der [[Vertrag]] gilt."    with your own term base

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Pooling = Literal["mean", "ends", "head"]
-Texts = Annotated[list[str], argument("TEXT", "Files (.txt, .jsonl, .tsv, gzip of any), folders; - is stdin.")]
+Texts = Annotated[list[str], argument("TEXT", "Files of any format that is read, folders; - is stdin.")]
 Out = Annotated[Path, option("--out", "-o", "DIR", "The folder of word vectors to make.")]
 Words = Annotated[int, option("--words", "N", "The most frequent words that get a vector.", min=1)]
 Dim = Annotated[int, option("--dim", "N", "Numbers of a vector.", min=1)]
