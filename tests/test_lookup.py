@@ -57,20 +57,71 @@ def test_regular_expressions(index: Index) -> None:
     assert matches(index, r"\b\w+ (interest|river)\b", "regex") == ["the river", "security interest"]
 
 
-@pytest.mark.parametrize(
-    "query", ["(a+)+$", r"(a*)*b", r"(\w+)\1", "(?=a)b", ".*.*.*x", "(", "a{1,4000}b*c+", "((a|b)+c)+", "(?>a+)+b"]
-)
-def test_expressions_that_could_run_long_are_refused(index: Index, query: str) -> None:
-    with pytest.raises(InputError, match="regular expression"):
+def test_regular_expressions_may_nest_repeats_refer_back_and_look_around(index: Index) -> None:
+    assert matches(index, r"(s)ecurity.*(\1)", "regex") == ["security interest, and the securities"]
+    assert matches(index, r"(?<=good )(\w+)", "regex") == ["collateral"]
+    assert matches(index, r"(b(an)+)ker", "regex") == ["banker"]
+    assert matches(index, r"\p{Han}+(?=椅)", "regex") == ["老人坐在公园的长"]
+
+
+@pytest.mark.parametrize("query", ["(", "[a", "a{2,1}", r"\p{None}", "(?<x", "(" * 3_000 + ")" * 3_000])
+def test_what_is_not_a_regular_expression_is_refused_in_one_sentence(index: Index, query: str) -> None:
+    with pytest.raises(InputError, match=r"^not a regular expression: [^\n]+$"):
         lookup(index, query, "regex")
 
 
-def test_the_worst_allowed_expression_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "query",
+    [
+        *["a{100000}", "(?:(?:a{99}){99}){99}", "(?:b{0}(?:ab){999}){999,}", "a{" + "9" * 400 + "}"],
+        "(?x)a{ 9 9 9 9 9 9 9 }",
+    ],
+)
+def test_repeats_that_are_too_large_when_written_out_are_refused(index: Index, query: str) -> None:
+    with pytest.raises(InputError, match="regular expression"):
+        lookup(index, query, "regex")
+    assert lookup(index, "(?x)a{9#,\n99999999}", "regex").count == 0  # a comment
+
+
+@pytest.mark.parametrize(
+    ("query", "way"),
+    [("(?:(?:a{1,100}){1,100}){1,100}b", "regex"), (".", "regex"), ("*a*a*a*a*a*a*b", "words")],
+)
+def test_the_time_limit_holds_within_a_sentence(tmp_path: Path, query: str, way: str) -> None:
     with Index.create(tmp_path / "idx", load_model()) as index:
-        index.add([Document.from_texts("a.txt", ["a" * 2_000])], lang="en")
+        index.add([Document.from_texts("a.txt", ["a" * 20_000])], lang="en")
+        matches(index, "a")  # reads what is read once
         begin = time.monotonic()
-        assert lookup(index, "a*a*b", "regex").count == 0
-        assert time.monotonic() - begin < 60
+        assert not lookup(index, query, way, seconds=0.2).whole
+        assert time.monotonic() - begin < 5  # the limit counts seconds of the processor
+
+
+@pytest.mark.parametrize("query", ["[a-z ]?" * 20 + "#", "(a+)+#", "(?:a|a|b)*?#", "(a?)*?" * 9 + "#"])
+def test_what_grows_exponentially_elsewhere_ends_at_once(index: Index, query: str) -> None:
+    begin = time.monotonic()
+    assert lookup(index, query, "regex", seconds=60).whole
+    assert time.monotonic() - begin < 5
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        *[("कित", []), ("किता*", ["किताब", "किताबें"]), ("किताब", ["किताब"]), ("कि?ब", ["किताब"])],
+        *[
+            ("公园的长椅", ["公园的长椅"]),
+            ("椅", ["椅"]),
+            ("IBM", ["IBM"]),
+            ("ibm*", ["IBM"]),
+            ("IBM公司", ["IBM公司"]),
+        ],
+        *[("strasse", ["Straße"]), ("Stra?e", ["Straße"]), ("traße", [])],
+    ],
+)
+def test_whole_words_in_every_script(tmp_path: Path, query: str, expected: list[str]) -> None:
+    texts = ["यह किताब है।", "दो किताबें हैं।", "老人坐在公园的长椅上。", "的IBM公司很大。", "Die Straße ist lang."]
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("a.txt", texts)], lang="hi")
+        assert matches(index, query) == expected
 
 
 def test_frequency_and_neighbours(index: Index) -> None:

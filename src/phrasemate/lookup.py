@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
-from re import _constants as constants  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
+
+import regex
 
 from phrasemate.concordance import Candidate, Column, Line, arranged
 from phrasemate.errors import InputError
@@ -30,11 +31,19 @@ WAYS = ("words", "forms", "regex")
 ORDERS = ("text", "left", "right")
 SIDES = ("text", "translation")  # of aligned text: the side in the index, and the other one
 WINDOW, NEIGHBOURS = 4, 20  # words on each side of a match that are counted, and how many are listed
+NEAR = 160  # characters on each side in which these words are
 SAMPLE = 20  # translations from which their language is guessed
 LINES, SECONDS = 1_000, 10.0  # lines that are kept, and time that is taken; all matches in that time are counted
-CHARACTERS, REPEATS = 500, 2  # of a sentence that a regular expression is tried on, and unlimited repeats in it
+WRITTEN_OUT = 100_000  # characters of a regular expression, each repeat such as {9} written out
+_LETTER = r"[\w\p{M}]"  # vowel signs of Indic scripts are marks
+_UNSPACED = "\u0e00-\u0eff\u3040-\u9fff\U00020000-\U0010ffff"
+_SPACED = f"[{_LETTER}--[{_UNSPACED}]]"
 
 Find = Callable[[str], Iterator[tuple[int, int]]]
+
+
+class _TimeOver(Exception):
+    """The time for a look-up has run out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +110,7 @@ def lookup(
         index: Index to look in.
         query: Text to look for.
         way: "words" finds whole words, with ``*`` for any letters and ``?`` for one; "forms" finds inflected forms too;
-            "regex" takes a regular expression without backward references and nested repeats.
+            "regex" takes a regular expression as the package regex knows it.
         order: Order of the lines: "text", or by what stands "left" or "right".
         most: Lines at most.
         documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
@@ -131,38 +140,45 @@ def lookup(
         text_language = next((infos[number].language for number in sorted(document_ids)), "")
         if side == "translation":
             text_language = _language_of_translations(index)
-        find, fragment = _finder(query.strip(), way, text_language)
+        find, fragment = _finder(query.strip(), way, text_language, end)
         function_words, beside = general_words(text_language), folded(near.strip())
-        for number, row in enumerate(_rows(index, fragment, side)):
-            if number % 64 == 0:
-                progress()
-                if time.monotonic() > end:
-                    whole = False
-                    break
-            if row.document not in document_ids:
-                continue
-            info, matches = infos[row.document], 0
-            for start, stop in find(row.text):
-                before = _near(row.text[:start], -WINDOW, function_words)
-                after = _near(row.text[stop:], WINDOW, function_words)
-                if beside and beside not in (*before, *after):
+        try:
+            for number, row in enumerate(_rows(index, fragment, side)):
+                if number % 64 == 0:
+                    progress()
+                    _check(end)
+                if row.document not in document_ids:
                     continue
-                matches += 1
-                counts["wordings"][folded(row.text[start:stop])] += 1
-                counts["documents"][info.name] += 1
-                counts["before"].update(before)
-                counts["after"].update(after)
-                if len(lines) < LINES:
-                    phrase = Phrase(row.text, start, stop)
-                    language = text_language if side == "translation" else info.language
-                    lines.append(Line(name, Hit(phrase, 1.0, info.name, row.line, language, -1, row.metadata)))
-            total += matches
-            hit_sentences += bool(matches)
+                info, matches = infos[row.document], 0
+                for start, stop in find(row.text):
+                    _check(end)
+                    before = _near(row.text[max(0, start - NEAR) : start], -WINDOW, function_words)
+                    after = _near(row.text[stop : stop + NEAR], WINDOW, function_words)
+                    if beside and beside not in (*before, *after):
+                        continue
+                    matches += 1
+                    counts["wordings"][folded(row.text[start:stop])] += 1
+                    counts["documents"][info.name] += 1
+                    counts["before"].update(before)
+                    counts["after"].update(after)
+                    if len(lines) < LINES:
+                        phrase = Phrase(row.text, start, stop)
+                        language = text_language if side == "translation" else info.language
+                        lines.append(Line(name, Hit(phrase, 1.0, info.name, row.line, language, -1, row.metadata)))
+                    total += 1
+                    hit_sentences += matches == 1
+        except _TimeOver:
+            whole = False
     if order != "text":
         column = Column(name, (Candidate(query, 1.0, total, tuple(lines), 1.0),))
         lines = list(arranged(column, order).candidates[0].lines)
     top = {name: tuple(count.most_common(NEIGHBOURS)) for name, count in counts.items()}
     return Lookup(query, total, hit_sentences, tuple(lines[:most]), **top, whole=whole)
+
+
+def _check(end: float) -> None:
+    if time.monotonic() > end:
+        raise _TimeOver
 
 
 def _rows(index: BaseIndex, fragment: str, side: str) -> Iterator[SentenceRow]:
@@ -189,47 +205,53 @@ def _near(text: str, count: int, function_words: frozenset[str]) -> list[str]:
 
     Of function words only the one that stands nearest to the match.
     """
-    near = text[-160:] if count < 0 else text[:160]
-    spans = words(near)
-    beside = [folded(near[start:end]) for start, end in (spans[count:] if count < 0 else spans[:count])]
+    spans = words(text)
+    beside = [folded(text[start:end]) for start, end in (spans[count:] if count < 0 else spans[:count])]
     nearest = -1 if count < 0 else 0
     content = [word for word in beside if word not in function_words]
     return list(dict.fromkeys([*beside[nearest:][:1], *content]))
 
 
-def _finder(query: str, way: str, language: str) -> tuple[Find, str]:
-    """What finds the matches in a sentence, and a text that every sentence with a match contains ("": unknown)."""
+def _finder(query: str, way: str, language: str, end: float) -> tuple[Find, str]:
+    """What finds the matches in a sentence until ``end``, on the clock of `time.monotonic`.
+
+    Besides, a text that every sentence with a match contains ("": unknown).
+    """
     if way == "regex":
-        return _expression(query), ""
+        return _spans(_expression(query), end, visible), ""
     query = plain(query)
     if not any(map(str.isalnum, query)):
         raise InputError(f"{query[:40]!r} has no letter or digit; give a word or several")
     if way == "forms" and not _unspaced(query):
         return _forms(query, language)
     parts = re.split(r"([*?]|\s+)", query)
-    pattern = "".join({"*": r"\w*", "?": r"\w"}.get(p, r"\s+" if p.isspace() else re.escape(p)) for p in parts)
-    expression = re.compile(rf"(?<!\w){pattern}(?!\w)", re.IGNORECASE)
-    if not any(map(str.isspace, query)) and not query.isascii() and not words(query)[1:]:
-        expression = re.compile(pattern, re.IGNORECASE) if _unspaced(query) else expression
+    signs = {"*": f"{_LETTER if _unspaced(query) else _SPACED}*", "?": r"\w\p{M}*"}
+    pattern = "".join(signs.get(p, r"\s+" if p.isspace() else regex.escape(p)) for p in parts)
+    before = "" if _unspaced(query[0]) else f"(?<!{_SPACED})"
+    after = "" if _unspaced(query[-1]) else f"(?!{_SPACED})"
+    expression = regex.compile(before + pattern + after, regex.IGNORECASE | regex.V1)
     literal = max((part for part in parts if part not in ("*", "?") and part.strip()), key=len)
-    return _spans(expression), literal
+    return _spans(expression, end, plain), literal
 
 
 def _unspaced(text: str) -> bool:
     """Whether a text is in a script without spaces between words: Chinese, Japanese, Thai and the like."""
-    return any("\u0e00" <= sign <= "\u0eff" or "\u3040" <= sign <= "\u9fff" or sign >= "\U00020000" for sign in text)
+    return regex.search(f"[{_UNSPACED}]", text) is not None
 
 
-def _spans(expression: re.Pattern[str], comparable: Callable[[str], str] = plain) -> Find:
+def _spans(expression: regex.Pattern[str], end: float, comparable: Callable[[str], str]) -> Find:
     """Finds matches in the text as it is compared; the places are those of the text as it is."""
 
     def find(text: str) -> Iterator[tuple[int, int]]:
         clean = comparable(text)
         places = None if len(clean) == len(text) else visible_places(text)
-        for match in expression.finditer(clean):
-            start, end = match.span()
-            if end > start:
-                yield (start, end) if places is None else (places[start], places[end - 1] + 1)
+        try:
+            for match in expression.finditer(clean, timeout=max(end - time.monotonic(), 0.001)):
+                start, stop = match.span()
+                if stop > start:
+                    yield (start, stop) if places is None else (places[start], places[stop - 1] + 1)
+        except TimeoutError:
+            raise _TimeOver from None
 
     return find
 
@@ -260,35 +282,17 @@ def _shared(one: str, other: str) -> str:
     return one[:length]
 
 
-def _expression(query: str) -> Find:
-    """A regular expression whose time is bounded: its repeats are not nested, and few are unlimited."""
+def _expression(query: str) -> regex.Pattern[str]:
+    query = query.replace("\n", " ")  # so that no comment ends within a number
+    if _written_out(query) > WRITTEN_OUT:
+        raise InputError("the regular expression repeats too often; use smaller numbers in {}")
     try:
-        tree = parser.parse(query)
-        expression = re.compile(query, re.IGNORECASE)
-    except (re.error, OverflowError, RecursionError) as error:
+        return regex.compile(query, regex.IGNORECASE)
+    except (regex.error, OverflowError, RecursionError) as error:
         raise InputError(f"not a regular expression: {error}") from None
-    if _repeats(tree) > REPEATS:
-        raise InputError(f"the regular expression has more than {REPEATS} of *, + and {{n,}}; use fewer")
-    find = _spans(expression, visible)
-    return lambda text: find(text[:CHARACTERS])
 
 
-def _repeats(tree: Any, inside: bool = False) -> int:
-    """Count the repeats without a small limit. Raises InputError for what may take exponential time."""
-    total = 0
-    for kind, value in tree:
-        if kind in (constants.GROUPREF, constants.GROUPREF_EXISTS, constants.ASSERT, constants.ASSERT_NOT):
-            raise InputError("the regular expression refers back or looks around; leave that out")
-        if kind in (constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT):
-            _, high, body = value
-            if inside:
-                raise InputError("the regular expression has a repeat within a repeat; leave one out")
-            total += high > 20
-            total += _repeats(body, high > 1)
-        elif kind is constants.SUBPATTERN:
-            total += _repeats(value[-1], inside)
-        elif kind is constants.BRANCH:
-            total += sum(_repeats(branch, inside) for branch in value[1])
-        elif kind is constants.ATOMIC_GROUP:
-            total += _repeats(value, inside)
-    return total
+def _written_out(query: str) -> float:
+    """The most characters that a regular expression has if each repeat such as {9} is written out, as is compiled."""
+    counts = (re.sub(r"\D", "", count) for count in re.findall(r"\{([^,}]*)", query))
+    return len(query) * math.prod(max(1.0, float(count or 1)) for count in counts)
