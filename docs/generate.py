@@ -393,7 +393,7 @@ def figures(name: str) -> str:
             f"{lookup['sentences']:,} English sentences that are not their translations. The first answer is right for "
             f"**{_percent(rows['search']['first'])}** (95 % interval {_percent(rows['search']['low'])} to "
             f"{_percent(rows['search']['high'])}), one of the first five for {_percent(rows['search']['five'])}. "
-            f"Vectors alone reach {_percent(rows['views']['first'])}, the lexicon alone "
+            f"Without the lexicon it is {_percent(rows['without lexicon']['first'])}, with the lexicon alone "
             f"{_percent(rows['dictionary']['first'])}. For ambiguous words, the first answer has the right meaning in "
             f"{_percent(rows['search']['sense'])} of the cases. Model {lookup['model']}."
         )
