@@ -88,8 +88,8 @@ class Candidate:
     """A wording of the index.
 
     ``listing``: what dictionaries say of it. ``ids``: phrases with this wording, a sample where they are many.
-    ``count``: how many there are in all. ``leading`` and ``trailing``: of so many function words at its beginning and
-    end, which the phrases of the index lack; they stand before and after each of them. ``core``: the word of a fixed
+    ``count``: how many there are in all. ``leading`` and ``trailing``: how many function words of the wording
+    stand directly before and after each phrase of ``ids`` and are not part of it. ``core``: the word of a fixed
     expression that is compared with the query's; "" for the whole wording.
     """
 

@@ -271,7 +271,7 @@ def _prepared(
 
 
 def pooling_of(model: Model) -> str:
-    """Settings of term vectors: the mean of the token states, and the model's trained projection if it has one."""
+    """Name of the pooling of term vectors: the mean of token states, with the model's trained projection if any."""
     return "mean" if model.head is None else "mean+head"
 
 

@@ -1,4 +1,19 @@
-"""Score sentence pairs by cross-attention over the encoder's token states; trained by ``train reranker``."""
+"""Score sentence pairs by cross-attention over the encoder's token states; trained by ``train reranker``.
+
+The network is BiCLA's cross-attention on projected token states x_i and y_j of two sentences, unit vectors of d
+numbers, x = unit(P state + p). For the first sentence, and likewise for the second::
+
+    m_ij    = tanh(x_i W y_j + b)                                   eq. 1
+    alpha_ij = exp(s m_ij) / sum over j of exp(s m_ij)              eq. 2; the paper has no s
+    hbar_i  = sum over j of alpha_ij y_j                            eq. 3
+    gamma_i = tanh(hbar_i v + c)                                    eq. 4
+    e^1     = unit(sum over i of gamma_i hbar_i)                    eq. 4
+    g       = tanh(e^1 B e^2 + c_B)                                 eq. 5
+    match^1 = sum over i of softmax(u x)_i sum over j of alpha_ij x_i y_j
+
+The score is a_1 times the cosine of the two sentence vectors, plus a_2 times the mean of match^1 and match^2, plus
+a_3 g. The paper scores with g alone.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +55,7 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class Network:
-    """Weights of the network, by the symbols of the module::
+    """Weights of the network, with their symbols in the equations of this module::
 
         project (width, d), project_bias (d,)   P, p
         match (d, d), match_bias                W, b
@@ -201,7 +216,7 @@ class Trained(NamedTuple):
 
 
 def bundled_reranker() -> Path:
-    """The one that comes with the package, for the bundled encoder.
+    """Folder of the re-ranker that comes with the package, for the bundled encoder.
 
     >>> bundled_reranker().name
     'e5-small-reranker'
@@ -210,13 +225,13 @@ def bundled_reranker() -> Path:
 
 
 def save_reranker(network: Network, folder: Path, encoder: str, facts: Mapping[str, Any]) -> None:
-    """Write it, in float16, into a folder that is there; ``facts`` (plain data) say what it was trained on."""
+    """Write a re-ranker, in float16, into an existing folder; ``facts`` (plain data) say what it was trained on."""
     weights = save({name: array.astype(np.float16) for name, array in network.arrays.items()})
     SEAL.write(folder, weights, {"encoder": encoder, "facts": dict(facts)})
 
 
 def load_reranker(folder: Path | None = None) -> Trained:
-    """Read one (default: the bundled one), every byte verified.
+    """Read a re-ranker from its folder (default: the bundled one), every byte verified.
 
     Raises ModelError where there is none, ModelUnsupported for a foreign or newer format, ModelDamaged where something
     is missing or altered.

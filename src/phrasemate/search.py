@@ -253,7 +253,7 @@ class Searcher:
 
     @property
     def views(self) -> Views | None:
-        """Settings of the second look at hits and of their votes; None where they do not."""
+        """Settings of the second look at hits and of their votes; None where there is no such look and no vote."""
         if isinstance(self._views, Views):
             return self._views
         if getattr(self.model, "pooling", None) != "head":

@@ -477,9 +477,7 @@ class Store:
 
     @contextmanager
     def _unchanged(self) -> Iterator[None]:
-        """Raise IndexLocked if the file changed during the read, so that its content is of two states or looks damaged.
-        Raises IndexLocked for it.
-        """
+        """Raise IndexLocked if the file changed during the read, so that it is of two states or looks damaged."""
         try:
             yield
         except (IndexDamaged, UnicodeDecodeError, sqlite3.Error) as error:

@@ -95,7 +95,7 @@ def read_form(path: Path, base: Form) -> Form:
 class Example:
     """A sentence with its translation, for a few-shot prompt, and what was retrieved for it.
 
-    ``known``: phrases of it with their translations, which ``cot`` shows.
+    ``translations``: phrases of it with their translations, which ``cot`` shows.
     """
 
     source: str

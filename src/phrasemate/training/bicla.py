@@ -415,7 +415,7 @@ class Trained(NamedTuple):
 
 
 def save_bicla(model: BiCLA, folder: Path, facts: Mapping[str, Any]) -> None:
-    """Write it into a folder that is there; ``facts`` (plain data) say what it was trained on."""
+    """Write a BiCLA model into an existing folder; ``facts`` (plain data) say what it was trained on."""
     tensors = {name: value.detach().float().cpu().contiguous() for name, value in model.state_dict().items()}
     content = {"dim": model.dim, "settings": asdict(model.settings), "facts": dict(facts)}
     SEAL.write(folder, save(tensors), content)
@@ -431,7 +431,7 @@ def folders_in(folder: Path) -> list[Path]:
 
 
 def load_bicla(folder: Path, device: str = "cpu") -> Trained:
-    """Read one, every byte verified, ready to score with.
+    """Read a BiCLA model from its folder, every byte verified, ready to score with.
 
     Raises ModelError where there is none, ModelUnsupported for a foreign or newer format, ModelDamaged where something
     is missing or altered.

@@ -1,12 +1,8 @@
 """Training side of the re-ranker: the network of `phrasemate.reranker` in torch, for padded batches.
 
-The equations stand there; both give the same numbers, which a test holds. What is trained here: all of its arrays.
-The loss is listwise: the mate of a sentence against what the encoder itself ranks high (a softmax over the list).
-
-The training task: configuration, lists of what the encoder ranks high, held-out MAP, folder.
-
-Each sentence of a pair asks for its mate among the sentences of the other language that the encoder ranks highest
-for it; both languages ask. Language pairs are mixed in every step.
+That module has the equations; both give the same numbers. All arrays of the network are trained. Each sentence of a
+pair is a query for its mate among the sentences of the other language that the encoder ranks highest for it. The loss
+is the cross-entropy of a softmax over this list. Both languages are queries, and every step mixes language pairs.
 """
 
 from __future__ import annotations

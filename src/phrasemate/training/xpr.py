@@ -147,7 +147,7 @@ class PhraseEncoder(nn.Module):
         projected: bool = True,
         autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> Tensor:
-        """Encode all pieces of a step with both encoders; ``autocast`` is the precision of the encoder."""
+        """Unit vectors (phrases, width) of the phrases of a step; ``autocast`` is the precision of the encoder."""
         with autocast():
             states = [self.contexts(input_, projected) for input_ in inputs]
         return self.phrases(gathered(states, [input_.places for input_ in inputs]), owner, projected)
@@ -213,9 +213,9 @@ class XPR:
         return self.slow.phrases(gathered(states, [input_.places for input_ in inputs]), owner)
 
     def loss(self, mates: Tensor, keys: Tensor | None, wordings: Tensor) -> Contrast:
-        """Eq. 4: the sum of both directions; and how often, on average, the mate is found first.
+        """Eq. 4: the sum of both directions; and how often, on average, the mate is nearest.
 
-        ``own`` and ``keys`` (2N, width): sources, then targets, by the encoder and by the momentum encoder.
+        ``mates`` and ``keys`` (2N, width): sources, then targets, by the encoder and by the momentum encoder.
         """
         if keys is None:
             keys = mates if self.settings.targets == "same" else mates.detach()
