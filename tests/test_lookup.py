@@ -3,6 +3,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -174,6 +175,20 @@ def test_apostrophes_and_hyphens_are_alike(tmp_path: Path, way: str) -> None:
         index.add([Document.from_texts("a.txt", ["Il part aujourd’hui.", "Elle part chaque après‑midi."])], lang="fr")
         assert matches(index, "aujourd'hui", way) == ["aujourd’hui"]
         assert matches(index, "après-midi", way) == ["après‑midi"]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize(
+    ("query", "way"), [("café", "words"), ("ca?é*", "words"), ("cafés", "forms"), (r"\bc\wfé\b", "regex")]
+)
+def test_composed_and_decomposed_letters_are_alike(tmp_path: Path, query: str, way: str, form: str) -> None:
+    texts = ["Le café noir.", normalize("NFD", "Un Café à l’été."), normalize("NFD", "à \u00adcafé")]
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("a.txt", texts)], lang="fr")
+        answer = lookup(index, normalize(form, query), way, near=normalize(form, "à"))
+        assert [line.match for line in answer.lines] == ["Cafe\u0301", "cafe\u0301"]
+        assert [line.hit.context for line in answer.lines] == texts[1:]
+        assert answer.wordings == (("café", 2),)
 
 
 MEMORY = """<tmx version="1.4"><header srclang="de"/><body>

@@ -24,7 +24,7 @@ from phrasemate.index.types import Filters
 from phrasemate.lexicon import bundled_lexicon, stemmed
 from phrasemate.lexicon.locutions import general_words
 from phrasemate.text import folded, words
-from phrasemate.text.normalize import plain, visible, visible_places
+from phrasemate.text.normalize import Alignment, composed, plain, visible
 from phrasemate.types import Hit, Phrase
 
 WAYS = ("words", "forms", "regex")
@@ -219,7 +219,7 @@ def _finder(query: str, way: str, language: str, end: float) -> tuple[Find, str]
     """
     if way == "regex":
         return _spans(_expression(query), end, visible), ""
-    query = plain(query)
+    query = composed(plain(query))
     if not any(map(str.isalnum, query)):
         raise InputError(f"{query[:40]!r} has no letter or digit; give a word or several")
     if way == "forms" and not _unspaced(query):
@@ -243,13 +243,11 @@ def _spans(expression: regex.Pattern[str], end: float, comparable: Callable[[str
     """Finds matches in the text as it is compared; the places are those of the text as it is."""
 
     def find(text: str) -> Iterator[tuple[int, int]]:
-        clean = comparable(text)
-        places = None if len(clean) == len(text) else visible_places(text)
+        alignment = Alignment(text, comparable)
         try:
-            for match in expression.finditer(clean, timeout=max(end - time.monotonic(), 0.001)):
-                start, stop = match.span()
-                if stop > start:
-                    yield (start, stop) if places is None else (places[start], places[stop - 1] + 1)
+            for match in expression.finditer(alignment.text, timeout=max(end - time.monotonic(), 0.001)):
+                if match.end() > match.start() and (span := alignment.plain_span(*match.span())):
+                    yield alignment.original(*span)
         except TimeoutError:
             raise _TimeOver from None
 
@@ -283,7 +281,7 @@ def _shared(one: str, other: str) -> str:
 
 
 def _expression(query: str) -> regex.Pattern[str]:
-    query = query.replace("\n", " ")  # so that no comment ends within a number
+    query = composed(query).replace("\n", " ")  # so that no comment ends within a number
     if _written_out(query) > WRITTEN_OUT:
         raise InputError("the regular expression repeats too often; use smaller numbers in {}")
     try:

@@ -111,6 +111,34 @@ def test_inflected_wordings_have_equal_stems(index: Index) -> None:
         assert search.table.of_stems([stemmed("nothing", "en")]) == [[]]
 
 
+SYLLABLE = "\ud55c", "\u1112\u1161\u11ab"  # composed and decomposed
+
+
+def test_composed_and_decomposed_letters_are_one_wording(index: Index) -> None:
+    texts = [f"un {syllable}" for syllable in SYLLABLE]
+    index.add([Document.from_texts("two", texts)], lang="ko")
+    with index.store.reading():
+        assert [row.text for row in index.store.all_sentences()] == texts  # as the caller has them
+    with index.wordings() as search:
+        assert len(search.table.occurrences([SYLLABLE[0]])[0]) == 2
+        assert not len(search.table.occurrences([SYLLABLE[1]])[0])
+    assert index.verify().problems == []
+
+
+def test_a_table_that_was_made_when_folding_did_not_compose_is_in_order(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(wordings, "folded_parts", lambda text, spans: [text[a:b].casefold() for a, b in spans])
+        index.add([Document.from_texts("two", SYLLABLE)], lang="ko")
+    assert index.verify().problems == []
+    with index.wordings() as search:
+        assert len(search.table.occurrences([SYLLABLE[0]])[0]) == 1
+    index.optimize()
+    with index.wordings() as search:
+        assert len(search.table.occurrences([SYLLABLE[0]])[0]) == 2
+
+
 def test_an_index_without_the_table_has_it_in_memory_and_gets_it_with_its_next_change(index: Index) -> None:
     index.add([Document.from_texts("old", sentences(50))])
     (index.path / WORDINGS_JSON).unlink()

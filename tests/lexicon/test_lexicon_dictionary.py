@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 from dictionary_files import write_dictd, write_stardict
 
 from phrasemate.errors import IndexDamaged, InputError, ReadError
 from phrasemate.lexicon import Dictionary, DictionaryFolder, Equivalent, dictionary, formats, open_dictionaries
+from phrasemate.lexicon.dictionary import terms_in
 from phrasemate.text import Side, Term, TermPair, Unit, write_pairs, write_terms, write_units
 
 HOUSE: list[tuple[int | str, str]] = [("de", "Haus"), ("en", "house"), ("en", "building")]
@@ -346,3 +348,32 @@ def test_many_entries_of_one_definition_cost_no_more_than_the_limit(
     path.write_text("".join(f"word{n}\tA\tK\n" for n in range(9)))
     with pytest.raises(ReadError, match="definitions of more than 20 bytes"):
         opened(path)
+
+
+@pytest.mark.parametrize(
+    ("lang", "sentence", "expected"),
+    [
+        *[("fr", "Je vais à l'école.", ["école"]), ("fr", "Je vais à L’École.", ["École"])],
+        *[("fr", "Parce qu'école et l'eau potable.", ["école", "eau potable"]), ("fr", "une école", ["école"])],
+        *[("fr", normalize("NFD", "près de l'école"), [normalize("NFD", "école")]), ("fr", "D'accord, l'", ["accord"])],
+        *[("fr", "aujourd'hui", ["aujourd'hui"]), ("it", "Beve l'acqua dell’isola", ["acqua", "isola"])],
+        *[("ca", "beu l'aigua", ["aigua"]), ("en", "l'école", [])],
+    ],
+)
+def test_terms_after_an_elision(lang: str, sentence: str, expected: list[str]) -> None:
+    french = ["école", "eau", "eau potable", "d'accord", "aujourd'hui"]
+    listed = {"fr": french, "it": ["acqua", "l'isola"], "ca": ["aigua"], "en": ["hui"]}
+    lexicon = Dictionary(
+        "mine", [[(key, term), ("de", term.upper())] for key, terms in listed.items() for term in terms]
+    )
+    terms = terms_in(sentence, [lexicon], lang, "de")
+    assert [sentence[term.start : term.end] for term in terms] == expected
+
+
+def test_composed_and_decomposed_letters_are_alike(tmp_path: Path) -> None:
+    word = normalize("NFD", "café")
+    (tmp_path / "mine.tsv").write_text(f"fr\ten\n{word}\tcoffee\ncafé\tcafe\n", "utf-8")
+    lexicon = opened(tmp_path / "mine.tsv")
+    assert texts(lexicon, word) == texts(lexicon, "café") == ["coffee", "cafe"]
+    assert texts(lexicon, "coffee") == ["café"]
+    assert [term.equivalents for term in terms_in(f"Un {word}.", [lexicon], "fr")] == [("coffee", "cafe")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -221,6 +222,7 @@ def test_bits_that_do_not_fit(path: Path) -> None:
         ("ベンチ", "ja", {"bench"}),
         ("銀行", "", {"bank"}),
         ("l'avocat", "fr", {"lawyer"}),
+        (normalize("NFD", "café"), "fr", {"coffee"}),
         ("point de vue", "fr", {"point of view"}),
         ("мир", "ru", {"world", "peace"}),
         ("en venta", "es", {"for sale"}),
@@ -249,6 +251,7 @@ def test_the_bundled_lexicon_is_small_and_complete() -> None:
         ("Il a perdu les clés de la maison.", "fr"),
         ("公園で静かに本を読んだ。", "ja"),
         ("The house has a red door.", "en"),
+        (normalize("NFD", "Été très agréable près de la forêt."), "fr"),
         ("1984", ""),
         ("", ""),
     ],

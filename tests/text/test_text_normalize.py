@@ -15,7 +15,7 @@ from phrasemate.concordance import _plain
 from phrasemate.dataset.aho_corasick import _folded
 from phrasemate.index.fulltext import forms
 from phrasemate.terms import wording
-from phrasemate.text.normalize import composed, decomposed, folded, folded_parts
+from phrasemate.text.normalize import Alignment, composed, decomposed, folded, folded_parts, plain
 from phrasemate.text.sentences import content_words
 from phrasemate.vectors import tokens
 
@@ -39,7 +39,7 @@ def test_no_mark_is_a_letter_or_a_digit() -> None:
     assert [one for one, first in begins if unicodedata.combining(first) and (one.isalnum() or one.isascii())] == []
 
 
-@pytest.mark.parametrize("work", [composed, decomposed, content_words, tokens, wording, forms, _folded, _plain])
+@pytest.mark.parametrize("work", [composed, decomposed, content_words, tokens, wording, forms, folded, _folded, _plain])
 def test_marks_without_end_take_no_longer_than_other_text(work: Callable[[str], object]) -> None:
     text = "a" + "\u0323\u0300" * 100_000
     start = time.process_time()
@@ -55,6 +55,30 @@ def test_ordinary_text_takes_little_longer_than_in_python() -> None:
         work(text)
         took.append(time.process_time() - start)
     assert took[0] < 10 * took[1] + 0.1
+
+
+def test_folding_composes_and_is_done_once_and_for_all() -> None:
+    for character in map(chr, range(sys.maxunicode + 1)):
+        text = f"x{character}y"
+        whole = folded(text)
+        assert folded(whole) == whole or character == "ŉ"  # which becomes two, an apostrophe the first
+        assert folded(unicodedata.normalize("NFD", text)) == whole
+        if unicodedata.is_normalized("NFC", text):
+            assert whole == " ".join(plain(text).casefold().split())
+
+
+@given(st.text(st.sampled_from("ae\u0301\u0323é\u00ad'’かは\u3099 \u1100\u1161한क़"), max_size=12))
+def test_places_in_the_form_are_those_of_the_text(text: str) -> None:
+    alignment = Alignment(text)
+    assert alignment.text == composed(plain(text))
+    for start in range(len(alignment.text)):
+        for end in range(start + 1, len(alignment.text) + 1):
+            if span := alignment.plain_span(start, end):
+                assert composed(alignment.plain[slice(*span)]) == alignment.text[start:end]
+                first, last = alignment.original(*span)
+                assert plain(text[first:last]) == alignment.plain[slice(*span)]
+    if alignment.text:
+        assert alignment.plain_span(0, len(alignment.text)) == (0, len(alignment.plain))
 
 
 @given(

@@ -1,10 +1,14 @@
-"""What counts as the same text: characters that are not seen, apostrophes, hyphens."""
+"""What counts as the same text: characters that are not seen, apostrophes, hyphens, composed letters."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from unicodedata import normalize
+
 import pytest
 
-from phrasemate.text import folded, words
+from phrasemate.text import Side, Unit, folded, read, read_terms, words, write_units
 from phrasemate.text.normalize import plain, visible, visible_places
 
 UNSEEN = "\u00ad\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
@@ -58,3 +62,14 @@ def test_text_without_any_of_them_is_not_copied() -> None:
     for text in ("plain text", "Größe – “so”", "ไทย"):
         assert plain(text) is text
         assert visible(text) is text
+
+
+def test_what_is_read_is_composed(tmp_path: Path) -> None:
+    decomposed = normalize("NFD", "Ein Café. Die Tür.")
+    (tmp_path / "a.txt").write_text(decomposed, "utf-8")
+    (tmp_path / "b.jsonl").write_text(json.dumps({"text": decomposed}), "utf-8")
+    write_units(tmp_path / "c.tmx", [Unit((Side(decomposed, "de"), Side(normalize("NFD", "Un café."), "fr")))])
+    for document in read(tmp_path, lang="de"):
+        assert [sentence.text for sentence in document.sentences()] == ["Ein Café.", "Die Tür."], document.name
+    assert next(iter(document.sentences())).metadata["translation"] == "Un café."
+    assert [term.text for term in read_terms(tmp_path / "a.txt")] == ["Ein Café. Die Tür."]

@@ -10,13 +10,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
-from typing import NamedTuple
-from unicodedata import category
+from functools import cached_property, lru_cache, partial
 
 from phrasemate.errors import InputError
 from phrasemate.text import words
-from phrasemate.text.normalize import composed, plain, visible, visible_places
+from phrasemate.text.normalize import Alignment, composed, plain, visible
 
 _FIRST, _LAST = "가", "힣"  # the precomposed syllables
 _FINALS = 28  # final consonants of a syllable, "none" among them
@@ -95,23 +93,6 @@ _RUN = re.compile(rf"([{_PAIRED}]+)|[^\W_{_PAIRED}]+")
 _LOOKED_UP = 24  # tokens of a phrase that are looked up; the text is compared whole
 
 
-class _Folded(NamedTuple):
-    """A plain text for comparison. ``starts`` and ``ends``: where a folded character begins and ends one of its own.
-
-    They are None if each is its own, else -1 stands inside such a character.
-    """
-
-    text: str
-    starts: list[int] | None = None
-    ends: list[int] | None = None
-
-    def original(self, start: int, end: int) -> tuple[int, int] | None:
-        if self.starts is None or self.ends is None:
-            return start, end
-        span = self.starts[start], self.ends[end - 1]
-        return span if min(span) >= 0 else None
-
-
 class Matcher:
     """A phrase, ready to be looked for in many texts. Raises InputError for a blank one.
 
@@ -129,14 +110,12 @@ class Matcher:
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Find the phrase as whole words: start and end in ``text``, ascending, without overlap."""
-        clean = plain(text)
-        folded_text, around = _fold(clean, self._case), _Words(clean)
-        places = None if len(clean) == len(text) else visible_places(text)
-        at = 0
-        while match := self._pattern.search(folded_text.text, at):
-            span = folded_text.original(*match.span())
+        alignment = Alignment(text, form=partial(_folded_piece, case=self._case))
+        around, at = _Words(alignment.plain), 0
+        while match := self._pattern.search(alignment.text, at):
+            span = alignment.plain_span(*match.span())
             if span is not None and around.may_start(span[0]) and around.may_end(*span):
-                yield span if places is None else (places[span[0]], places[span[1] - 1] + 1)
+                yield alignment.original(*span)
                 at = match.end()
             else:
                 at = match.start() + 1
@@ -220,24 +199,6 @@ def lookup(phrase: str) -> tuple[list[str], bool]:
     return phrase_tokens[:_LOOKED_UP], len(last) == 1 and len(phrase_tokens) <= _LOOKED_UP
 
 
-def _fold(text: str, case: _Case) -> _Folded:
-    if text.isascii() and case is _PLAIN:
-        return _Folded(text.lower())
-    folded_text = _lower(text, case)
-    if len(folded_text) == len(text) and composed(text) == text:
-        return _Folded(folded_text)
-    pieces: list[str] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    for start, end in _clusters(text):
-        piece = _folded_piece(text[start:end], case)
-        inside = [-1] * (len(piece) - 1)
-        pieces.append(piece)
-        starts += [start, *inside]
-        ends += [*inside, end]
-    return _Folded("".join(pieces), starts, ends)
-
-
 def _folded_piece(text: str, case: _Case) -> str:
     return _lower(composed(plain(text)), case)
 
@@ -246,14 +207,3 @@ def _lower(text: str, case: _Case) -> str:
     for capital, small in case:
         text = text.replace(capital, small)
     return text.casefold()
-
-
-def _clusters(text: str) -> Iterator[tuple[int, int]]:
-    """Split a text into characters with the marks (and the vowels and finals of Hangul) that compose with it."""
-    start = 0
-    for at in range(1, len(text)):
-        if category(text[at])[0] != "M" and not "\u1160" <= text[at] <= "\u11ff":
-            yield start, at
-            start = at
-    if text:
-        yield start, len(text)

@@ -30,11 +30,11 @@ from phrasemate.lexicon.formats import (
     table_entries,
     term_base_entries,
 )
-from phrasemate.lexicon.inflection import without_function_words
+from phrasemate.lexicon.inflection import elision, without_function_words
 from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Wordings, encoded
 from phrasemate.text import words
 from phrasemate.text.languages import language_code, languages_in, primary
-from phrasemate.text.normalize import folded
+from phrasemate.text.normalize import composed, folded
 from phrasemate.text.text_file import without_options
 from phrasemate.utils.arrays import Rows
 from phrasemate.utils.storage import install, save_arrays, sync
@@ -42,7 +42,7 @@ from phrasemate.utils.storage import install, save_arrays, sync
 PAIRS = 4_000_000  # of a dictionary
 FORMAT = "phrasemate dictionary 1"  # origin of the dictionaries of an index
 CACHE_BYTES = 500_000  # of the files of a dictionary that is worth keeping in a cache
-CACHE_VERSION = 1  # to be raised where the same file is read in another way
+CACHE_VERSION = 2  # to be raised where the same file is read in another way
 TERM_WORDS = 6  # of the longest term that is looked up
 _READ = (
     ".tsv, .csv, .txt, .tbx, .xml (MultiTerm), .tmx, .xlf (each also with .gz), .xlsx, .ifo (StarDict) and "
@@ -229,7 +229,8 @@ def _indexed(name: str, entries: Iterable[Entry]) -> tuple[Wordings, list[_Side]
     numbers: dict[tuple[int | str, str], int] = {}
     rows_here, rows_there = array("q"), array("q")
     for entry in entries:
-        rows = {wording: numbers.setdefault(wording, len(numbers)) for wording in entry}
+        wordings = [(side, composed(text)) for side, text in entry]
+        rows = {wording: numbers.setdefault(wording, len(numbers)) for wording in wordings}
         for (side, _), row in rows.items():
             links = [row_there for (language, _), row_there in rows.items() if language != side]
             rows_here.extend([row] * len(links))
@@ -382,9 +383,11 @@ def terms_in(
 ) -> list[TermOccurrence]:
     """The terms of a sentence that the dictionaries list, in its order; of equally long ones the first counts.
 
+    A term begins after an elided word: "école" is found in "l'école".
+
     ``lang`` and ``target``: languages of the sentence and of the equivalents, "" for any.
     """
-    spans = words(sentence) if dictionaries else []
+    spans = [(a + elision(sentence[a:b], lang), b) for a, b in words(sentence)] if dictionaries else []
     covered_words = [False] * len(spans)
     terms = []
     for size in range(min(TERM_WORDS, len(spans)), 0, -1):

@@ -19,7 +19,7 @@ import Stemmer
 
 from phrasemate.lexicon.spelling import respell
 from phrasemate.text.languages import language_code, primary
-from phrasemate.text.normalize import composed, folded
+from phrasemate.text.normalize import APOSTROPHES, composed, folded
 
 ENGLISH_FUNCTION_WORDS = frozenset(  # without particles of verbs, such as "up"
     """
@@ -70,6 +70,14 @@ _FUNCTION_WORDS = {
 }
 _WORDS = {lang: frozenset(text.split()) for lang, text in _FUNCTION_WORDS.items()}
 _ELIDED = {"fr": ("l'", "d'", "s'"), "it": ("l'", "un'", "dell'", "nell'", "all'", "dall'", "sull'", "s'")}
+# Words that lose their last letter before a vowel and are joined to the next one.
+_JOINED = {
+    "ca": "d l m n s t",
+    "fr": "c d j jusqu l lorsqu m n puisqu qu quoiqu s t",
+    "it": "all anch bell c coll d dall degl dell l m mezz n nell quant quell quest s sant senz sull t tutt un v",
+}
+_ELISIONS = {lang: frozenset(text.split()) for lang, text in _JOINED.items()}
+_APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
 _PLURALS = (("ies", "y"), ("ies", "ie"), ("es", ""), ("s", ""), ("'s", ""), ("s'", ""))  # and what they stand for
 _LOCAL = threading.local()  # a stemmer serves one thread at a time
@@ -150,6 +158,14 @@ def content_words(text: str, lang: str) -> list[str]:
     while start < len(words) - 1 and words[start] in function_words(lang):
         start += 1
     return words[start:]
+
+
+def elision(word: str, lang: str) -> int:
+    """Count the characters of an elided word at the beginning of a word: 2 of "l'école", 3 of "qu’elle"."""
+    match = _APOSTROPHE.search(word)
+    if match is None or folded(word[: match.start()]) not in _ELISIONS.get(primary(lang), ()):
+        return 0
+    return match.end()
 
 
 def function_words(lang: str) -> frozenset[str]:

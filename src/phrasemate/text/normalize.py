@@ -9,10 +9,10 @@ million of them would take an hour.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import chain
-from unicodedata import combining, normalize
+from unicodedata import category, combining, is_normalized, normalize
 
 _MARKS = 30  # in a row are more than any language writes (UAX #15, section 13, Stream-Safe Text Format)
 _RUN = re.compile(rf"[^\w\x00-\x7f]{{{_MARKS + 1},}}")  # no mark is a letter or a digit
@@ -59,8 +59,12 @@ def plain(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """Fold a wording: texts that differ in case, white space, apostrophes, hyphens or unseen characters become one."""
-    return " ".join(plain(text).casefold().split())
+    """Fold a wording: texts that differ in case, white space, apostrophes, hyphens or unseen characters become one.
+
+    So do composed and decomposed letters.
+    """
+    whole = text.lower() if text.isascii() else composed(plain(text)).casefold()
+    return " ".join(whole.split())
 
 
 def folded_parts(text: str, spans: Iterable[tuple[int, int]]) -> list[str]:
@@ -91,7 +95,7 @@ def _has_capital(character: str) -> bool:
 
 def composed(text: str) -> str:
     """The text with each letter and its marks as one character, where there is one (NFC)."""
-    return normalize("NFC", _in_order(text))
+    return text if is_normalized("NFC", text) else normalize("NFC", _in_order(text))
 
 
 def decomposed(text: str) -> str:
@@ -118,6 +122,61 @@ def _ordered(text: str) -> Iterator[str]:
             marks.clear()
             yield part
     yield from sorted(marks, key=combining)
+
+
+class Alignment:
+    """A text as it is compared, and where its parts stand in the text.
+
+    ``plain`` is the text without what counts for nothing, ``text`` the form of that.
+
+    Args:
+        text: Text as it is.
+        plain: Leaves out what is not seen, as `plain` and `visible` do.
+        form: Composes characters, and may fold their case.
+    """
+
+    def __init__(self, text: str, plain: Callable[[str], str] = plain, form: Callable[[str], str] = composed) -> None:
+        self.plain = plain(text)
+        self.text = form(self.plain)
+        self._places = None if len(self.plain) == len(text) else visible_places(text)
+        # where a character of the form begins and ends one of the plain text; -1 stands inside such a character
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._is_same = len(self.text) == len(self.plain) and is_normalized("NFC", self.plain)
+        if not self._is_same:
+            self._align(form)
+
+    def _align(self, form: Callable[[str], str]) -> None:
+        pieces: list[str] = []
+        for start, end in _clusters(self.plain):
+            piece = form(self.plain[start:end])
+            inside = [-1] * (len(piece) - 1)
+            pieces.append(piece)
+            self._starts += [start, *inside]
+            self._ends += [*inside, end]
+        self.text = "".join(pieces)
+
+    def plain_span(self, start: int, end: int) -> tuple[int, int] | None:
+        """The span of the plain text that ``text[start:end]`` stands for; None if it cuts a character of that."""
+        if self._is_same:
+            return start, end
+        span = self._starts[start], self._ends[end - 1]
+        return span if min(span) >= 0 else None
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """The span of the text as it is that ``plain[start:end]`` stands for."""
+        return (start, end) if self._places is None else (self._places[start], self._places[end - 1] + 1)
+
+
+def _clusters(text: str) -> Iterator[tuple[int, int]]:
+    """Split a text into characters with the marks (and the vowels and finals of Hangul) that compose with it."""
+    start = 0
+    for at in range(1, len(text)):
+        if category(text[at])[0] != "M" and not "\u1160" <= text[at] <= "\u11ff":
+            yield start, at
+            start = at
+    if text:
+        yield start, len(text)
 
 
 # Places 0x20 to 0xFF. Symbol is Adobe's encoding of that name; 0x6D, mu, is mostly written before a unit.

@@ -26,6 +26,7 @@ from phrasemate.text.formats.tables import (
 from phrasemate.text.formats.termbases import MultiTermStream, TbxStream, write_concepts
 from phrasemate.text.formats.units import Term, TermPair, listed, speaks
 from phrasemate.text.formats.xml import Item
+from phrasemate.text.normalize import composed
 from phrasemate.text.text_file import Damage, TextFile, suffix_of, without_options
 from phrasemate.utils.storage import NewFile
 
@@ -195,7 +196,7 @@ def _of_language(terms: Iterator[Term], language: str, name: str) -> Iterator[Te
             raise ReadError(name, 0, reason, "choose one with --lang")
         if not language or speaks(term.language, language):
             is_match = True
-            yield term
+            yield replace(term, text=composed(term.text))
     if not is_match:
         if not languages:
             raise ReadError(name, 0, "no term in it", "check the file")

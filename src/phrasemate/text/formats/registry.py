@@ -28,6 +28,7 @@ from phrasemate.text.formats.publications import (
 from phrasemate.text.formats.tables import COLUMNS, csv_rows, sheet_rows, tsv_rows
 from phrasemate.text.formats.units import Paragraph, Record, Unit
 from phrasemate.text.formats.wrapped import mail_paragraphs, wrapped_paragraphs
+from phrasemate.text.normalize import composed
 from phrasemate.text.sentences import split_sentences
 from phrasemate.text.term_lists import stream_terms
 from phrasemate.text.text_file import LINE_LIMIT, TextFile
@@ -64,7 +65,8 @@ def sentences(file: TextFile, format_: str, options: Options) -> Iterator[Senten
     Raises ReadError for what cannot be read, or lists it in the file's ``damage``; a file without any text is damage.
     """
     empty = True
-    for line, text, metadata in _records(file, format_, options):
+    for line, raw, metadata in _records(file, format_, options):
+        text = composed(raw)
         whole = text.strip()
         if not whole:
             continue
@@ -262,7 +264,7 @@ def _other_sides(unit: Unit, at: int) -> str:
     """What a unit says in other languages than that of its side ``at``; long texts are cut."""
     language = unit.sides[at].language
     texts = (side.text for place, side in enumerate(unit.sides) if place != at and side.language != language)
-    return " | ".join(" ".join(text.split()) for text in texts if text.strip())[:TRANSLATION]
+    return " | ".join(" ".join(composed(text).split()) for text in texts if text.strip())[:TRANSLATION]
 
 
 def _term_base(file: TextFile, options: Options) -> Iterator[Record]:
