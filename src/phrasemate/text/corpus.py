@@ -263,7 +263,9 @@ def _stream(pipe: Path | None) -> AbstractContextManager[IO[bytes]]:
     return nullcontext(sys.stdin.buffer if sys.stdin is not None else BytesIO())
 
 
-_HOW_READ = "5"  # counts up when the same file and options come to give other sentences
+# Counts up when the same file and options come to give other sentences. Composed letters did not count: decomposed
+# ones in an index are found all the same.
+_HOW_READ = "5"
 _HOW_CONVERTED = "6"  # the same, of files in UTF-16 and the like
 
 
