@@ -14,6 +14,7 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.text import read
 from phrasemate.text.formats.units import Term
 from phrasemate.text.formats.xml import writable
+from phrasemate.text.normalize import composed
 from phrasemate.text.term_lists import read_terms, write_terms
 
 BODY_2 = """<martif type="TBX-Basic" xml:lang="en"><martifHeader><fileDesc><sourceDesc><p>x</p></sourceDesc></fileDesc>
@@ -169,7 +170,7 @@ def test_what_is_written_is_read_again(
     check = writable
     for number, (term, result) in enumerate(zip(terms, read_terms(path, "*"), strict=True), 1):
         assert result == Term(
-            check(term.text).strip(),
+            composed(check(term.text)).strip(),
             term.language,
             f"c{number}",
             check(term.definition),
