@@ -124,6 +124,16 @@ def test_bad_marks_and_bad_bytes_are_errors(invoke: Invoke, library: Library) ->
     assert result.stderr.startswith("error: standard input, line 2: not UTF-8 ")
 
 
+@pytest.mark.parametrize(("bad", "reason"), [(b"Die [[Bank", "unclosed [["), (b"[[schl\xe4cht]]", "not UTF-8")])
+def test_queries_before_a_bad_one_are_answered_and_its_line_is_named(
+    invoke: Invoke, library: Library, bad: bytes, reason: str
+) -> None:
+    result = invoke("search", "idx", "--json", stdin=b"[[a]]\n\n[[b]]\n" + bad + b"\n[[c]]\n")
+    assert [json.loads(line)["query"] for line in result.stdout.splitlines()] == ["[[a]]", "[[b]]"]
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: standard input, line 4: {reason}")
+
+
 @pytest.mark.parametrize("query", ["", "  "])
 def test_an_empty_query_is_an_error(invoke: Invoke, library: Library, query: str) -> None:
     result = invoke("search", "idx", query)

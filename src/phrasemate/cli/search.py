@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -112,23 +111,42 @@ def _queries(phrases: Sequence[str] | None) -> Iterator[str]:
 
 
 def _standard_input() -> Iterator[str]:
+    from phrasemate.query import parse_query
+
     if sys.stdin.isatty():
         typer.echo("one query per line, a phrase in [[ ]]; Ctrl-D ends", err=True)
     for number, line in enumerate(sys.stdin.buffer, 1):
         try:
             query = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            parse_query(query)
         except UnicodeDecodeError as error:
             raise InputError(
                 f"standard input, line {number}: not UTF-8 ({error.reason}); convert it, e.g. with iconv -t utf-8"
             ) from None
+        except QueryError as error:
+            raise QueryError(f"standard input, line {number}: {error}") from None
         if query:
             yield query
 
 
 def _batches(queries: Iterator[str]) -> Iterator[list[str]]:
-    """Many at a time from a pipe; one at a time from a person, who waits for each answer."""
+    """Many at a time from a pipe; one at a time from a person, who waits for each answer.
+
+    Those before a query that cannot be read come before its error.
+    """
     size = 1 if sys.stdin.isatty() else BATCH
-    while batch := list(islice(queries, size)):
+    batch: list[str] = []
+    try:
+        for query in queries:
+            batch.append(query)
+            if len(batch) == size:
+                yield batch
+                batch = []
+    except InputError:
+        if batch:
+            yield batch
+        raise
+    if batch:
         yield batch
 
 
