@@ -156,6 +156,12 @@ def test_errors(invoke: Invoke, arguments: tuple[str, ...], code: int, expected:
     assert expected in result.stderr
 
 
+def test_a_file_without_known_pairs_is_not_passed_over(invoke: Invoke) -> None:
+    Path("blank.tsv").write_text("\n", "utf-8")
+    result = invoke("de.txt", "en.txt", "-o", "x.tsv", *COMMON, "--calibrate", "blank.tsv")
+    assert (result.exit_code, result.stderr) == (1, "error: 0 pairs to calibrate with; expected 20 or more\n")
+
+
 def test_text_that_is_none(invoke: Invoke) -> None:
     Path("bad.txt").write_bytes(b"Gr\xfc\xdfe aus K\xf6ln\n" * 3)
     result = invoke("bad.txt", "en.txt", "-o", "x.tsv", *COMMON)

@@ -132,6 +132,13 @@ def test_known_pairs_that_come_twice_count_once() -> None:
     assert records[0] == records[1]
 
 
+def test_too_few_known_pairs_are_refused_before_anything_is_encoded() -> None:
+    encoder, known_pairs = NumberEncoder(), [(german(n), english(n)) for n in range(3)] * 10
+    with pytest.raises(InputError, match="3 pairs to calibrate with; expected 20 or more"):
+        mine(document("de", GERMAN), document("en", ENGLISH), encoder, settings=Mining(), known=known_pairs)
+    assert not encoder.encoded
+
+
 def test_known_pairs_are_found_whatever_their_apostrophes() -> None:
     def texts(numbers: range, apostrophe: str) -> list[str]:
         return [f"{english(n)} Isn{apostrophe}t it?" for n in numbers]

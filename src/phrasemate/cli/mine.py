@@ -132,6 +132,7 @@ def mine(
     from phrasemate.mine import Mining, write_mates
     from phrasemate.mine import mine as run
     from phrasemate.mine.mining import check_output, remarks_of
+    from phrasemate.mine.select import check_known
 
     if calibrate is not None and threshold is not None:
         raise typer.BadParameter("--min-score and --calibrate: give one of them")
@@ -161,6 +162,8 @@ def mine(
     ]
     names = "--source-lang and --target-lang"
     fit = list(options.pairs_of(calibrate, source_lang, target_lang, names)) if calibrate else []
+    if calibrate is not None:
+        check_known(len(fit))
     encoder = load_model(model, threads=threads)
     for remark in () if as_json else remarks_of(encoder, settings, fit):
         typer.echo(f"warning: {remark} (--calibrate, --min-score)", err=True)

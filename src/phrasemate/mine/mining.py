@@ -52,6 +52,7 @@ from phrasemate.mine.select import (
     WordMatch,
     calibrate,
     candidates,
+    check_known,
     contested,
     is_copy,
     length_deviations,
@@ -355,7 +356,9 @@ def mine(
     known_texts = [(normal(first), normal(second)) for first, second in known]
     mates = list({(plain(first), plain(second)): (first, second) for first, second in known_texts}.values())
     look = _look(model, settings, scorer)
-    if settings.threshold is None and not mates:
+    if mates:
+        check_known(len(mates))
+    elif settings.threshold is None:
         _check_threshold(settings, look)
     checks = [checker(language, settings.check) for language in settings.languages]
     documents = list(source), list(target)

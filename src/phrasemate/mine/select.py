@@ -367,6 +367,12 @@ class Calibration:
     mates: int
 
 
+def check_known(pairs: int) -> None:
+    """Raises InputError for too few pairs to calibrate with."""
+    if pairs < _LEAST_KNOWN:
+        raise InputError(f"{pairs} pairs to calibrate with; expected {_LEAST_KNOWN} or more")
+
+
 def calibrate(chosen: Candidates, pairs: Sequence[tuple[int, int]]) -> Calibration:
     """The threshold with the highest expected F1, from the pairs that were chosen and those that are known to be right.
 
@@ -378,8 +384,7 @@ def calibrate(chosen: Candidates, pairs: Sequence[tuple[int, int]]) -> Calibrati
 
     It stands on the known pairs being like the others. Raises InputError for fewer than 20 pairs, or if none is found.
     """
-    if len(pairs) < _LEAST_KNOWN:
-        raise InputError(f"{len(pairs)} pairs to calibrate with; expected {_LEAST_KNOWN} or more")
+    check_known(len(pairs))
     right, is_touched = _recognised(chosen, pairs)
     recognitions = np.cumsum(right)  # D r(t), at each pair as the last that is taken
     if not len(recognitions) or not recognitions[-1]:
