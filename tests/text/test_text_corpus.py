@@ -44,8 +44,22 @@ def test_folders_are_read_in_order_and_hidden_files_are_not(tmp_path: Path, monk
 def test_a_document_is_called_by_the_path_that_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path, "a.txt", "b/c.txt")
     monkeypatch.chdir(tmp_path)
-    names = [document.name for document in read("./a.txt", ".//b//c.txt", "./b/", str(tmp_path / "a.txt"))]
-    assert names == ["a.txt", "b/c.txt", "b/c.txt", (tmp_path / "a.txt").as_posix()]
+    for path, name in (
+        ("./a.txt", "a.txt"),
+        (".//b//c.txt", "b/c.txt"),
+        ("./b/", "b/c.txt"),
+        (tmp_path / "a.txt",) * 2,
+    ):
+        assert [document.name for document in read(path)] == [str(name)]
+
+
+def test_a_file_that_is_given_more_than_once_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, "d/a.txt", "d/b.txt")
+    monkeypatch.chdir(tmp_path)
+    for more in ("d/a.txt", "./d//a.txt", tmp_path / "d/a.txt", "d"):
+        corpus = read("d/b.txt", "d/a.txt", more)
+        assert [document.name for document in corpus] == ["d/b.txt", "d/a.txt"]
+        assert corpus.documents == 2
 
 
 @pytest.mark.parametrize("lang", ["", "de", "de_AT", "zh-Hant-TW", "yue", "SL", "x-mine", "*"])

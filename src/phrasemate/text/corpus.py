@@ -347,7 +347,12 @@ class Corpus:
 
     @cached_property
     def _files(self) -> list[Found]:
-        return [file for path in self._paths for file in self._find(path)]
+        """The files, each once however often and by whatever path it is given."""
+        files: dict[Path, Found] = {}
+        for path in self._paths:
+            for file in self._find(path):
+                files.setdefault(file.path.absolute(), file)
+        return list(files.values())
 
     def _find(self, path: str) -> Iterator[Found]:
         try:
