@@ -22,6 +22,7 @@ from phrasemate.index.types import Filters
 from phrasemate.lexicon import InducedLexicon, Lexicon, bundled_lexicon
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.text import folded, split_sentences
+from phrasemate.text.formats.units import speaks
 from phrasemate.text.languages import primary
 from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Encoder, Hit, Phrase, check_list
@@ -444,7 +445,9 @@ class Searcher:
 
     def _target_languages(self, languages: Sequence[str] | None) -> list[str]:
         """The languages that are searched, without regions ("en" for "en-GB"), the most frequent one first."""
-        tags = self.index.languages() if languages is None else languages
+        tags = self.index.languages()
+        if languages is not None:
+            tags = [language for tag in languages for language in tags if speaks(language, tag)]
         return list(dict.fromkeys(map(primary, tags)))
 
     def candidates(

@@ -82,8 +82,9 @@ def test_white_space_is_a_single_space_or_that_of_the_phrase(tmp_path: Path) -> 
 
 def test_languages(folder: Path) -> None:
     with Index.open(folder) as index:
-        source = ExampleIndex.from_index(index, ["ja"])
-        assert {example.language for example in source.examples("水", extra=0)} == {"ja"}
+        for tag in ("ja", "JA", "jpn"):
+            source = ExampleIndex.from_index(index, [tag])
+            assert {example.language for example in source.examples("水", extra=0)} == {"ja"}
         assert source.find("party") == []
         with pytest.raises(InputError, match="has no text in xx; it has de, en, ja"):
             ExampleIndex.from_index(index, ["xx", "en"])

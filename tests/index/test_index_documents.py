@@ -337,3 +337,26 @@ def test_a_filter_is_not_gone_through_for_each_document(index: Index) -> None:
     index.add([Document.from_texts(name, ["one two"]) for name in "abc"], lang="en")
     run = index.search(vector_of("one two", 16)[None], 5, documents=Named("ca"), languages=Named(["en"]))
     assert {hit.document for hit in index.hits(run.ids[0], run.scores[0])} == {"a", "c"}
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        (["EN"], {"en", "en-GB"}),
+        (["eng"], {"en", "en-GB"}),
+        (["en_gb"], {"en-GB"}),
+        (["iw", "NB"], {"he", "nb"}),
+        ([""], {""}),
+    ],
+)
+def test_a_language_takes_its_other_codes_and_its_varieties(index: Index, tags: list[str], expected: set[str]) -> None:
+    for language in ("en", "en-GB", "he", "nb", ""):
+        index.add([Document.from_texts(f"in {language}", ["one two"])], lang=language)
+    language_of = {document.id: document.language for document in index.documents()}
+    assert {language_of[number] for number in index.documents_in(Filters(languages=tags))} == expected
+
+
+def test_an_index_without_a_variety_says_so(index: Index) -> None:
+    index.add([Document.from_texts("a", ["one two"])], lang="en")
+    with pytest.raises(InputError, match="has no language 'en-GB'; it has 'en'"):
+        index.documents_in(Filters(languages=["en-GB"]))

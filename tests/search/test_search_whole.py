@@ -75,7 +75,7 @@ def test_the_sentence_in_both_documents_is_shown_once(index: Index) -> None:
 
 def test_filters(index: Index) -> None:
     searcher, query = Searcher(index), marked(encoders.SENTENCES[0], "bank")
-    for options, document in (({"documents": ["two"]}, "two"), ({"languages": ["en"]}, "one")):
+    for options, document in (({"documents": ["two"]}, "two"), ({"languages": ["ENG"]}, "one")):
         run = searcher.search(query, **options)
         assert {hit.document for group in run.groups for hit in group.hits} == {document}
     with pytest.raises(InputError, match="no document 'three'"):

@@ -28,6 +28,7 @@ from phrasemate.examples.matching import characters, lookup, tokens
 from phrasemate.examples.sampling import Row
 from phrasemate.index import BaseIndex, DocumentInfo, ProgressEvent, row_codec, schema
 from phrasemate.index.types import IdRange
+from phrasemate.text.formats.units import speaks
 from phrasemate.types import Document, Sentence
 from phrasemate.utils.storage import install, locked
 
@@ -349,7 +350,7 @@ class IndexSource:
         self._documents: tuple[int, dict[int, DocumentInfo]] = (-1, {})
         self._languages = languages
         languages_known = {document.language for document in index.documents()}
-        if unknown := sorted(set(languages or ()) - languages_known):
+        if unknown := [tag for tag in languages or () if not any(speaks(known, tag) for known in languages_known)]:
             language_list = ", ".join(sorted(languages_known - {""})) or "no text whose language is known"
             raise InputError(f"{index.path}: has no text in {', '.join(unknown)}; it has {language_list}")
 
@@ -387,7 +388,7 @@ class IndexSource:
             for row in self._store.sentences(ids):
                 if (document := documents.get(row.document)) is None:
                     raise self._store.damaged(f"document {row.document} of sentence {row.id} is missing")
-                if self._languages is None or document.language in self._languages:
+                if self._languages is None or any(speaks(document.language, tag) for tag in self._languages):
                     rows.append(Row(row.text, document.name, row.line, document.language))
         return rows
 

@@ -32,6 +32,7 @@ from phrasemate.index.types import (
     VerifyReport,
 )
 from phrasemate.index.wordings import WordingSearch
+from phrasemate.text.formats.units import speaks
 from phrasemate.types import Document, Hit, Phrase, Run, Sentence
 from phrasemate.utils.machine import single_blas
 
@@ -348,7 +349,7 @@ class BaseIndex(ABC):
         """Ids of the documents that pass the filters. Raises InputError for a name or language that is unknown.
 
         Unless ``exact``, a name that no document has stands for those that begin with it, such as a folder, and ``*``
-        in it for anything.
+        in it for anything. A language takes its varieties, see `speaks`.
         """
         names, languages = filters.documents, filters.languages
         with self.store.reading():
@@ -360,10 +361,9 @@ class BaseIndex(ABC):
             self._check_known("document", [name for name, fit in fitting.items() if not fit], document_names)
             document_names = set().union(*fitting.values())
         if languages is not None:
-            self._check_known(
-                "language", [language for language in languages if language not in language_names], language_names
-            )
-            language_names = {*languages}
+            varieties = {tag: {language for language in language_names if speaks(language, tag)} for tag in languages}
+            self._check_known("language", [tag for tag, fit in varieties.items() if not fit], language_names)
+            language_names = set().union(*varieties.values())
         return [
             document.id
             for document in documents

@@ -52,7 +52,7 @@ class Filters:
 
     Args:
         documents: Names of documents, or folders, or patterns with ``*``.
-        languages: Languages of documents.
+        languages: Languages of documents, whose varieties they take: "en" takes "en-GB".
 
     Raises InputError for one text where a list of them is meant.
 
