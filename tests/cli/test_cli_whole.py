@@ -123,6 +123,17 @@ def test_a_first_command_that_fails_stands_in_no_ones_way(invoke: Invoke, tmp_pa
     assert refused.stderr.startswith(f"error: {folder}: was started with {{'max_words': 1, 'threshold': 0.0}}")
 
 
+def test_a_first_command_that_fails_leaves_no_index(invoke: Invoke, tmp_path: Path) -> None:
+    empty, text, idx = (tmp_path / name for name in ("empty.txt", "a.txt", "idx"))
+    empty.touch()
+    text.write_text(TEXT, "utf-8")
+    assert invoke("index", str(empty), "-o", str(idx)).exit_code == 1
+    assert not idx.exists()
+    assert invoke("index", str(text), "-o", str(idx)).exit_code == 0
+    assert invoke("index", str(empty), "-o", str(idx)).exit_code == 1
+    assert json.loads(invoke("index", "stats", str(idx), "--json").stdout)["documents"] == 1
+
+
 def test_the_demo_keeps_its_promise(invoke: Invoke) -> None:
     started = time.perf_counter()
     demo = json.loads(invoke("demo", "--json").stdout)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from contextlib import closing
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -218,7 +219,7 @@ def add(
         with bar:
             _ = corpus.documents  # a path that leads nowhere makes no index
             if cluster is None:
-                with _open_or_create(directory, model, threads, segment) as index:
+                with _no_empty_index(directory), _open_or_create(directory, model, threads, segment) as index:
                     report = index.add(corpus, lang=lang, progress=bar.show)
             else:
                 report = add_on_cluster(directory, corpus, cluster, workers, model, lang, segment, bar.show)
@@ -227,6 +228,23 @@ def add(
         typer.echo(f"stopped; {label(directory)} keeps {remainder}; run the same command again to resume", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     _report(report, corpus.skipped, directory, as_json)
+
+
+@contextmanager
+def _no_empty_index(directory: Path) -> Iterator[None]:
+    """Remove a folder that is made within, where what is done within fails before a document is stored."""
+    from phrasemate.index import Index
+
+    was_there = directory.exists()
+    try:
+        yield
+    except BaseException:
+        if not was_there and (directory / "index.json").exists():
+            with Index.open(directory, readonly=True) as index:
+                is_empty = not index.stats().documents
+            if is_empty:
+                shutil.rmtree(directory)
+        raise
 
 
 def _open_or_create(directory: Path, folder: Path | None, threads: int | None, segment: dict[str, Any]) -> BaseIndex:
