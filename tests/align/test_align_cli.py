@@ -86,6 +86,17 @@ def test_one_file_its_columns_and_what_is_skipped(invoke: Invoke) -> None:
     assert [pair.source.text for pair in read_pairs("p")] == ["Das", "Haus"]
 
 
+def test_links_that_cannot_be_used_are_skipped(invoke: Invoke) -> None:
+    Path("both.tsv").write_text("Das Haus\tThe house\n" * 4, "utf-8")
+    Path("links").write_bytes(b"x\n0-9\n\xff\n0-0 1-1\n")
+    assert invoke("pairs", "both.tsv", "links", "-o", "p").exit_code == 1
+    run = invoke("pairs", "both.tsv", "links", "-o", "p", "--on-error", "skip", "--max-words", "1")
+    assert run.exit_code == 0
+    assert len(Path("p").read_text("utf-8").splitlines()) == 4
+    assert [pair.source.text for pair in read_pairs("p")] == ["Das", "Haus"]
+    assert [f"skipped: links, line {number}:" in run.stderr for number in (1, 2, 3, 4)] == [True, True, True, False]
+
+
 def test_frequent_words_begin_and_end_nothing(invoke: Invoke) -> None:
     Path("links").write_text("0-0 1-1\n\n0-0 1-1\n")
     invoke("pairs", "de", "en", "links", "-o", "p", "--frequent", "0.1", "--min-frequent", "0")

@@ -26,7 +26,6 @@ from phrasemate.align.pairs import (
     Worded,
     format_links,
     parse_links,
-    read_links,
 )
 from phrasemate.align.symmetrise import Links
 from phrasemate.errors import InputError, ReadError
@@ -90,6 +89,11 @@ class ParallelText:
                 reason = f"{lines:,} lines, but {self.source} has {pairs:,} sentence pairs"
                 raise ReadError(str(path), lines, reason, "give files that belong together")
         return pairs
+
+    def lines_beside(self, path: Path) -> Iterator[str]:
+        """The lines of another file, read as those of the text are: one that cannot be decoded is raised or empty."""
+        with without_options(encoding_only=True):
+            yield from self._lines(path)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Yield the two sides of each line, without white space around them.
@@ -292,7 +296,8 @@ def pair_files(
         force: Overwrite a file that exists.
         progress: Called with what is being done, how many lines are done, and of how many.
 
-    Raises what `align_files` raises, and ReadError for links that are not links of this text.
+    Raises what `align_files` raises, and ReadError for links that are not links of this text. If the text skips what
+    cannot be used, their line has no phrase pairs and is listed.
     """
     settings, start = settings or PhraseSettings(), time.perf_counter()
     total = text.count(Path(links))
@@ -305,13 +310,12 @@ def pair_files(
             settings.max_words,
             settings.loose,
         )
-        rows = islice(zip(text, read_links(links), strict=True), lines_before, None)
+        rows = islice(zip(text, text.lines_beside(Path(links)), strict=True), lines_before, None)
         while batch := list(islice(rows, BATCH)):
             lines = []
-            for number, ((source, target), word_links) in enumerate(batch, lines_before + 1):
-                spans = _spans(
-                    finder, Worded.of(source, tokenised), Worded.of(target, tokenised), word_links, links, number
-                )
+            for number, ((source, target), line) in enumerate(batch, lines_before + 1):
+                pair = Worded.of(source, tokenised), Worded.of(target, tokenised)
+                spans = _spans(finder, pair, line, str(links), number, text.damage)
                 lines.append(json.dumps({"source": source, "target": target, "pairs": spans}, ensure_ascii=False))
                 count, blank = count + len(spans), blank + (not source)
             file.write(lines)
@@ -352,13 +356,17 @@ def _frequent(
 
 
 def _spans(
-    finder: PhraseFinder, source: Worded, target: Worded, links: Links, file: str | Path, number: int
+    finder: PhraseFinder, pair: tuple[Worded, Worded], line: str, file: str, number: int, damage: Damage
 ) -> list[tuple[int, int, int, int]]:
+    """The phrase pairs by the links of a line; none for a line that cannot be used and may be skipped."""
     try:
-        return finder.spans(source, target, links)
+        return finder.spans(*pair, parse_links(line, file, number))
+    except ReadError as error:
+        reason, remedy = error.reason, error.remedy
     except InputError as error:
         reason, _, remedy = str(error).partition("; ")
-        raise ReadError(str(file), number, reason, remedy) from error
+    damage.line(file, number, reason, f"{remedy}, or use --on-error skip")
+    return []
 
 
 def _inputs(text: ParallelText) -> dict[str, str]:
