@@ -108,6 +108,9 @@ def test_the_side_of_a_translation_memory(run: Invoke) -> None:
     write_units("m.tmx", [Unit(sides)])
     records = [json.loads(line) for line in run("m.tmx", "--source-lang", "en", "--json").stdout.splitlines()]
     assert not any("Festplatte" in term["text"] for term in records)
+    refused = run("m.tmx").stderr
+    assert refused.endswith("texts in several languages (de, en); expected one; choose one with --source-lang\n")
+    assert "--column NAME" in run("de.tsv", "--column", "none").stderr
     (disk,) = [term for term in records if term["text"] == "hard disk"]
     first = disk["groups"][0]
     assert (first["text"], first["source"], first["count"]) == ("Festplatte", "document", 1)

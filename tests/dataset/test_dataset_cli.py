@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from phrasemate.cli import app
 from phrasemate.dataset import read_dataset
+from phrasemate.text import Side, Unit, write_units
 
 Invoke = Callable[..., Any]
 TEXTS = ("--source-text", "de.txt", "--target-text", "both.tsv", "--target-column", "2")
@@ -135,6 +136,13 @@ def test_errors(invoke: Invoke, arguments: tuple[str, ...], code: int, expected:
     assert result.exit_code == code
     assert expected in result.stderr
     assert code == 2 or result.stderr.count("\n") == 1
+
+
+def test_errors_of_the_texts_name_the_options_of_the_command(invoke: Invoke) -> None:
+    write_units("m.tmx", [Unit((Side("Haus", "nl"), Side("maison", "fr")))])
+    options = ("--source-text", "m.tmx", *TEXTS[2:])
+    result = invoke("pairs.tsv", "-o", "out", "--langs", "de,en", *options)
+    assert result.stderr.endswith("the languages here are fr, nl; choose one of them with --langs\n")
 
 
 def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:

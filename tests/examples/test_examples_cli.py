@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from phrasemate.cli import app
 from phrasemate.index import Index
+from phrasemate.text import Side, Unit, write_units
 from phrasemate.types import Document
 
 TEXT = "The art of the party.\nA party without any art at all.\nIn short: nothing.\n"
@@ -67,6 +68,12 @@ def test_phrases_from_a_file_and_from_standard_input(text: Path, tmp_path: Path)
     ]
     for result in results:
         assert [json.loads(line)["phrase"] for line in result.stdout.splitlines()] == ["short", "art", "party"]
+
+
+def test_phrases_in_several_languages_are_refused_without_an_option_of_the_texts(text: Path, tmp_path: Path) -> None:
+    write_units(tmp_path / "m.tmx", [Unit((Side("Kunst", "de"), Side("art", "en")))])
+    result = run("--phrases", str(tmp_path / "m.tmx"), "--text", str(text))
+    assert (result.exit_code, result.stderr.endswith("expected one; give other text\n")) == (1, True)
 
 
 @pytest.mark.parametrize("name", ["glossary.txt", "glossary.utf8", "glossary.tab"])

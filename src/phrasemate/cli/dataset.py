@@ -103,7 +103,8 @@ def xpr(
         )
     ]
     advice = f"{out}/.work keeps what was read; run the same command again to resume"
-    with stages(lambda: advice) as show:
+    names = {"lang": "--langs", "column": "--source-column or --target-column"}
+    with options.rename_options(**names), stages(lambda: advice) as show:
         report = build_files(out, sides[0], sides[1], pairs, links, numbers, settings, force, show)
     options.say_skipped(report.skipped, " (all are in --json)")
     typer.echo(json.dumps(report.as_dict(), ensure_ascii=False) if as_json else statistics(report))

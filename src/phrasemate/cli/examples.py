@@ -111,7 +111,7 @@ def _phrases(wordings: Sequence[str], file: str | None) -> list[str]:
     for phrase in wordings:
         if not phrase.strip() or not is_unicode(phrase):
             raise InputError(f"the phrase {phrase!a} is empty or not UTF-8; expected text")
-    with without_options():  # --encoding and --on-error are those of the texts
+    with options.rename_options(lang=""), without_options():  # --lang and so on are those of the texts
         texts = [*wordings, *(_phrases_of(file) if file is not None else ())]
     if not texts:
         raise typer.BadParameter("no phrase to look for; give PHRASE or --phrases FILE")

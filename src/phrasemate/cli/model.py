@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from phrasemate.cli import options
 from phrasemate.cli.options import Json, argument, flag, option, print_facts
 
 DIM = 192  # numbers of a projected phrase vector
@@ -198,7 +199,7 @@ def _sentences(path: Path) -> Iterator[str]:
     from phrasemate.text import read
     from phrasemate.text.text_file import without_options
 
-    with without_options():
+    with options.rename_options(lang=""), without_options():
         yield from (sentence.text for document in read(path) for sentence in document.sentences())
 
 

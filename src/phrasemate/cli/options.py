@@ -75,6 +75,7 @@ def check_apart(written: Path, *read: str | Path) -> None:
 
 
 SHOWN = 20  # skipped lines that are listed; the rest are counted
+_CHOOSE = re.compile(r"choose one(?: of them)? with --lang\b")
 _NO_OPTION = re.compile(r", give --columns or use --on-error skip| or use --on-error skip")
 
 
@@ -206,12 +207,19 @@ def pairs_of(path: Path, source: str, target: str, options: str) -> Iterator[tup
 
 
 @contextmanager
-def sided(*sides: str) -> Iterator[None]:
-    """Errors within name the options of a side, --source-lang for --lang, of a command that has two."""
+def rename_options(**names: str) -> Iterator[None]:
+    """Errors within name options as the command calls them, ``lang="--source-lang"``; "" says that it has no --lang."""
     try:
         yield
     except ReadError as error:
         remedy = error.remedy
-        for name in ("lang", "column"):
-            remedy = remedy.replace(f"--{name}", " or ".join(f"--{side}-{name}" for side in sides))
+        for name, option in names.items():
+            remedy = re.sub(rf"--{name}\b", option, remedy) if option else _CHOOSE.sub("give other text", remedy)
         raise ReadError(error.file, error.line, error.reason, remedy) from error
+
+
+@contextmanager
+def sided(*sides: str) -> Iterator[None]:
+    """Errors within name the options of a side, --source-lang for --lang, of a command that has two."""
+    with rename_options(**{name: " or ".join(f"--{side}-{name}" for side in sides) for name in ("lang", "column")}):
+        yield

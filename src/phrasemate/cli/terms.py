@@ -125,9 +125,9 @@ def terms(
     limits = {name: value for name, value in (("k", k), ("examples", examples)) if value}
     settings = TermSettings(rank, max_words, belief, least, most or None, contexts=fetch_count, language=lang, **limits)
     glossary = [term for path in glossaries or () for term in read_terms(path, lang or "*")]
-    general = None if reference is None else reference_of_text(Sentences(read(str(reference), lang=lang)))
     corpus = options.read_texts(document, column, text_field, lines, on_error, encoding, lang)
-    with ExitStack() as stack:
+    with options.rename_options(lang="--source-lang"), ExitStack() as stack:
+        general = None if reference is None else reference_of_text(Sentences(read(str(reference), lang=lang)))
         encoder = load_model(model, threads=threads) if model or index is None else None
         searcher = None
         if index is not None:

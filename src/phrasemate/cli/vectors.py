@@ -138,7 +138,7 @@ def cover(
     start_time = time.perf_counter()
     space = WordVectors.load(vectors)
     corpus = options.read_texts(texts, column, text_field, lines, on_error, encoding, space.language)
-    with stages(lambda: "nothing was written") as show:
+    with options.rename_options(lang=""), stages(lambda: "nothing was written") as show:
         words = (token.word for text in Sentences(corpus) for token in tokens(text))
         wider_space = covered(space, load_model(model, threads=threads), words, show)
     wider_space.save(out, force)
