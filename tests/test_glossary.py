@@ -246,3 +246,14 @@ def test_csv_names_columns_by_language_and_starts_no_formula(tmp_path: Path, glo
     assert pairs == [("Kündigungsfrist", "notice period"), ("Bank", "bench")]
     assert rows[0]["Term_Example"] == NOTICE.example
     assert rows[4]["English"] == "'=1+1"
+
+
+def test_csv_has_a_column_for_each_language(tmp_path: Path, glossary: Glossary) -> None:
+    glossary.add(Entry("بنك", "בנק", "ar", "he"))
+    glossary.add(Entry("sofa", "couch", "en", "en"))
+    path = written(tmp_path, glossary, "csv")
+    assert [term.text for term in read_terms(path, "ar", "Arabic")] == ["بنك"]
+    assert [term.text for term in read_terms(path, "de", "German")] == [entry.source for entry in ALL]
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        header, *_, last = csv.reader(file)
+    assert [cell for name, cell in zip(header, last, strict=True) if name == "English"] == ["sofa", "couch"]

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -332,17 +333,32 @@ def _write_multiterm(path: str | os.PathLike[str], entries: Sequence[Entry]) -> 
 
 
 def _write_csv(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
-    """A table whose columns are named by the languages, as memoQ and the Trados converter take them."""
+    """A table with a column for each language, named by it, as memoQ and the Trados converter take them."""
     import csv
 
-    first = entries[0] if entries else Entry("", "")
-    names = _language_name(first.source_language, "Source"), _language_name(first.target_language, "Target")
+    def columns_of(entry: Entry) -> list[tuple[str, bool]]:
+        names = _language_name(entry.source_language, "Source"), _language_name(entry.target_language, "Target")
+        return [(names[0], False), (names[1], names[0] == names[1])]  # True: a second column of that language
+
+    columns = list(dict.fromkeys(chain.from_iterable(map(columns_of, entries or [Entry("", "")]))))
     with NewFile(path) as file:
         file.write("\ufeff")  # or spreadsheets take another encoding
         rows = csv.writer(file, lineterminator="\r\n")
-        rows.writerow(["Entry_ID", "Entry_Subject", "Entry_Note", *names, "Status", "Term_Example", "Source"])
+        rows.writerow(
+            [
+                "Entry_ID",
+                "Entry_Subject",
+                "Entry_Note",
+                *(name for name, _ in columns),
+                "Status",
+                "Term_Example",
+                "Source",
+            ]
+        )
         for entry in entries:
-            facts = (entry.domain, entry.note, entry.source, entry.target, entry.status, entry.example, entry.origin)
+            terms = dict(zip(columns_of(entry), (entry.source, entry.target), strict=True))
+            cells = (terms.get(column, "") for column in columns)
+            facts = (entry.domain, entry.note, *cells, entry.status, entry.example, entry.origin)
             rows.writerow([entry.id, *map(harmless, facts)])
 
 

@@ -98,3 +98,21 @@ def test_without_its_packages_it_says_how_to_install_them(
 
 def test_help_has_examples(invoke: Callable[..., Any]) -> None:
     assert "phrasemate serve idx" in invoke("serve", "--help").stdout
+
+
+def test_a_reload_before_the_indexes_are_open_does_not_stop_it(tmp_path: Path) -> None:
+    pytest.importorskip("fastapi")
+    code = """
+import os, signal
+from phrasemate.cli import main
+from phrasemate.server import indexes
+
+def opening(*arguments, **options):
+    os.kill(os.getpid(), signal.SIGHUP)
+    os._exit(7)
+
+indexes.Library = opening
+main()
+"""
+    command = [sys.executable, "-c", code, "serve", str(tmp_path), "--port", "0"]
+    assert subprocess.run(command, check=False, timeout=60).returncode == 7

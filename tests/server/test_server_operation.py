@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 from server_fakes import FakeModel, make_index
 
 from phrasemate.errors import ReadError
+from phrasemate.glossary import Entry, Glossary
 from phrasemate.server import middleware
 from phrasemate.server.app import access_for, create_app
 from phrasemate.server.errors import Refusal
@@ -47,9 +48,11 @@ def two(tmp_path: Path, model: FakeModel) -> Iterator[Library]:
     library.close()
 
 
-def client_of(library: Library, tokens: Path | None = None) -> TestClient:
+def client_of(library: Library, tokens: Path | None = None, glossary: Glossary | None = None) -> TestClient:
     access = access_for("127.0.0.1", "", tokens=Tokens(tokens)) if tokens else None
-    return TestClient(create_app(library, access=access), base_url=HERE, raise_server_exceptions=False)
+    return TestClient(
+        create_app(library, access=access, glossary=glossary), base_url=HERE, raise_server_exceptions=False
+    )
 
 
 def test_rights_of_an_index_include_those_before_them() -> None:
@@ -85,6 +88,35 @@ def test_writing_and_reloading_need_a_right(two: Library, tmp_path: Path) -> Non
     assert 403 not in codes[1:]
     statuses = [client.post("/api/v1/reload", headers=bearer(name)).status_code for name in rights]
     assert statuses == [403, 403, 200]
+
+
+def test_the_glossary_quotes_only_what_may_be_read(two: Library, tmp_path: Path) -> None:
+    users = {"all": '{ "*" = "read" }', "some": '{ laws = "read" }', "none": '{ other = "read" }'}
+    glossary = Glossary()
+    glossary.add(Entry("Bank", "bench", "de", "en", example="A secret bench.", origin="secret.txt:3"))
+    file = write_tokens(tmp_path / "t.toml", *(entry(*user) for user in users.items()))
+    client = client_of(two, file, glossary)
+    for path in ("/glossary", "/glossary/csv", "/glossary/tbx"):
+        answers = [client.get(path, headers=bearer(name)) for name in users]
+        assert [answer.status_code for answer in answers] == [200, 200, 403]
+        assert ["secret" in answer.text for answer in answers] == [True, False, False]
+        assert "bench" in answers[1].text
+    answers = [client.post("/api/v1/suggest", json={"text": "[[Bank]]"}, headers=bearer(name)) for name in users]
+    assert [answer.status_code for answer in answers] == [200, 200, 403]
+    assert ["secret" in answer.text for answer in answers] == [True, False, False]
+
+
+def test_readers_are_offered_no_changes(two: Library, tmp_path: Path) -> None:
+    rights = {"reader": "read", "writer": "write"}
+    file = write_tokens(tmp_path / "t.toml", *(entry(name, f'{{ "*" = "{right}" }}') for name, right in rights.items()))
+    client = client_of(two, file)
+    change = {"action": (None, "add"), "source": (None, "Bank"), "target": (None, "bench")}
+    accept = {"Accept": "application/json"}
+    assert client.post("/glossary", files=change, headers=bearer("writer") | accept).status_code == 200
+    refused = client.post("/glossary", files=change, headers=bearer("reader") | accept)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
+    for path, words in {"/?q=bank": 'class="use', "/glossary": 'name="action"'}.items():
+        assert [words in client.get(path, headers=bearer(name)).text for name in rights] == [False, True]
 
 
 def test_a_rate_is_refilled_over_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -348,6 +348,18 @@ def test_brackets_of_the_text_stay_where_an_address_counts_in_it(browser: Browse
     assert again.texts("#asked") == ["Markt"]
 
 
+def test_the_count_leads_to_the_index_of_a_candidate(tmp_path: Path) -> None:
+    """Of several indexes taken as one, too, and to every form of its words."""
+    model = WordModel()
+    folders = [make(tmp_path / "one", {"n": ["Guten Abend."]}, model), make(tmp_path / "two", {"n": NEWS}, model)]
+    with TestClient(create_app(Library(folders, model=model)), base_url="http://127.0.0.1") as client:
+        browser = Browser(client)
+        page = browser.get("/", ("in", "one"), ("in", "two"), q=TEXT, at=BANK, view="one")
+        (link,) = [a for a in page.all("a.count") if a.get("aria-label").startswith("bank:")]
+        assert browser.get(link.get("href")).texts("#answer h2") == ["2 places in 2 sentences"]
+    assert "how=forms" in link.get("href")
+
+
 def test_brackets_that_mark_nothing_are_text(browser: Browser) -> None:
     page = browser.get(q="Die [[Bank war zu.")
     assert page.status == 200

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from fastapi.testclient import TestClient
 from page_client import Browser
+from starlette.datastructures import URL, Headers
 
 from phrasemate.server.page import DEFAULT, address_of, packed
 
@@ -30,9 +31,14 @@ def test_all_helps_name_the_server_that_was_asked(client: TestClient) -> None:
         assert b'SERVER = "http://localhost:8000"' in archive.read("background.js")
 
 
+def test_helps_name_the_scheme_that_a_proxy_says(client: TestClient) -> None:
+    script = client.get("/tools/phrasemate.groovy", headers={"X-Forwarded-Proto": "https"})
+    assert 'def server = "https://localhost:8000"' in script.text
+
+
 def test_an_odd_address_is_not_written_into_a_file() -> None:
     class Asked:
-        base_url = 'http://x";alert(1)//:80/'
+        base_url, headers = URL('http://x";alert(1)//:80/'), Headers()
 
     assert address_of(Asked()) == DEFAULT  # type: ignore[arg-type]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,11 @@ def test_a_part_of_a_segment_has_the_quality_of_its_share(client: TestClient) ->
     assert (units[0]["source"], units[0]["quality"]) == ("bank", 100 * len("bank") // letters)
 
 
+def test_a_segment_may_have_several_lines(client: TestClient) -> None:
+    units = client.get("/tmserver/de/en/unit/[[bank]]%0Ain/two%0A").json()
+    assert units[0]["target"] == "bank"
+
+
 @pytest.mark.parametrize("query", ["min_similarity=x", "max_candidates=-1", "max_candidates=1234567890"])
 def test_numbers_of_a_memory_are_checked(client: TestClient, query: str) -> None:
     answer = client.get(f"/tmserver/de/en/unit/bank?{query}")
@@ -146,7 +152,24 @@ def test_changes_of_the_glossary_are_answered_with_what_they_made(client: TestCl
     changed = change(client, action="change", id=str(second["id"]), status="admitted").json()
     assert (changed["id"], changed["conflicts"]) == (second["id"], [])
     assert change(client, action="remove", id=str(first["id"])).json()["entries"] == 1
-    assert change(client, action="undo").json() == {"id": 0, "entries": 2, "conflicts": []}
+    assert change(client, action="undo").json() == {"id": 0, "added": False, "entries": 2, "conflicts": []}
+
+
+def test_only_what_was_added_is_said_to_be(client: TestClient) -> None:
+    """The script offers to remove that, and nothing where the pair was there already."""
+    answers = [change(client, action="add", source=source, target="x").json() for source in ("Bank", "Haus", "Bank")]
+    assert [answer["added"] for answer in answers] == [True, True, False]
+    assert answers[2]["id"] == answers[0]["id"]
+
+
+def test_a_long_sentence_is_kept_around_its_phrase(client: TestClient) -> None:
+    context, example = "a " * 1500 + "Bank" + " b" * 800, "bench" + " c" * 1500
+    assert change(client, action="add", source="Bank", target="bench", context=context, example=example).json()["added"]
+    text = html.unescape(client.get("/glossary/multiterm").text)
+    sentences = re.findall('<descrip type="Context">(.*?)</descrip>', text)
+    assert [len(sentence) for sentence in sentences] == [2_000, 2_000]
+    assert "Bank" in sentences[0]
+    assert sentences[1].startswith("bench")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -80,6 +81,8 @@ def serve(
       phrasemate serve idx --host 0.0.0.0 --public               a demo that everybody may use
       curl http://127.0.0.1:8000/api/v1/search --json '{"query": "Er sitzt auf der [[Bank]]."}'
     """
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
     with needs_extra("serve"):
         from phrasemate.server import api, app
     from phrasemate.glossary import Glossary

@@ -20,6 +20,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import PathConvertor, register_url_convertor
 
 from phrasemate import __version__
 from phrasemate.concordance import phrases_of
@@ -135,6 +136,15 @@ SPOKEN = (
     *("id", "it", "ja", "ko", "lt", "lv", "ms", "nb", "nl", "pl", "pt", "ro", "ru", "sk", "sl", "sr", "sv", "th", "tr"),
     *("uk", "ur", "vi", "zh"),
 )  # languages that tools offer as a source: the most used of the hundred that the model reads
+
+
+class _Segment(PathConvertor):
+    """The rest of an address, which may have line ends: Starlette's own ``path`` has none."""
+
+    regex = r"(?s:.*)"
+
+
+register_url_convertor("segment", _Segment())
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -252,7 +262,11 @@ def _add_tools(api: APIRouter, library: Library, settings: Settings, glossary: G
                 return []
             body = Search(query=text, k=k, contexts=1, documents=None, languages=languages if target else None)
             results = searched_phrases(searcher, phrases_of(text, searcher.model), body, settings)
-            return [suggested(result, glossary, [target] if target else languages, k) for result in results]
+            spoken_here = [target] if target else languages
+            return [
+                suggested(result, readable(library, glossary.of(result.phrase.text)), spoken_here, k)
+                for result in results
+            ]
 
         return library.ask(name, answer)
 
@@ -263,7 +277,7 @@ def _add_tools(api: APIRouter, library: Library, settings: Settings, glossary: G
         phrases = await work(library, suggest_from, name, body.text, body.target_language, body.k)
         return _answer({"index": name, "text": body.text, "phrases": phrases})
 
-    @api.get(MEMORY + "/{source}/{target}/unit/{text:path}", response_model=list[schemas.Unit])
+    @api.get(MEMORY + "/{source}/{target}/unit/{text:segment}", response_model=list[schemas.Unit])
     async def unit(source: str, target: str, text: str, request: Request) -> Response:
         """Translations of a text, as amaGama and Weblate's tmserver have them.
 
@@ -429,11 +443,23 @@ def _tag(language: str) -> str:
     return language.lower().replace("_", "-")
 
 
-def suggested(result: Result, glossary: Glossary, languages: Sequence[str], k: int) -> dict[str, Any]:
+def readable(library: Library, entries: Sequence[Entry]) -> list[Entry]:
+    """Entries as the user may read them: without what they quote of indexes, unless every index may be read.
+
+    Raises Refusal for a user who may read no index.
+    """
+    if not library.names or library.whole:  # `names` refuses
+        return list(entries)
+    return [replace(entry, example="", origin="") for entry in entries]
+
+
+def suggested(result: Result, entries: Sequence[Entry], languages: Sequence[str], k: int) -> dict[str, Any]:
     """The phrase of a result with its suggestions, for JSON: those of the glossary come first."""
-    entries = [entry for entry in glossary.of(result.phrase.text) if entry.status in QUALITIES]
+    valid_entries = [entry for entry in entries if entry.status in QUALITIES]
     own_entries = [
-        _entry(entry) for entry in entries if not entry.target_language or spoken(entry.target_language, languages)
+        _entry(entry)
+        for entry in valid_entries
+        if not entry.target_language or spoken(entry.target_language, languages)
     ]
     own_entries.sort(key=lambda suggestion: -suggestion["quality"])
     texts = {folded(suggestion["text"]) for suggestion in own_entries}

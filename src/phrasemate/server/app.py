@@ -22,8 +22,10 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.types import Scope
 
 from phrasemate import __version__
 from phrasemate.errors import InputError, PhrasemateError, ReadError
@@ -79,9 +81,10 @@ def create_app(
     return app
 
 
-def respond(refusal: Refusal, path: str, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer to a request that is refused: JSON for programs, else a page."""
-    if path.startswith(FOR_PROGRAMS) or not path.startswith("/"):
+def respond(refusal: Refusal, scope: Scope, headers: Mapping[str, str] | None = None) -> Response:
+    """The answer to a request that is refused: JSON for programs and scripts that ask for it, else a page."""
+    path, accepted = scope["path"], Headers(scope=scope).get("accept", "")
+    if path.startswith(FOR_PROGRAMS) or not path.startswith("/") or "application/json" in accepted:
         response = Response(refusal.json(), refusal.status, media_type="application/json")
     else:
         response = refusal_page("problem.html", refusal)
@@ -90,14 +93,14 @@ def respond(refusal: Refusal, path: str, headers: Mapping[str, str] | None = Non
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    return respond(refusal_of(error), request.url.path)  # what nobody foresaw is raised again, for the guard to log
+    return respond(refusal_of(error), request.scope)  # what nobody foresaw is raised again, for the guard to log
 
 
 async def _routing(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     reasons = {404: "nothing is at this address", 405: f"{request.method[:20]} cannot be used here"}
     code = CODES.get(error.status_code, "bad_request" if error.status_code < 500 else "internal")
-    return respond(Refusal(code, reasons.get(error.status_code, str(error.detail))), request.url.path, error.headers)
+    return respond(Refusal(code, reasons.get(error.status_code, str(error.detail))), request.scope, error.headers)
 
 
 TOKEN = "PHRASEMATE_TOKEN"  # the environment's

@@ -86,6 +86,11 @@ class Library:
             demand("read")
         return names
 
+    @property
+    def whole(self) -> bool:
+        """Whether the user may read every index that is served."""
+        return all(allowed("read", name) for name in self._shelves)
+
     @contextmanager
     def use(self, name: str = "") -> Iterator[Searcher]:
         """A searcher on the index of that name (default: the first). To be called in a worker's thread, see `ask`.

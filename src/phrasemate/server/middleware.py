@@ -120,7 +120,7 @@ SECURITY: Mapping[str, str] = {
 
 log = logging.getLogger("phrasemate.server")
 
-Respond = Callable[[Refusal, str], Response]  # a refusal and the path that was asked for -> what is sent
+Respond = Callable[[Refusal, Scope], Response]  # a refusal and what was asked for -> what is sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ class Guard:
             else:
                 log.exception("%a %a, request %s", scope["method"], scope["path"][:200], number)
             if not sender.status:
-                await self._respond(refusal_of(error), scope["path"])(scope, receive, sender)
+                await self._respond(refusal_of(error), scope)(scope, receive, sender)
 
     def _write_lines(self, scope: Scope, sender: _Sender, number: str, seconds: float) -> None:
         """Write one line for the request, and one more for a write."""

@@ -155,7 +155,7 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
         return Response(body, headers=_FOREVER, media_type=type_)
 
     add_document(router, library, settings, catalogue)
-    add_glossary(router, settings, glossary)
+    add_glossary(router, library, settings, glossary)
     add_tools(router, settings)
     return router
 
@@ -182,8 +182,12 @@ def add_tools(router: APIRouter, settings: Settings) -> None:
 
 
 def address_of(request: Request) -> str:
-    """The address under which the server was asked, without a slash at its end; the usual one if it looks odd."""
-    address = str(request.base_url).rstrip("/")
+    """The address under which the server was asked, without a slash at its end; the usual one if it looks odd.
+
+    A proxy with TLS says so in ``X-Forwarded-Proto``. A client that says it itself gets no more than another file.
+    """
+    scheme = "https" if request.headers.get("x-forwarded-proto") == "https" else request.base_url.scheme
+    address = str(request.base_url.replace(scheme=scheme)).rstrip("/")
     return address if _ADDRESS.fullmatch(address) else DEFAULT
 
 

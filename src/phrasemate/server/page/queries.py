@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from importlib.resources import files
 from operator import attrgetter
@@ -39,6 +39,7 @@ from phrasemate.server.cancellation import go_on, work
 from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
 from phrasemate.server.settings import Settings
+from phrasemate.server.tokens import allowed
 from phrasemate.text import words
 from phrasemate.types import Hit, Phrase, Sentence, Span
 
@@ -127,7 +128,7 @@ def environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.globals["DOUBT"] = DOUBT
+    templates.globals |= {"DOUBT": DOUBT, "may_write": partial(allowed, "write")}
     templates.filters |= {
         "base": lambda name: _SEPARATOR.split(name)[-1] or name,
         "dir": direction,

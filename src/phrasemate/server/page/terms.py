@@ -19,10 +19,10 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.responses import RedirectResponse, Response
 
 from phrasemate.errors import InputError, PhrasemateError
+from phrasemate.glossary import CHARACTERS, FORMATS, STATUSES, Entry, Glossary, write_glossary
 from phrasemate.glossary import FIELDS as ENTRY_FIELDS
-from phrasemate.glossary import FORMATS, STATUSES, Entry, Glossary, write_glossary
 from phrasemate.search import Searcher
-from phrasemate.server.api import SUFFIXES, terms_of, uploaded
+from phrasemate.server.api import SUFFIXES, readable, terms_of, uploaded
 from phrasemate.server.cancellation import work
 from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library
@@ -192,48 +192,58 @@ class Asked:
         return value if isinstance(value, str) else ""
 
 
-def add_glossary(router: APIRouter, settings: Settings, glossary: Glossary) -> None:
+def add_glossary(router: APIRouter, library: Library, settings: Settings, glossary: Glossary) -> None:
     """The addresses ``/glossary`` and ``/glossary/FORMAT``."""
 
     @router.get("/glossary")
     async def page() -> Response:
-        return await run_in_threadpool(_glossary_page, glossary)
+        return await run_in_threadpool(_glossary_page, library, glossary)
 
     @router.post("/glossary")
     async def change(request: Request) -> Response:
         """Adds, changes or removes an entry, or takes the last change back; the script asks for JSON."""
         async with form_of(request, settings, files=0) as form:
             try:
+                numbers = {entry.id for entry in glossary.entries}
                 entry = await run_in_threadpool(_changed, glossary, form)
             except PhrasemateError as error:
-                refusal = refusal_of(error)
                 if _wants_json(request):
-                    return Response(refusal.json(), refusal.status, media_type="application/json")
-                return await run_in_threadpool(_glossary_page, glossary, refusal)
+                    raise
+                refusal = refusal_of(error)
+                return await run_in_threadpool(_glossary_page, library, glossary, refusal)
         if not _wants_json(request):
             return RedirectResponse("/glossary", 303)
         rivals = [] if entry is None or entry.id not in glossary.conflicts() else glossary.of(entry.source)
         conflicts = [rival.target for rival in rivals if entry and rival.id != entry.id]
-        return JSONResponse({"id": entry.id if entry else 0, "entries": len(glossary.entries), "conflicts": conflicts})
+        answer = {"id": entry.id if entry else 0, "added": entry is not None and entry.id not in numbers}
+        return JSONResponse({**answer, "entries": len(glossary.entries), "conflicts": conflicts})
 
     @router.get("/glossary/{format_}")
     async def download(format_: str) -> Response:
         if format_ not in FORMATS:
             raise Refusal("not_found", f"no format {format_[:20]!r}; expected one of {', '.join(FORMATS)}")
         name = f"glossary.{FORMATS[format_][0]}"
-        body = await run_in_threadpool(file_content, name, lambda path: write_glossary(path, glossary.entries, format_))
+        entries = readable(library, glossary.entries)
+        body = await run_in_threadpool(file_content, name, lambda path: write_glossary(path, entries, format_))
         return attachment(name, body)
+
+
+def _around(sentence: str, phrase: str) -> str:
+    """As much of a sentence as an entry keeps, with the phrase in the middle."""
+    start = sentence.find(phrase) + len(phrase) // 2 - CHARACTERS // 2
+    start = max(min(start, len(sentence) - CHARACTERS), 0)
+    return sentence[start : start + CHARACTERS]
 
 
 def _wants_json(request: Request) -> bool:
     return "application/json" in request.headers.get("accept", "")
 
 
-def _glossary_page(glossary: Glossary, refusal: Refusal | None = None) -> Response:
+def _glossary_page(library: Library, glossary: Glossary, refusal: Refusal | None = None) -> Response:
     return html(
         "glossary.html",
         refusal.status if refusal else 200,
-        entries=list(reversed(glossary.entries)),
+        entries=readable(library, glossary.entries)[::-1],
         conflicts=glossary.conflicts(),
         undoable=glossary.undoable,
         refused=refusal,
@@ -250,6 +260,11 @@ def _changed(glossary: Glossary, form: FormData) -> Entry | None:
     if not (number.isascii() and number.isdigit() and len(number) < 10):
         raise InputError("the number of an entry was expected")
     if action == "add":
+        values |= {
+            name: _around(values[name], values.get(phrase, ""))
+            for name, phrase in (("context", "source"), ("example", "target"))
+            if name in values
+        }
         values["status"] = values.get("status") or STATUSES[0]
         return glossary.add(replace(Entry("", ""), **values))  # type: ignore[arg-type]
     if action == "change":

@@ -494,7 +494,7 @@
   function take(candidate) {
     if (!candidate) return false;
     copy(candidate.dataset.text, candidate.querySelector(".use, .copy"));
-    if (!root.hasAttribute("data-public")) keep(candidate);
+    if (!root.hasAttribute("data-read-only")) keep(candidate);
     return true;
   }
 
@@ -507,13 +507,15 @@
     });
     if (!answer) return;
     candidate.classList.add("chosen");
-    if (answer.conflicts.length) {
-      notice(`Kept. Your glossary also has “${answer.conflicts.join("”, “")}” for this term.`, "Undo", () => undo(candidate));
-    } else notice("Copied, and kept in your glossary.", "Undo", () => undo(candidate), 4000);
+    const undo = () => takeBack(candidate, answer.id);
+    if (!answer.added) notice("Copied. It is in your glossary already.", "", null, 4000);
+    else if (answer.conflicts.length) {
+      notice(`Kept. Your glossary also has “${answer.conflicts.join("”, “")}” for this term.`, "Undo", undo);
+    } else notice("Copied, and kept in your glossary.", "Undo", undo, 4000);
   }
 
-  async function undo(candidate) {
-    if (await post({ action: "undo" })) { candidate.classList.remove("chosen"); say("Taken back."); }
+  async function takeBack(candidate, id) {
+    if (await post({ action: "remove", id })) { candidate.classList.remove("chosen"); say("Taken back."); }
   }
 
   // Sends a change to the glossary; null where it was refused, which is shown.
