@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import re
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from server_fakes import FakeModel
+from server_fakes import FakeModel, post, running, speak
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.server.app import TOKEN, access_for, bind, create_app, read_token
@@ -253,3 +254,17 @@ def test_a_name_is_added_to_those_of_the_server() -> None:
         *("192.168.1.5", "terms.example"),
     )
     assert "[2001:db8::5]" in access_for("2001:db8::5", SECRET, ["terms.example"]).hosts
+
+
+def test_a_request_that_lasts_longer_than_the_stop_is_told_so(folder: Path, model: FakeModel) -> None:
+    model.gate.clear()
+    with ThreadPoolExecutor(1) as pool:
+        with running(folder, Settings(stop_seconds=1), model) as port:
+            answer = pool.submit(speak, port, post(SEARCH, b'{"query": "[[bank]]"}'))
+            assert model.entered.wait(10)
+            opening = threading.Timer(4, model.gate.set)  # the thread itself is waited for
+            opening.start()
+        head, _, body = answer.result(10).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503")
+    assert b"retry-after: 5" in head.lower()
+    assert b'"stopping"' in body

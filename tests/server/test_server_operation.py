@@ -139,6 +139,20 @@ def test_more_than_the_rate_is_refused(two: Library, tmp_path: Path) -> None:
     statuses = [client.get("/api/v1/indexes", headers=bearer("anna")).status_code for _ in range(3)]
     assert statuses == [200, 200, 429]
     assert client.get("/health").status_code == 200
+    refused = client.get("/api/v1/indexes", headers=bearer("anna"))
+    assert 25 < int(refused.headers["retry-after"]) <= 30  # two a minute
+    assert client.get("/metrics", headers=bearer("anna")).status_code == 200
+
+
+def test_a_request_that_the_guard_refuses_has_its_route_in_the_log(two: Library, tmp_path: Path, lines: Path) -> None:
+    client = client_of(two, write_tokens(tmp_path / "t.toml", entry("anna", '{ "*" = "read" }')))
+    client.get("/tmserver/de/en/unit/secret")
+    client.post("/glossary", headers=bearer("anna"))
+    records = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
+    assert [record["status"] for record in records] == [401, 403, 403]
+    assert [record["kind"] for record in records] == ["request", "request", "write"]
+    assert records[0]["route"].startswith("/tmserver/{source}/{target}/unit/")
+    assert [record["route"] for record in records[1:]] == ["/glossary", "/glossary"]
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,11 @@ def test_a_text_becomes_a_list_to_review(browser: Browser) -> None:
     assert [option.value for option in page.all(".verdict input[checked]")] == ["undecided"] * len(terms)
 
 
+def test_a_pasted_text_may_have_more_bytes_than_another_body(browser: Browser) -> None:
+    page = send(browser, text="银" * 360_000, from_="zh")
+    assert (page.status, page.texts("#refused h2")) == (413, ["That is too much text"])  # here 1,000 characters
+
+
 def test_the_language_that_is_given_says_which_forms_are_one_term(browser: Browser) -> None:
     text = "Kredit. Kredite."  # too short for a guess
     counts = [send(browser, text=text, from_=language).texts("td.number") for language in ("de", "ja")]

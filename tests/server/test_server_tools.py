@@ -206,7 +206,8 @@ def test_other_sites_ask_with_the_token_where_they_are_allowed(library: Library)
         authorised = {**preflight, "Authorization": f"Bearer {SECRET}"}
         answer = client.post(SUGGEST, json={"text": "bank"}, headers=authorised)
         assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, TOOL)
-        assert client.post(SUGGEST, json={"text": "bank"}, headers=preflight).status_code == 401
+        refused = client.post(SUGGEST, json={"text": "bank"}, headers=preflight)
+        assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, TOOL)
         stranger = client.post(SUGGEST, json={"text": "bank"}, headers={**authorised, "Origin": "https://evil.example"})
         assert stranger.status_code == 403
         assert "access-control-allow-origin" not in stranger.headers
@@ -243,3 +244,8 @@ def test_a_public_demo_keeps_nothing(library: Library) -> None:
         page = client.get("/?q=bank").text
         assert 'href="/document"' not in page
         assert 'class="use' not in page
+
+
+def test_a_method_that_an_address_has_not_is_refused_with_all_that_it_has(client: TestClient) -> None:
+    answer = client.delete("/glossary")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")

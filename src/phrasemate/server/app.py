@@ -25,6 +25,7 @@ from fastapi.responses import Response
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.routing import Match
 from starlette.types import Scope
 
 from phrasemate import __version__
@@ -76,8 +77,11 @@ def create_app(
         exception_handlers={PhrasemateError: _refuse, HTTPException: _routing, Exception: _refuse},
     )
     glossary = glossary or Glossary()
-    app.include_router(api.router(library, settings, metrics, glossary, access.tokens if access else None))
-    app.include_router(routes(library, settings, glossary), include_in_schema=False)
+    programs = api.router(library, settings, metrics, glossary, access.tokens if access else None)
+    pages = routes(library, settings, glossary)
+    app.state.routes = [*app.routes, *programs.routes, *pages.routes]  # those of an included router are hidden in it
+    app.include_router(programs)
+    app.include_router(pages, include_in_schema=False)
     return app
 
 
@@ -100,7 +104,11 @@ async def _routing(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     reasons = {404: "nothing is at this address", 405: f"{request.method[:20]} cannot be used here"}
     code = CODES.get(error.status_code, "bad_request" if error.status_code < 500 else "internal")
-    return respond(Refusal(code, reasons.get(error.status_code, str(error.detail))), request.scope, error.headers)
+    headers = error.headers
+    if error.status_code == 405:  # Starlette names the methods of the first route only
+        alternatives = (route for route in request.app.state.routes if route.matches(request.scope)[0] != Match.NONE)
+        headers = {"Allow": ", ".join(sorted({method for route in alternatives for method in route.methods}))}
+    return respond(Refusal(code, reasons.get(error.status_code, str(error.detail))), request.scope, headers)
 
 
 TOKEN = "PHRASEMATE_TOKEN"  # the environment's

@@ -32,26 +32,31 @@ REASONS: Mapping[str, int] = {
     "missing_extra": 503,
     "busy": 503,
     "too_slow": 503,
+    "stopping": 503,
 }
 LONGEST = 1_000  # characters of a message
-RETRY_SECONDS = {"too_many_requests": 1, "busy": 1, "too_slow": 5, "index_unusable": 5}
+RETRY_SECONDS = {"too_many_requests": 1, "busy": 1, "too_slow": 5, "stopping": 5, "index_unusable": 5}
 
 _CODES = {errors.ReadError: "bad_document", errors.InputError: "invalid", errors.MissingExtra: "missing_extra"}
 
 
 class Refusal(errors.PhrasemateError):
-    """A request that is not answered: ``code`` is one of `REASONS`, ``message`` says what to do."""
+    """A request that is not answered: ``code`` is one of `REASONS`, ``message`` says what to do.
 
-    def __init__(self, code: str, message: str) -> None:
+    ``seconds``: when to come again; by default as `RETRY_SECONDS` has it for the code.
+    """
+
+    def __init__(self, code: str, message: str, seconds: int | None = None) -> None:
         self.message = message if len(message) <= LONGEST else f"{message[:LONGEST]} …"  # it may quote what was sent
         super().__init__(self.message)
         self.code, self.status = code, REASONS[code]
+        self._seconds = RETRY_SECONDS.get(code) if seconds is None else seconds
 
     @property
     def headers(self) -> dict[str, str]:
         """Headers that belong to the status."""
-        if self.code in RETRY_SECONDS:
-            return {"Retry-After": str(RETRY_SECONDS[self.code])}
+        if self._seconds is not None:
+            return {"Retry-After": str(self._seconds)}
         challenge = 'Basic realm="phrasemate", charset="UTF-8"'  # with Bearer in it, a browser does not ask its user
         return {"WWW-Authenticate": challenge} if self.code == "unauthorized" else {}
 

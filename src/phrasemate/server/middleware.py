@@ -13,6 +13,7 @@ import binascii
 import hmac
 import json
 import logging
+import math
 import re
 import sys
 import time
@@ -30,6 +31,7 @@ from prometheus_client import CollectorRegistry, Gauge, Histogram, ProcessCollec
 from prometheus_client.core import CounterMetricFamily
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from phrasemate.errors import needs_extra
@@ -78,7 +80,10 @@ class Metrics:
 
 def route_of(scope: Any) -> str:
     """The address as it is declared, without what a request puts into it; "other" for none."""
-    return getattr(scope.get("route"), "path", "other")
+    route = scope.get("route")
+    if route is None and "app" in scope:  # the guard has refused it
+        route = next((one for one in scope["app"].state.routes if one.matches(scope)[0] != Match.NONE), None)
+    return getattr(route, "path", "other")
 
 
 def method_of(scope: Any) -> str:
@@ -214,7 +219,8 @@ class Rates:
         allowance = min(user.rate, allowance + (moment - before) * user.rate / 60)
         self._left[user.name] = (allowance - 1 if allowance >= 1 else allowance), moment
         if allowance < 1:
-            raise Refusal("too_many_requests", f"{user.rate} requests a minute are yours; try again later")
+            seconds = math.ceil((1 - allowance) * 60 / user.rate)
+            raise Refusal("too_many_requests", f"{user.rate} requests a minute are yours; try again later", seconds)
 
 
 class Guard:
@@ -249,6 +255,11 @@ class Guard:
             await self._guarded(scope, receive, sender)
         except _Gone:
             return
+        except asyncio.CancelledError:  # uvicorn stops, and has waited
+            if not sender.status:
+                await self._respond(Refusal("stopping", "the server is stopping; try again"), scope)(
+                    scope, receive, sender
+                )
         except Exception as error:  # the last resort: what the application itself could not turn into an answer
             if isinstance(error, Refusal):
                 self._metrics.refused(error.code)
@@ -280,11 +291,11 @@ class Guard:
         if (origin := self._access.shares(scope, headers)) and scope["method"] == "OPTIONS":
             await Response(status_code=204, headers=_shared(origin))(scope, receive, sender)
             return
-        sender.user = user = self._access.check(scope, headers)
-        if user is not None:
-            self._rates.spend(user)
         if origin:
             sender.headers |= _shared(origin)
+        sender.user = user = self._access.check(scope, headers)
+        if user is not None and scope["path"] not in ALWAYS:
+            self._rates.spend(user)
         if self._settings.public and _changes(scope):
             raise Refusal("closed", "this is a public demo: it takes no documents and keeps no glossary")
         upload = headers.get("content-type", "").lower().startswith("multipart/form-data")

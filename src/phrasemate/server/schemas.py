@@ -75,7 +75,7 @@ async def form_of(
     """The form that was sent, with so many ``files`` and ``fields`` at most. Raises Refusal."""
     _check_type(request, "multipart/form-data")
     try:
-        form = await request.form(max_files=files, max_fields=fields, max_part_size=settings.request_bytes)
+        form = await request.form(max_files=files, max_fields=fields, max_part_size=settings.upload_bytes)
     except ValueError as error:
         raise Refusal("bad_request", "the form is not UTF-8") from error
     try:
