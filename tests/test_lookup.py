@@ -227,4 +227,27 @@ def test_only_matches_near_another_word(index: Index) -> None:
 def test_function_words_count_only_beside_a_match(index: Index) -> None:
     answer = lookup(index, "collateral")
     assert dict(answer.after) == {"for": 1, "loan": 1, "must": 1, "collateral": 1}  # "the" is two places away
-    assert dict(answer.before) == {"took": 1, "bank": 1, "collateral": 1, "good": 1}
+    assert dict(answer.before) == {"took": 1, "bank": 1, "Collateral": 1, "good": 1}
+
+
+@pytest.mark.parametrize("way", ["words", "forms"])
+@pytest.mark.parametrize("query", ["imzalandı", "IMZALANDI", "İMZALANDI", "imzalandi"])
+def test_a_turkish_word_is_one_whatever_its_i(tmp_path: Path, query: str, way: str) -> None:
+    texts = ["Dün İstanbul'da imzalandı.", "Dün İMZALANDI.", "DÜN IMZALANDI.", "Dün imzalandı."]
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("a.txt", texts)], lang="tr")
+        answer = lookup(index, query, way)
+        assert [line.hit.context for line in answer.lines] == texts
+        assert answer.wordings == (("imzalandı", 4),)
+        assert dict(answer.before)["Dün"] == 4
+        near = lookup(index, query, way, near="ISTANBUL'DA")
+        assert [line.hit.context for line in near.lines] == texts[:1]
+
+
+def test_counts_have_no_dot_of_its_own_above_an_i(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("a.txt", ["IŞIK ve İstanbul.", "Bir ışık, bir istanbul."])], lang="tr")
+        for query, expected in (("ışık", "ışık"), ("istanbul", "İstanbul")):
+            answer = lookup(index, query)
+            assert answer.count == 2
+            assert answer.wordings == ((expected, 2),)

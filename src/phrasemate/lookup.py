@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any
@@ -24,6 +24,7 @@ from phrasemate.index.types import Filters
 from phrasemate.lexicon import bundled_lexicon, stemmed
 from phrasemate.lexicon.locutions import general_words
 from phrasemate.text import folded, words
+from phrasemate.text.languages import primary
 from phrasemate.text.normalize import Alignment, composed, plain, visible
 from phrasemate.types import Hit, Phrase
 
@@ -35,6 +36,7 @@ NEAR = 160  # characters on each side in which these words are
 SAMPLE = 20  # translations from which their language is guessed
 LINES, SECONDS = 1_000, 10.0  # lines that are kept, and time that is taken; all matches in that time are counted
 WRITTEN_OUT = 100_000  # characters of a regular expression, each repeat such as {9} written out
+TRIGRAM = 3  # characters that the text index finds fast
 _LETTER = r"[\w\p{M}]"  # vowel signs of Indic scripts are marks
 _UNSPACED = "\u0e00-\u0eff\u3040-\u9fff\U00020000-\U0010ffff"
 _SPACED = f"(?:(?![{_UNSPACED}]){_LETTER})"
@@ -52,7 +54,7 @@ class Lookup:
 
     ``count`` are all matches, ``lines`` the first of them; ``whole`` is False where time ran out before the end.
     ``wordings`` are the matched wordings with their counts, ``before`` and ``after`` the words near them, ``documents``
-    the documents, each most frequent first.
+    the documents, each most frequent first. Upper and lower case count together, as the form that is most frequent.
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
@@ -129,7 +131,8 @@ def lookup(
             raise InputError(f"{value[:20]!r}: expected one of {', '.join(values)}")
     if not query.strip():
         raise InputError("the text to look up is empty")
-    counts: dict[str, Counter[str]] = {name: Counter() for name in ("wordings", "before", "after", "documents")}
+    counts: dict[str, _Counts] = {name: _Counts() for name in ("wordings", "before", "after")}
+    document_counts: Counter[str] = Counter()
     lines: list[Line] = []
     total, hit_sentences, whole = 0, 0, True
     end = time.monotonic() + seconds
@@ -141,7 +144,7 @@ def lookup(
         if side == "translation":
             text_language = _language_of_translations(index)
         find, fragment = _finder(query.strip(), way, text_language, end)
-        function_words, beside = general_words(text_language), folded(near.strip())
+        function_words, beside = frozenset(map(_key, general_words(text_language))), _key(near)
         try:
             for number, row in enumerate(_rows(index, fragment, side)):
                 if number % 64 == 0:
@@ -157,10 +160,10 @@ def lookup(
                     if beside and beside not in (*before, *after):
                         continue
                     matches += 1
-                    counts["wordings"][folded(row.text[start:stop])] += 1
-                    counts["documents"][info.name] += 1
-                    counts["before"].update(before)
-                    counts["after"].update(after)
+                    counts["wordings"].add({_key(row.text[start:stop]): row.text[start:stop]})
+                    counts["before"].add(before)
+                    counts["after"].add(after)
+                    document_counts[info.name] += 1
                     if len(lines) < LINES:
                         phrase = Phrase(row.text, start, stop)
                         language = text_language if side == "translation" else info.language
@@ -172,8 +175,35 @@ def lookup(
     if order != "text":
         column = Column(name, (Candidate(query, 1.0, total, tuple(lines), 1.0),))
         lines = list(arranged(column, order).candidates[0].lines)
-    top = {name: tuple(count.most_common(NEIGHBOURS)) for name, count in counts.items()}
+    top = {name: tuple(count.totals().most_common(NEIGHBOURS)) for name, count in counts.items()}
+    top["documents"] = tuple(document_counts.most_common(NEIGHBOURS))
     return Lookup(query, total, hit_sentences, tuple(lines[:most]), **top, whole=whole)
+
+
+class _Counts:
+    """Counts wordings by their keys, and each of their forms."""
+
+    def __init__(self) -> None:
+        self._forms: dict[str, Counter[str]] = defaultdict(Counter)
+
+    def add(self, forms: Mapping[str, str]) -> None:
+        """Count forms, given by their keys."""
+        for key, form in forms.items():
+            self._forms[key][" ".join(composed(plain(form)).split())] += 1
+
+    def totals(self) -> Counter[str]:
+        """How often each wording was counted, as its most frequent form; of equal ones, one in small letters."""
+        return Counter(
+            {max(forms, key=lambda form: (forms[form], form)): forms.total() for forms in self._forms.values()}
+        )
+
+
+_I = re.compile("[iIİı]")
+
+
+def _key(text: str) -> str:
+    """Fold a wording; i, ı and their capitals are one letter, whose capital depends on the language."""
+    return folded(text).replace("i\u0307", "i").replace("ı", "i")
 
 
 def _check(end: float) -> None:
@@ -200,16 +230,17 @@ def _language_of_translations(index: BaseIndex) -> str:
     return lexicon.language_of(" ".join(texts)) if lexicon is not None and texts else ""
 
 
-def _near(text: str, count: int, function_words: frozenset[str]) -> list[str]:
-    """The words at the end (``count`` below 0) or at the beginning of a context, folded, each once.
+def _near(text: str, count: int, function_words: frozenset[str]) -> dict[str, str]:
+    """The words at the end (``count`` below 0) or at the beginning of a context by their keys, each once.
 
     Of function words only the one that stands nearest to the match.
     """
     spans = words(text)
-    beside = [folded(text[start:end]) for start, end in (spans[count:] if count < 0 else spans[:count])]
+    forms = [text[start:end] for start, end in (spans[count:] if count < 0 else spans[:count])]
+    beside = [(_key(form), form) for form in forms]
     nearest = -1 if count < 0 else 0
-    content = [word for word in beside if word not in function_words]
-    return list(dict.fromkeys([*beside[nearest:][:1], *content]))
+    content = [(key, form) for key, form in beside if key not in function_words]
+    return dict([*beside[nearest:][:1], *content])
 
 
 def _finder(query: str, way: str, language: str, end: float) -> tuple[Find, str]:
@@ -227,12 +258,25 @@ def _finder(query: str, way: str, language: str, end: float) -> tuple[Find, str]
     parts = re.split(r"([*?]|\s+)", query)
     signs = {"*": f"{_LETTER if _unspaced(query) else _SPACED}*", "?": r"\w\p{M}*"}
     pattern = "".join(signs.get(p, r"\s+" if p.isspace() else regex.escape(p)) for p in parts)
+    if _has_dotless_i(query, language):
+        pattern = _I.sub("[iIİı]", pattern)
     before = "" if _unspaced(query[0]) else f"(?<!{_SPACED})"
     after = "" if _unspaced(query[-1]) else f"(?!{_SPACED})"
     full = regex.FULLCASE if "ss" in folded(query) else 0  # ß is ss; three times as slow
     expression = regex.compile(before + pattern + after, regex.IGNORECASE | full)
     literal = max((part for part in parts if part not in ("*", "?") and part.strip()), key=len)
-    return _spans(expression, end, plain), literal
+    return _spans(expression, end, plain), _fragment(literal, language)
+
+
+def _has_dotless_i(text: str, language: str) -> bool:
+    """Whether it is in a language in which the capital of i is İ and that of ı is I."""
+    return primary(language) in ("az", "tr") or "ı" in text or "İ" in text
+
+
+def _fragment(literal: str, language: str) -> str:
+    """What a sentence with a literal text contains: in a language with ı a part without i."""
+    longest = max(_I.split(literal), key=len) if _has_dotless_i(literal, language) else ""
+    return longest if len(longest) >= TRIGRAM else literal
 
 
 def _unspaced(text: str) -> bool:
@@ -257,8 +301,8 @@ def _spans(expression: regex.Pattern[str], end: float, comparable: Callable[[str
 
 def _forms(query: str, language: str) -> tuple[Find, str]:
     """Finds words with the same stems as those of the query, one after the other."""
-    stems = [stemmed(query[start:end], language or "en") for start, end in words(query)]
-    beginnings = [_shared(folded(query[a:b]), stem) for (a, b), stem in zip(words(query), stems, strict=True)]
+    stems = [_key(stemmed(query[start:end], language or "en")) for start, end in words(query)]
+    beginnings = [_shared(_key(query[a:b]), stem) for (a, b), stem in zip(words(query), stems, strict=True)]
     size = len(stems)
 
     def find(text: str) -> Iterator[tuple[int, int]]:
@@ -267,12 +311,12 @@ def _forms(query: str, language: str) -> tuple[Find, str]:
         for at in range(len(spans) - size + 1):
             window = spans[at : at + size]
             if all(
-                folded(word).startswith(beginning) and stemmed(word, language or "en") == stem
+                _key(word).startswith(beginning) and _key(stemmed(word, language or "en")) == stem
                 for word, beginning, stem in zip(forms[at : at + size], beginnings, stems, strict=True)
             ):
                 yield window[0][0], window[-1][1]
 
-    return find, max(beginnings, key=len)
+    return find, _fragment(max(beginnings, key=len), language)
 
 
 def _shared(one: str, other: str) -> str:

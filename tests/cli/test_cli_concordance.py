@@ -34,7 +34,7 @@ def test_lines_with_counts_and_neighbours(invoke: Invoke, folder: Path) -> None:
     assert result.stdout.splitlines() == [
         "2 places in 2 sentences",
         "wordings  collateral 2",
-        "before    took 1, bank 1, good 1",
+        "before    took 1, bank 1, Good 1",
         "after     for 1, loan 1, is 1, rare 1",
         "The bank took [[collateral]] for the loan.  (law.txt:1)",
         "Good [[collateral]] is rare.  (law.txt:2)",
