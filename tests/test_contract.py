@@ -41,6 +41,7 @@ NEIGHBOURS = {
     ("index", "phrasemate.lexicon.inflection"),
     ("index", "phrasemate.lexicon.wordings"),
     ("index", "phrasemate.text.normalize"),
+    ("index", "phrasemate.text.languages"),
     ("lexicon", "phrasemate.text"),
     ("vectors", "phrasemate.text"),
     ("vectors", "phrasemate.encode"),

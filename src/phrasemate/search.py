@@ -22,8 +22,7 @@ from phrasemate.index.types import Filters
 from phrasemate.lexicon import InducedLexicon, Lexicon, bundled_lexicon
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.text import folded, split_sentences
-from phrasemate.text.formats.units import speaks
-from phrasemate.text.languages import primary
+from phrasemate.text.languages import primary, speaks
 from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Encoder, Hit, Phrase, check_list
 from phrasemate.utils.arrays import Floats

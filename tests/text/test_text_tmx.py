@@ -17,8 +17,9 @@ import phrasemate.text.formats.xml as xml_module
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text import read
 from phrasemate.text.formats.bilingual import chosen, paragraphs, read_bilingual, read_units, write_units
-from phrasemate.text.formats.units import Side, Unit, speaks
+from phrasemate.text.formats.units import Side, Unit
 from phrasemate.text.formats.xml import writable
+from phrasemate.text.languages import speaks
 from phrasemate.types import Sentence
 
 MEMORY = """<?xml version="1.0"?>

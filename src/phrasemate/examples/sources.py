@@ -28,7 +28,7 @@ from phrasemate.examples.matching import characters, lookup, tokens
 from phrasemate.examples.sampling import Row
 from phrasemate.index import BaseIndex, DocumentInfo, ProgressEvent, row_codec, schema
 from phrasemate.index.types import IdRange
-from phrasemate.text.formats.units import speaks
+from phrasemate.text.languages import speaks
 from phrasemate.types import Document, Sentence
 from phrasemate.utils.storage import install, locked
 
@@ -350,7 +350,9 @@ class IndexSource:
         self._documents: tuple[int, dict[int, DocumentInfo]] = (-1, {})
         self._languages = languages
         languages_known = {document.language for document in index.documents()}
-        if unknown := [tag for tag in languages or () if not any(speaks(known, tag) for known in languages_known)]:
+        if unknown := [
+            tag for tag in languages or () if not any(speaks(language, tag) for language in languages_known)
+        ]:
             language_list = ", ".join(sorted(languages_known - {""})) or "no text whose language is known"
             raise InputError(f"{index.path}: has no text in {', '.join(unknown)}; it has {language_list}")
 

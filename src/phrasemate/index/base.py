@@ -32,7 +32,7 @@ from phrasemate.index.types import (
     VerifyReport,
 )
 from phrasemate.index.wordings import WordingSearch
-from phrasemate.text.formats.units import speaks
+from phrasemate.text.languages import speaks
 from phrasemate.types import Document, Hit, Phrase, Run, Sentence
 from phrasemate.utils.machine import single_blas
 

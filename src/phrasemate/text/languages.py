@@ -6,6 +6,8 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
+from phrasemate.text.sentences import full_tag
+
 _TABLE = """
 ar ara arabic|bg bul bulgarian|ca cat catalan|cs ces cze czech|cy cym wel welsh|da dan danish|de deu ger german|
 el ell gre greek|en eng english|eo epo esperanto|es spa spanish|et est estonian|eu eus baq basque|
@@ -46,3 +48,38 @@ def languages_in(name: str) -> tuple[str, str]:
         if first and second and first != second:
             return first, second
     return "", ""
+
+
+_SERBIAN = re.compile("^sh(?=-|$)")  # withdrawn, for Serbian in Latin letters (an alias of CLDR)
+_NO_LANGUAGE = ("mul", "und", "x", "zxx")
+_NORWEGIAN = ("no", "nor")  # Bokmål and Nynorsk
+
+
+@lru_cache(maxsize=1 << 12)
+def speaks(tag: str, expected: str) -> bool:
+    """Whether a language tag is the wanted one or a variety of it: "en-GB" is "en", and all are "*".
+
+    RFC 4647, section 3.3.1 (basic filtering), "_" taken for "-". Besides, other codes of a language are the same ("iw"
+    is "he", "eng" is "en"), and Bokmål is Norwegian. A script that is likely need not be written: "zh-Hant-TW" is
+    "zh-TW". So say the likely subtags of CLDR.
+    """
+    tag, expected = (_SERBIAN.sub("sr-latn", text.strip().lower().replace("_", "-")) for text in (tag, expected))
+    if expected == "*" or tag == expected or (expected != "" and tag.startswith(expected + "-")):
+        return True
+    if not {tag.partition("-")[0], expected.partition("-")[0]}.isdisjoint(("", *_NO_LANGUAGE)):
+        return False
+    (language, script, rest), (wanted_language, wanted_script, wanted_rest) = map(_parts, (tag, expected))
+    plain = "-" not in expected
+    return (
+        (language == wanted_language or (expected.partition("-")[0] in _NORWEGIAN and language == "nn"))
+        and (script == wanted_script or plain)
+        and rest[: len(wanted_rest)] == wanted_rest
+    )
+
+
+def _parts(tag: str) -> tuple[str, str, list[str]]:
+    """The language of a tag, its script, written or likely, and what else is written: the country first."""
+    language, *subtags = full_tag(tag).lower().split("-")
+    script = subtags[0] if subtags and len(subtags[0]) == 4 else ""
+    rest = [part for part in tag.split("-")[1:] if part != script]
+    return "no" if language == "nb" else language, script, rest

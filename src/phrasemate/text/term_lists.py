@@ -24,8 +24,9 @@ from phrasemate.text.formats.tables import (
     write_sheet,
 )
 from phrasemate.text.formats.termbases import MultiTermStream, TbxStream, write_concepts
-from phrasemate.text.formats.units import Term, TermPair, listed, speaks
+from phrasemate.text.formats.units import Term, TermPair, listed
 from phrasemate.text.formats.xml import Item
+from phrasemate.text.languages import speaks
 from phrasemate.text.normalize import composed
 from phrasemate.text.text_file import Damage, TextFile, suffix_of, without_options
 from phrasemate.utils.storage import NewFile

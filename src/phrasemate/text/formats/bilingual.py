@@ -13,9 +13,10 @@ from phrasemate import __version__
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.formats.codes import CodedStream, gap_of_content, gap_of_name, spaced, wider
 from phrasemate.text.formats.localization import po_units
-from phrasemate.text.formats.units import Side, Unit, flatten, listed, speaks
+from phrasemate.text.formats.units import Side, Unit, flatten, listed
 from phrasemate.text.formats.xliff import XliffStream, write_xliff
 from phrasemate.text.formats.xml import COST, Attributes, XmlFile
+from phrasemate.text.languages import speaks
 from phrasemate.text.text_file import Damage, TextFile, suffix_of
 
 

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
-
-from phrasemate.text.sentences import full_tag
-
-_NO_LANGUAGE = ("mul", "und", "x", "zxx")
-_SERBIAN = re.compile("^sh(?=-|$)")  # withdrawn, for Serbian in Latin letters (an alias of CLDR)
-_NORWEGIAN = ("no", "nor")  # Bokmål and Nynorsk
 
 Paragraph = tuple[str, dict[str, Any]]  # its text, and what is known of it, such as its page
 Record = tuple[int, str, Mapping[str, Any]]  # the line (from 1) where a text stands, the text, and its metadata
@@ -96,33 +88,3 @@ def listed(languages: Iterable[str]) -> str:
     """Language tags for an error: at most fifty, each once, on one line, whatever they hold."""
     tags = {" ".join(language.split())[:30] or "(none)" for language in languages}
     return ", ".join(sorted(tags)[:50])
-
-
-@lru_cache(maxsize=1 << 12)
-def speaks(tag: str, expected: str) -> bool:
-    """Whether a language tag is the wanted one or a variety of it: "en-GB" is "en", and all are "*".
-
-    RFC 4647, section 3.3.1 (basic filtering), "_" taken for "-". Besides, other codes of a language are the same ("iw"
-    is "he", "eng" is "en"), and Bokmål is Norwegian. A script that is likely need not be written: "zh-Hant-TW" is
-    "zh-TW". So say the likely subtags of CLDR.
-    """
-    tag, expected = (_SERBIAN.sub("sr-latn", text.strip().lower().replace("_", "-")) for text in (tag, expected))
-    if expected == "*" or tag == expected or (expected != "" and tag.startswith(expected + "-")):
-        return True
-    if not {tag.partition("-")[0], expected.partition("-")[0]}.isdisjoint(("", *_NO_LANGUAGE)):
-        return False
-    (language, script, rest), (wanted_language, wanted_script, wanted_rest) = map(_parts, (tag, expected))
-    plain = "-" not in expected
-    return (
-        (language == wanted_language or (expected.partition("-")[0] in _NORWEGIAN and language == "nn"))
-        and (script == wanted_script or plain)
-        and rest[: len(wanted_rest)] == wanted_rest
-    )
-
-
-def _parts(tag: str) -> tuple[str, str, list[str]]:
-    """The language of a tag, its script, written or likely, and what else is written: the country first."""
-    language, *subtags = full_tag(tag).lower().split("-")
-    script = subtags[0] if subtags and len(subtags[0]) == 4 else ""
-    rest = [part for part in tag.split("-")[1:] if part != script]
-    return "no" if language == "nb" else language, script, rest
