@@ -126,6 +126,9 @@ class MissingExtra(PhrasemateError):
         super().__init__(f"this needs the package {package!r}; install it with: pip install 'phrasemate[{extra}]'")
         self.package, self.extra = package, extra
 
+    def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
+        return type(self), (self.package, self.extra)  # for another process
+
 
 @contextmanager
 def needs_extra(name: str, package: str = "") -> Iterator[None]:

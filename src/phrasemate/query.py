@@ -33,6 +33,8 @@ def parse_query(query: str) -> Query:
     White space just inside the marks is not part of the phrase. Raises QueryError for marks that are unbalanced,
     nested or empty.
     """
+    if not isinstance(query, str):
+        raise QueryError(f"{repr(query)[:40]}: expected a text with marks")
     parts: list[str] = []
     phrases: list[tuple[int, int]] = []
     opening, at, length = -1, 0, 0

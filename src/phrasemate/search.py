@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import accumulate, chain, islice
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from phrasemate.query import EXPECTED, parse_query
 from phrasemate.text import folded, split_sentences
 from phrasemate.text.languages import primary, speaks
 from phrasemate.text.normalize import composed, plain
-from phrasemate.types import Encoder, Hit, Phrase, check_list
+from phrasemate.types import Encoder, Hit, Phrase, check_list, check_opened, name_tuple
 from phrasemate.utils.arrays import Floats
 from phrasemate.utils.machine import single_blas
 
@@ -175,7 +176,7 @@ class SearchRequest:
     Raises InputError for a k below 1, for contexts below 0 and for one text where a list of them is meant.
 
     >>> SearchRequest(k=3, languages=["en"]).filters
-    Filters(documents=None, languages=['en'])
+    Filters(documents=None, languages=('en',))
     """
 
     k: int = 10
@@ -184,11 +185,12 @@ class SearchRequest:
     languages: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        if self.k < 1 or self.contexts < 0:
+        if not (isinstance(self.k, Integral) and isinstance(self.contexts, Integral) and self.k > 0 <= self.contexts):
             raise InputError(
-                f"k {self.k} and contexts {self.contexts}: expected k of 1 or more and contexts of 0 or more"
+                f"k {self.k!r} and contexts {self.contexts!r}: expected k of 1 or more and contexts of 0 or more"
             )
-        _ = self.filters  # which checks them
+        object.__setattr__(self, "documents", name_tuple(self.documents, "documents"))
+        object.__setattr__(self, "languages", name_tuple(self.languages, "languages"))
 
     @property
     def filters(self) -> Filters:
@@ -225,6 +227,7 @@ class Searcher:
         lexicons: Sequence[Lexicon] = (),
         lexicon: bool = True,
     ) -> None:
+        check_opened(index, "an index, such as Index.open(path)")
         self.index, self._model, self._views = index, model, views
         self._own_lexicons, self._with_bundled = tuple(lexicons), lexicon
 

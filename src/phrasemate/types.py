@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from os import PathLike
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -30,9 +31,27 @@ def check_language(code: str) -> None:
 
 
 def check_list(values: object, items: str) -> None:
-    """Raises InputError for one text where a list of texts is meant: Python would take each of its letters for one."""
-    if isinstance(values, str):
-        raise InputError(f"{values[:40]!r}: expected a list of {items}; put one alone in brackets: [...]")
+    """Raises InputError for one text, path or document where a list of them is meant."""
+    if isinstance(values, str | PathLike | Document):
+        raise InputError(f"{repr(values)[:40]}: expected a list of {items}; put one alone in brackets: [...]")
+
+
+def name_tuple(values: Iterable[str] | None, items: str) -> tuple[str, ...] | None:
+    """The names of an iterable, which is read once; None for None. Raises InputError for what are no texts."""
+    check_list(values, items)
+    if values is None:
+        return None
+    if isinstance(values, Iterable):
+        names = tuple(values)
+        if all(isinstance(name, str) for name in names):
+            return names
+    raise InputError(f"{repr(values)[:40]}: expected a list of {items}, as texts")
+
+
+def check_opened(value: object, opening: str) -> None:
+    """Raises InputError for a name or path, or None, where the opened object is meant; ``opening`` says how."""
+    if value is None or isinstance(value, str | PathLike):
+        raise InputError(f"{value!r}: expected {opening}")
 
 
 class Span(NamedTuple):
@@ -84,8 +103,9 @@ class Document:
 
         Raises InputError for one text where a list of them is meant.
         """
-        check_list(texts, "sentences")
-        sentences = [Sentence(text, line) for line, text in enumerate(texts, 1)]
+        if not isinstance(name, str):
+            raise InputError(f"{name!r}: expected the name of a document, as text")
+        sentences = [Sentence(text, line) for line, text in enumerate(name_tuple(texts, "sentences") or (), 1)]
         digest = sha256(json.dumps([sentence.text for sentence in sentences]).encode()).hexdigest()
         return cls(name, digest, lambda: iter(sentences))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
@@ -47,7 +47,7 @@ class _Cut:
     ``texts``: all stretches, one text's after another's; text i has the stretches ``bounds[i]:bounds[i + 1]``.
     """
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Iterable[str]) -> None:
         check_list(texts, "texts")
         parts = [stretches(text) for text in texts]
         self.bounds = np.cumsum([0, *map(len, parts)])
@@ -159,7 +159,7 @@ class Model:
         return self.width if self.sentence_head is None else self.sentence_head.dim(self.width)
 
     @single_blas
-    def encode(self, phrases: Sequence[Phrase], pooling: str | None = None, layer: int | None = None) -> Floats:
+    def encode(self, phrases: Iterable[Phrase], pooling: str | None = None, layer: int | None = None) -> Floats:
         """Vectors of phrases in their contexts: (phrases, dim) float32, unit length.
 
         Args:
@@ -172,17 +172,18 @@ class Model:
         Raises InputError for texts that are not phrases, for a pooling or layer that the model lacks, and for a phrase
         of more than 200,000 tokens.
         """
-        text: Any = next((phrase for phrase in phrases if isinstance(phrase, str)), None)
+        requested = list(phrases)
+        text: Any = next((phrase for phrase in requested if isinstance(phrase, str)), None)
         if text is not None:
             raise InputError(
                 f"{text[:40]!r}: expected phrases, such as Phrase(text, 0, 4); encode_sentences takes texts"
             )
-        pooling, phrases = self._pooling(pooling), _near(phrases)
-        numbers = {context: i for i, context in enumerate(dict.fromkeys(phrase.context for phrase in phrases))}
-        texts = np.array([numbers[phrase.context] for phrase in phrases], np.int64)  # (phrases,)
-        offsets = np.array([(phrase.start, phrase.end) for phrase in phrases], np.int32).reshape(-1, 2)
+        pooling, cut_phrases = self._pooling(pooling), _near(requested)
+        numbers = {context: i for i, context in enumerate(dict.fromkeys(phrase.context for phrase in cut_phrases))}
+        texts = np.array([numbers[phrase.context] for phrase in cut_phrases], np.int64)  # (phrases,)
+        offsets = np.array([(phrase.start, phrase.end) for phrase in cut_phrases], np.int32).reshape(-1, 2)
         order = np.argsort(texts, kind="stable")
-        vectors = np.zeros((len(phrases), self._dim(pooling)), np.float32)
+        vectors = np.zeros((len(cut_phrases), self._dim(pooling)), np.float32)
         for part, states in self.runtime.blocks(list(numbers), layer):
             block_rows = order[slice(*np.searchsorted(texts[order], (part.start, part.stop)))]
             vectors[block_rows] = self._pool(
@@ -191,7 +192,7 @@ class Model:
         return vectors
 
     @single_blas
-    def encode_sentences(self, texts: Sequence[str], layer: int | None = None, prompt: str | None = None) -> Floats:
+    def encode_sentences(self, texts: Iterable[str], layer: int | None = None, prompt: str | None = None) -> Floats:
         """Vectors of whole sentences: (texts, sentence_dim) float32, unit length; by default the mean of all states.
 
         A model that comes of a sentence-transformers folder pools as that folder says (`SentenceHead`) and reads no
@@ -206,13 +207,14 @@ class Model:
         Raises InputError for a prompt that the model lacks, and for one text where a list of them is meant.
         """
         prefix, cut = self.sentence_prompt(prompt), _Cut(texts)
+        count = len(cut.bounds) - 1
         cuts_texts = self.sentence_head is not None
         vectors = np.zeros((len(cut.texts), self.sentence_dim), np.float32)
         for part, states in self.runtime.blocks([prefix + text for text in cut.texts], layer, cuts_texts):
             vectors[part] = self.sentence_vectors(states, prefix)
         if cuts_texts:
             return np.asarray(vectors[cut.bounds[:-1]])
-        return vectors if len(vectors) == len(texts) else unit(np.add.reduceat(vectors, cut.bounds[:-1]))
+        return vectors if len(vectors) == count else unit(np.add.reduceat(vectors, cut.bounds[:-1]))
 
     def sentence_prompt(self, name: str | None = None) -> str:
         """The text that is put before a sentence; ``name``: one of the prompts of a sentence-transformers folder."""

@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 from phrasemate.encode import model_folder as names
 from phrasemate.encode.model_folder import output_name
 from phrasemate.encode.tokenizer import BLANK, Tokens, open_tokenizer
-from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported, first_line, needs_extra
+from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported, first_line, needs_extra
 from phrasemate.text.normalize import visible, visible_places
-from phrasemate.utils.machine import cache_folder, check_memory, cores
+from phrasemate.utils.machine import cache_folder, check_memory, check_threads, cores
 from phrasemate.utils.storage import atomic_file, map_arrays
 
 CONVERTER = "openvino.tools.ovc"
@@ -222,8 +222,8 @@ class Runtime:
     def __init__(
         self, folder: Path, config: Mapping[str, Any], threads: int | None = None, device: str = "CPU"
     ) -> None:
-        if threads is not None and threads < 1:
-            raise InputError(f"threads: {threads}; expected 1 or more")
+        check_threads(threads)
+        self._process = os.getpid()
         check_memory(_LIBRARIES + _COPIES * sum(path.stat().st_size for path in folder.iterdir() if path.is_file()))
         self.threads = threads or cores()
         self.layers: list[int] = list(config["layers"])
@@ -270,10 +270,16 @@ class Runtime:
     ) -> Iterator[tuple[slice, States]]:
         """States of consecutive texts, block by block so that memory stays bounded: (which texts, their states).
 
-        ``layer`` None is the last; ``truncated``: of a text that is longer than the model, the beginning alone. Raises
-        InputError when the folder does not carry that layer, and at a text of more than 200,000 tokens (see
-        `stretches`).
+        ``layer`` None is the last; ``truncated``: of a text that is longer than the model, the beginning alone.
+
+        Raises InputError when the folder does not carry that layer, and at a text of more than 200,000 tokens (see
+        `stretches`). Raises ModelError in a process that was forked after the model was loaded: it would wait for ever
+        for threads that only the parent has.
         """
+        if os.getpid() != self._process:
+            raise ModelError(
+                "the model was loaded by another process; load it in this one, or start it by spawn, not fork"
+            )
         layer = self.layers[-1] if layer is None else layer
         if layer not in self.layers:
             raise InputError(f"layer {layer}: this model carries {self.layers}; export it again with --layer {layer}")

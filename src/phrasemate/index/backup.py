@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -138,9 +139,14 @@ def _stored(store: Store, document: DocumentInfo) -> Document:
 @contextmanager
 def _new_folder(folder: Path, force: bool) -> Iterator[Path]:
     """A folder beside ``folder``, which takes its name when the block ends; after an error nothing has changed."""
+    above = next((parent for parent in folder.resolve().parents if (parent / INDEX_JSON).exists()), None)
+    if above is not None:
+        raise IndexExists(f"{folder}: lies in the index {above}; choose another folder")
     if folder.exists() and any(folder.iterdir()):
         if not (folder / INDEX_JSON).exists():
             raise IndexExists(f"{folder}: is not empty and not an index; choose another folder")
+        if force and (foreign := _foreign(folder)):
+            raise IndexExists(f"{folder}: holds {foreign.name}, too, which is not of the index; move it away first")
         if not force:
             raise IndexExists(f"{folder}: holds an index; choose another folder, or give --force to replace it")
     partial, old = (folder.with_name(f".{folder.resolve().name}.{suffix}") for suffix in ("partial", "old"))
@@ -152,6 +158,16 @@ def _new_folder(folder: Path, force: bool) -> Iterator[Path]:
             swap_folder(partial, folder, old)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+
+
+_OWN = re.compile(
+    r"(?:index|vectors|wordings|checked)\.json|store\.sqlite.*|(?:vectors|wordings)-.*|dictionaries|.*\.lock|\..*"
+)
+
+
+def _foreign(folder: Path) -> Path | None:
+    """A file or folder that no index makes; None where there is none."""
+    return next((path for path in sorted(folder.iterdir()) if not _OWN.fullmatch(path.name)), None)
 
 
 def _copy_derived(source: Path, partial: Path, generation: int) -> None:

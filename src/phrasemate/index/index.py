@@ -42,8 +42,8 @@ from phrasemate.index.types import (
     VerifyReport,
 )
 from phrasemate.index.wordings import WordingSearch
-from phrasemate.types import Document, check_language
-from phrasemate.utils.machine import single_blas, trim_heap
+from phrasemate.types import Document, check_language, check_list, check_opened
+from phrasemate.utils.machine import check_threads, single_blas, trim_heap
 
 DEPTHS = (1, 10)  # k of the recall@k that `Index.optimize` can aim at
 
@@ -100,9 +100,9 @@ class Index(BaseIndex):
 
         Raises IndexExists if the folder holds anything, PhraseIndexError if it cannot be written.
         """
-        folder = Path(path)
+        folder, manifest = Path(path), Manifest.of(model, segment)
+        check_threads(threads)
         make_folder(folder)
-        manifest = Manifest.of(model, segment)
         with writer(folder):
             make_folder(folder)  # once more: another process may have been quicker
             manifest.write(folder / INDEX_JSON)
@@ -131,6 +131,9 @@ class Index(BaseIndex):
         """
         from phrasemate.index.lance.tables import is_tables
 
+        check_threads(threads)
+        if model is not None:
+            check_opened(model, "a model, such as load_model(path)")
         if Path(path, SHARDS_JSON).is_file():
             from phrasemate.index.shards import ShardedIndex
 
@@ -202,6 +205,7 @@ class Index(BaseIndex):
         from phrasemate.index.ingest import Adder
 
         check_language(lang)
+        check_list(documents, "documents")
         with self._writing():
             begin = perf_counter()
             report = Adder(self.store, self.model, lang, self._settings, progress).run(documents, self.manifest)

@@ -21,6 +21,7 @@ from zlib import crc32
 
 from phrasemate.errors import IndexDamaged, IndexMissing, IndexUnsupported, PhraseIndexError
 from phrasemate.index.types import IndexModel
+from phrasemate.types import check_opened
 from phrasemate.utils.machine import cores
 from phrasemate.utils.storage import atomic_file
 
@@ -55,6 +56,7 @@ class Manifest:
 
     @classmethod
     def of(cls, model: IndexModel, segment: Mapping[str, Any] | None = None, generation: int = 0) -> Manifest:
+        check_opened(model, "a model, such as load_model(path)")
         where = None if model.path is None else str(model.path)
         return cls(model.name, model.hash, where, model.dim, generation, dict(segment or {}))
 

@@ -36,6 +36,7 @@ from phrasemate.text import words
 from phrasemate.text.languages import language_code, languages_in, primary
 from phrasemate.text.normalize import composed, folded
 from phrasemate.text.text_file import without_options
+from phrasemate.types import check_list
 from phrasemate.utils.arrays import Rows
 from phrasemate.utils.storage import install, save_arrays, sync
 
@@ -290,6 +291,7 @@ def open_dictionaries(
             are read again when a file of theirs changes.
         show: Called with each large dictionary that is not in the cache, before it is read.
     """
+    check_list(paths, "files")
     files = [file for path in paths for file in _files(Path(path))]
     return [_opened(file, tuple(languages), cache, show) for file in dict.fromkeys(files)]
 

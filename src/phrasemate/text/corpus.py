@@ -294,6 +294,8 @@ def read(
     """
     if not paths:
         raise InputError("no path given; expected files, folders or - for standard input")
+    if not all(isinstance(path, str | os.PathLike) and os.fspath(path) for path in paths):
+        raise InputError("an empty path or something else; expected files, folders or - for standard input, one by one")
     if lines not in ("paragraph", "sentence", "wrapped"):
         raise InputError(f"lines={lines!r}; expected 'paragraph', 'sentence' or 'wrapped'")
     if on_error not in ("raise", "skip"):

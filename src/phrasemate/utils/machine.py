@@ -32,6 +32,12 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def check_threads(threads: int | None) -> None:
+    """Raises InputError for a number of threads that is not 1 or more; None stands for all."""
+    if threads is not None and not (isinstance(threads, int) and threads > 0):
+        raise InputError(f"threads: {threads!r}; expected 1 or more")
+
+
 def share_heaps() -> None:
     """Have all threads share two heaps: many threads with their own keep 80 MB that is free.
 

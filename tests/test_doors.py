@@ -1,0 +1,130 @@
+"""What a caller may hand to the public functions: lists and generators alike, and one clear error for the rest."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phrasemate as pm
+from phrasemate.errors import IndexExists, InputError, MissingExtra, ModelError, QueryError
+from phrasemate.index.backup import backup, restore
+from phrasemate.index.types import Filters
+from phrasemate.lexicon import open_dictionaries
+from phrasemate.search import SearchRequest
+
+STORY = pm.Document.from_texts("story", ["She sat on the bench in the park.", "The bank lends money."])
+QUERY = "Er sitzt auf der [[Bank]]."
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return pm.load_model(threads=1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, model: Any) -> Path:
+    path = tmp_path_factory.mktemp("doors") / "idx"
+    with pm.Index.create(path, model) as index:
+        index.add([STORY], lang="en")
+    return path
+
+
+def test_a_generator_of_names_filters_like_a_list(folder: Path, model: Any) -> None:
+    with pm.Index.open(folder, model) as index:
+        searcher = pm.Searcher(index)
+        expected = [group.text for group in searcher.search(QUERY, documents=["story"], languages=["en"]).groups]
+        result = searcher.search(QUERY, documents=(name for name in ["story"]), languages=iter(["en"]))
+    assert expected
+    assert [group.text for group in result.groups] == expected
+
+
+def test_a_generator_of_phrases_is_encoded_like_a_list(model: Any) -> None:
+    phrases = [pm.Phrase("a bench", 2, 7), pm.Phrase("the bank", 4, 8)]
+    assert np.array_equal(model.encode(iter(phrases)), model.encode(phrases))
+    texts = ["a bench", "the bank"]
+    assert np.array_equal(model.encode_sentences(iter(texts)), model.encode_sentences(texts))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: pm.Searcher("idx"),  # type: ignore[arg-type]
+        lambda: pm.Searcher(None),  # type: ignore[arg-type]
+        lambda: SearchRequest(k="3"),  # type: ignore[arg-type]
+        lambda: SearchRequest(k=2.5),  # type: ignore[arg-type]
+        lambda: SearchRequest(documents=[3]),  # type: ignore[list-item]
+        lambda: Filters(languages=3),  # type: ignore[arg-type]
+        lambda: pm.Document.from_texts(3, ["a"]),  # type: ignore[arg-type]
+        lambda: pm.Document.from_texts("n", [None]),  # type: ignore[list-item]
+        lambda: open_dictionaries("d.tsv"),  # type: ignore[arg-type]
+        lambda: pm.read(""),
+        lambda: pm.read(["a.txt"]),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_argument_is_refused_at_once(call: Callable[[], object]) -> None:
+    with pytest.raises(InputError, match="expected"):
+        call()
+
+
+def test_an_index_refuses_names_where_it_needs_what_they_name(folder: Path, model: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected a model"):
+        pm.Index.create(tmp_path / "new", "model")  # type: ignore[arg-type]
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(InputError, match="expected a model"):
+        pm.Index.open(folder, "model")  # type: ignore[arg-type]
+    for threads in (0, "2"):
+        with pytest.raises(InputError, match="expected 1 or more"):
+            pm.Index.open(folder, threads=threads)  # type: ignore[arg-type]
+    with pm.Index.open(folder, model) as index:
+        with pytest.raises(InputError, match="in brackets"):
+            index.add(STORY)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="expected a list of documents"):
+            index.delete(["story"])  # type: ignore[arg-type]
+        with pytest.raises(QueryError, match="expected a text"):
+            pm.Searcher(index).search(None)  # type: ignore[arg-type]
+
+
+def test_a_backup_spares_what_is_not_of_the_index(folder: Path, model: Any, tmp_path: Path) -> None:
+    with pytest.raises(IndexExists, match="lies in the index"):
+        backup(folder, folder / "backup")
+    assert not (folder / "backup").exists()
+    spare, other = tmp_path / "spare", tmp_path / "other"
+    backup(folder, spare)
+    backup(folder, other)
+    (other / "notes.txt").write_text("mine")
+    for replace in (lambda: backup(folder, other, force=True), lambda: restore(spare, other, force=True)):
+        with pytest.raises(IndexExists, match=r"notes\.txt"):
+            replace()
+        assert (other / "notes.txt").read_text() == "mine"
+    (other / "notes.txt").unlink()
+    assert restore(spare, other, force=True).sentences == 2
+
+
+def test_a_missing_extra_survives_the_way_to_another_process() -> None:
+    error = copy.copy(MissingExtra("ray", "cluster"))
+    assert (error.package, error.extra, str(error)) == ("ray", "cluster", str(MissingExtra("ray", "cluster")))
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
+def test_a_forked_process_says_that_it_needs_its_own_model(model: Any) -> None:
+    model.encode_sentences(["a"])
+    context = multiprocessing.get_context("fork")
+    answers: Any = context.Queue()
+
+    def child() -> None:
+        try:
+            model.encode_sentences(["a"])
+        except ModelError as error:
+            answers.put(str(error))
+
+    process = context.Process(target=child)
+    process.start()
+    assert "another process" in answers.get(timeout=30)
+    process.join(30)
+    assert process.exitcode == 0
