@@ -37,7 +37,7 @@ def check_list(values: object, items: str) -> None:
 
 
 def name_tuple(values: Iterable[str] | None, items: str) -> tuple[str, ...] | None:
-    """The names of an iterable, which is read once; None for None. Raises InputError for what are no texts."""
+    """The names of an iterable, which is read once; None for None. Raises InputError unless all are texts."""
     check_list(values, items)
     if values is None:
         return None
