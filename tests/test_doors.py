@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 
 import phrasemate as pm
+from phrasemate.align import NeuralAligner
 from phrasemate.errors import IndexExists, InputError, MissingExtra, ModelError, QueryError
+from phrasemate.examples import ExampleIndex
 from phrasemate.index.backup import backup, restore
 from phrasemate.index.types import Filters
 from phrasemate.lexicon import open_dictionaries
+from phrasemate.lookup import lookup
 from phrasemate.search import SearchRequest
 
 STORY = pm.Document.from_texts("story", ["She sat on the bench in the park.", "The bank lends money."])
@@ -49,6 +52,7 @@ def test_a_generator_of_phrases_is_encoded_like_a_list(model: Any) -> None:
     assert np.array_equal(model.encode(iter(phrases)), model.encode(phrases))
     texts = ["a bench", "the bank"]
     assert np.array_equal(model.encode_sentences(iter(texts)), model.encode_sentences(texts))
+    assert np.array_equal(np.concatenate(list(model.ends(iter(texts)))), np.concatenate(list(model.ends(texts))))
 
 
 @pytest.mark.parametrize(
@@ -63,6 +67,9 @@ def test_a_generator_of_phrases_is_encoded_like_a_list(model: Any) -> None:
         lambda: pm.Document.from_texts(3, ["a"]),  # type: ignore[arg-type]
         lambda: pm.Document.from_texts("n", [None]),  # type: ignore[list-item]
         lambda: open_dictionaries("d.tsv"),  # type: ignore[arg-type]
+        lambda: lookup("idx", "bench"),  # type: ignore[arg-type]
+        lambda: NeuralAligner("x"),  # type: ignore[arg-type]
+        lambda: ExampleIndex.build("file"),  # type: ignore[arg-type]
         lambda: pm.read(""),
         lambda: pm.read(["a.txt"]),  # type: ignore[arg-type]
     ],
@@ -94,6 +101,8 @@ def test_a_backup_spares_what_is_not_of_the_index(folder: Path, model: Any, tmp_
     with pytest.raises(IndexExists, match="lies in the index"):
         backup(folder, folder / "backup")
     assert not (folder / "backup").exists()
+    with pytest.raises(IndexExists, match="the index itself"):
+        backup(folder, folder, force=True)
     spare, other = tmp_path / "spare", tmp_path / "other"
     backup(folder, spare)
     backup(folder, other)

@@ -26,7 +26,7 @@ from phrasemate.lexicon.locutions import general_words
 from phrasemate.text import folded, words
 from phrasemate.text.languages import primary
 from phrasemate.text.normalize import Alignment, composed, plain, visible
-from phrasemate.types import Hit, Phrase
+from phrasemate.types import Hit, Phrase, check_opened
 
 WAYS = ("words", "forms", "regex")
 ORDERS = ("text", "left", "right")
@@ -126,6 +126,7 @@ def lookup(
 
     Raises InputError for what cannot be looked up.
     """
+    check_opened(index, "an index, such as Index.open(path)")
     for value, values in ((way, WAYS), (order, ORDERS), (side, SIDES)):
         if value not in values:
             raise InputError(f"{value[:20]!r}: expected one of {', '.join(values)}")

@@ -36,6 +36,7 @@ from phrasemate.encode import Model
 from phrasemate.encode.pooling import pool_mean, token_rows, unit
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
+from phrasemate.types import check_opened
 from phrasemate.utils import import_extra
 from phrasemate.utils.arrays import Floats, Rows
 from phrasemate.utils.machine import parts
@@ -84,6 +85,7 @@ class NeuralAligner:
         units: str = "words",
         ties: float = 0.0,
     ) -> None:
+        check_opened(model, "a model, such as load_model(path)")
         if method not in METHODS or units not in UNITS:
             reason = f"one of {', '.join(METHODS)} and of {', '.join(UNITS)}"
             raise InputError(f"method {method!r} of {units!r}; expected {reason}")

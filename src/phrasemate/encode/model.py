@@ -282,20 +282,21 @@ class Model:
             results += map(Extracted, *columns)
         return cut.joined(results)
 
-    def token_states(self, texts: Sequence[str], layer: int | None = None) -> Iterator[States]:
+    def token_states(self, texts: Iterable[str], layer: int | None = None) -> Iterator[States]:
         """Token states with character offsets, in blocks of texts (see `States`).
 
         Raises InputError at a text of more than 200,000 tokens.
         """
         check_list(texts, "texts")
-        for _, states in self.runtime.blocks(texts, layer):
+        for _, states in self.runtime.blocks(list(texts), layer):
             yield states
 
-    def ends(self, texts: Sequence[str]) -> Iterator[Floats]:
+    def ends(self, texts: Iterable[str]) -> Iterator[Floats]:
         """(phrases, 2 x width) states of the ends of the segmented phrases, block by block, to learn a projection."""
         check_list(texts, "texts")
-        for part, states in self.runtime.blocks(texts):
-            segment = self.segmenter.find(texts[part], states)
+        listed_texts = list(texts)
+        for part, states in self.runtime.blocks(listed_texts):
+            segment = self.segmenter.find(listed_texts[part], states)
             yield pool_ends(states.values, *token_rows(states, segment.texts, segment.starts, segment.ends))
 
     def _pool(

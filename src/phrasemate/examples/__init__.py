@@ -12,7 +12,7 @@ from phrasemate.examples.matching import occurrences
 from phrasemate.examples.sampling import Example, Source, sample
 from phrasemate.examples.sources import IndexSource, TextStore
 from phrasemate.index import BaseIndex, ProgressEvent
-from phrasemate.types import Document, Phrase
+from phrasemate.types import Document, Phrase, check_list
 
 __all__ = ["Example", "ExampleIndex", "Finder", "occurrences"]
 
@@ -69,6 +69,7 @@ class ExampleIndex:
         Raises IndexExists for a file that holds something else, PhraseIndexError if it cannot be written, and what
         reading the documents raises.
         """
+        check_list(documents, "documents")
         documents_read = list(documents)
         if path is not None and (old := _unchanged(Path(path), documents_read, language)):
             return cls(old, reused=True)

@@ -51,6 +51,8 @@ def backup(folder: str | Path, destination: str | Path, force: bool = False) -> 
     source = Path(folder)
     if is_tables(source):
         raise InputError(f"{source}: consists of Lance tables; copy the folder or bucket, which keeps old versions")
+    if Path(destination).resolve() == source.resolve():
+        raise IndexExists(f"{destination}: is the index itself; choose another folder")
     with _new_folder(Path(destination), force) as partial:
         manifest = Manifest.read(source / INDEX_JSON)  # before the store: it may be newer than its manifest, not older
         with Index.open(source, readonly=True) as index, index.store.reading() as state:
@@ -161,7 +163,7 @@ def _new_folder(folder: Path, force: bool) -> Iterator[Path]:
 
 
 _OWN = re.compile(
-    r"(?:index|vectors|wordings|checked)\.json|store\.sqlite.*|(?:vectors|wordings)-.*|dictionaries|.*\.lock|\..*"
+    r"(?:index|vectors|wordings|checked|writer)\.json|store\.sqlite.*|(?:vectors|wordings)-.*|dictionaries|.*\.lock|\..*"
 )
 
 

@@ -42,7 +42,7 @@ from phrasemate.index.types import (
     VerifyReport,
 )
 from phrasemate.index.wordings import WordingSearch
-from phrasemate.types import Document, check_language, check_list, check_opened
+from phrasemate.types import Document, check_language, check_opened
 from phrasemate.utils.machine import check_threads, single_blas, trim_heap
 
 DEPTHS = (1, 10)  # k of the recall@k that `Index.optimize` can aim at
@@ -205,7 +205,8 @@ class Index(BaseIndex):
         from phrasemate.index.ingest import Adder
 
         check_language(lang)
-        check_list(documents, "documents")
+        if isinstance(documents, Document):
+            raise InputError(f"{documents.name}: expected a list of documents; put one alone in brackets: [...]")
         with self._writing():
             begin = perf_counter()
             report = Adder(self.store, self.model, lang, self._settings, progress).run(documents, self.manifest)
