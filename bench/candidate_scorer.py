@@ -34,7 +34,7 @@ from scipy.optimize import minimize
 from torch import nn
 
 from phrasemate import Index, Searcher, load_model
-from phrasemate.candidates import Described
+from phrasemate.candidates import CandidateSet
 from phrasemate.encode import Model
 from phrasemate.encode.model_folder import SCORER, bundled_folder
 from phrasemate.encode.scoring import FEATURES, LISTED, CandidateScorer, HiddenUnit, alone, load_scorer
@@ -85,9 +85,9 @@ def encoded(model: Model, queries: Sequence[LookupQuery | SenseQuery]) -> tuple[
 
 def described(
     searcher: Searcher, queries: Sequence[LookupQuery | SenseQuery], vectors: np.ndarray, bare: np.ndarray
-) -> list[Described]:
+) -> list[CandidateSet]:
     """The candidates of all queries; a mate is left out."""
-    rows: list[Described] = []
+    rows: list[CandidateSet] = []
     for start in range(0, len(queries), AT_ONCE):
         part = slice(start, start + AT_ONCE)
         mates = [query.mate if isinstance(query, SenseQuery) else "" for query in queries[part]]
@@ -99,11 +99,11 @@ def described(
 
 def described_by_less(
     index: Index, model: Model, queries: Sequence[LookupQuery | SenseQuery], vectors: np.ndarray, bare: np.ndarray
-) -> list[Described]:
+) -> list[CandidateSet]:
     """The candidates of each query, by a lexicon that lacks its right wordings, or the phrase of a look-up."""
     lexicon = ForgetfulLexicon()
     searcher = Searcher(index, model, lexicons=[lexicon], lexicon=False)
-    rows: list[Described] = []
+    rows: list[CandidateSet] = []
     for number, query in enumerate(queries):
         if isinstance(query, SenseQuery):
             lexicon.forgotten = frozenset(query.right)
@@ -132,7 +132,9 @@ class Example(NamedTuple):
     ambiguous: bool
 
 
-def examples_of(queries: Sequence[LookupQuery], rows: Sequence[Described], kind: str, numbers: range) -> list[Example]:
+def examples_of(
+    queries: Sequence[LookupQuery], rows: Sequence[CandidateSet], kind: str, numbers: range
+) -> list[Example]:
     """What a searcher proposed for look-ups, which have these numbers."""
     examples = []
     for number, query, row in zip(numbers, queries, rows, strict=True):
@@ -144,7 +146,7 @@ def examples_of(queries: Sequence[LookupQuery], rows: Sequence[Described], kind:
     return examples
 
 
-def sense_examples(queries: Sequence[SenseQuery], rows: Sequence[Described], kind: str) -> list[Example]:
+def sense_examples(queries: Sequence[SenseQuery], rows: Sequence[CandidateSet], kind: str) -> list[Example]:
     """What was proposed for ambiguous phrases: of their right sense, of another one, and what is not listed."""
     examples = []
     for number, (query, row) in enumerate(zip(queries, rows, strict=True)):

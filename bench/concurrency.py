@@ -44,7 +44,7 @@ from scale import sentences
 from serve import server, with_marks
 
 from phrasemate import Document, Index, load_model
-from phrasemate.encode import Extracted
+from phrasemate.encode import TextPhrases
 from phrasemate.evaluate.report import signature
 from phrasemate.index import IndexSettings, row_codec
 from phrasemate.text import words
@@ -77,13 +77,13 @@ class Pool:
     hash: str
     dim: int
     texts: list[list[list[str]]]
-    phrases_of: dict[str, Extracted]
+    phrases_of: dict[str, TextPhrases]
 
     @classmethod
     def make(cls, model: Any, texts: list[list[list[str]]]) -> Pool:
         """Let the model read the texts."""
         every = sorted({text for document in texts for version in document for text in version})
-        phrases = (Extracted(x.starts, x.ends, x.scores, x.vectors) for x in model.extract(every))
+        phrases = (TextPhrases(x.starts, x.ends, x.scores, x.vectors) for x in model.extract(every))
         return cls(model.name, model.hash, model.dim, texts, dict(zip(every, phrases, strict=True)))
 
     def document(self, number: int, version: int) -> Document:
@@ -122,7 +122,7 @@ class Recorded:
         self.name, self.hash, self.dim = pool.name, pool.hash, pool.dim
         self._found = pool.phrases_of
 
-    def extract(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[Extracted]:
+    def extract(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[TextPhrases]:
         return [self._found[text] for text in texts]
 
 

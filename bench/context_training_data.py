@@ -30,7 +30,7 @@ from lookup_set import OTHER, Counts, Meanings, usable
 from phrase_table import held_out, linked, rows
 from training_data import sampled
 
-from phrasemate.align.pairs import PhraseFinder, Worded
+from phrasemate.align.pairs import PhraseFinder, TokenizedSentence
 from phrasemate.align.symmetrise import Links
 from phrasemate.evaluate.lookup import lemmas
 from phrasemate.lexicon import bundled_lexicon
@@ -60,7 +60,7 @@ def frequent(pairs: list[Pair], side: int) -> frozenset[str]:
     counts: Counter[str] = Counter()
     for pair in pairs:
         text = pair[side]
-        counts.update(word.casefold() for word in Worded.of(text).words())
+        counts.update(word.casefold() for word in TokenizedSentence.of(text).words())
     return frozenset(word for word, count in counts.items() if count > max(RATE * len(pairs), 10))
 
 
@@ -71,7 +71,7 @@ def write_pairs(pairs: list[Pair], out: Path) -> int:
     part = out.with_suffix(".part")
     with part.open("w", encoding="utf-8") as file:
         for other, english, links in pairs:
-            sides = Worded.of(other), Worded.of(english)
+            sides = TokenizedSentence.of(other), TokenizedSentence.of(english)
             phrases = finder.spans(*sides, links)
             others = [span for span in every.spans(*sides, links) if span not in set(phrases)]
             row = {"source": other, "target": english, "pairs": phrases, "others": others}

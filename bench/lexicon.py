@@ -29,7 +29,7 @@ from phrase_table import linked
 
 from phrasemate.lexicon.induced import InducedLexicon, Pair, lexicon_arrays, write_lexicon
 from phrasemate.lexicon.inflection import ENGLISH_FUNCTION_WORDS, stemmed
-from phrasemate.lexicon.pruning import Expression, Pruning, Scored, attested_pairs, is_wording, select_pairs
+from phrasemate.lexicon.pruning import Expression, Pruning, RatedPair, attested_pairs, is_wording, select_pairs
 from phrasemate.text import folded, words
 
 FREE_TERMS = {"ding", "freedict", "edict", "cldr", "osm", "libreoffice_ui"}
@@ -69,7 +69,7 @@ def dictionary(path: Path) -> set[tuple[str, str]]:
     return pairs
 
 
-def selected(folder: Path, terms: Path | None, lang: str, small: int) -> list[Scored]:
+def selected(folder: Path, terms: Path | None, lang: str, small: int) -> list[RatedPair]:
     """The pairs of a language that are significant, best first; if they are of few words, those counted once too."""
     free, _ = tables(folder / f"{lang}.phrases.tsv")
     entries = dictionary(terms / f"en-{lang}.tsv.gz") if terms else set()
@@ -90,7 +90,7 @@ def size(languages: dict[str, list[Pair]]) -> int:
     return sum(array.nbytes for array in lexicon_arrays(languages).values())
 
 
-def fitted(scored: dict[str, list[Scored]], most: int) -> tuple[dict[str, list[Pair]], float]:
+def fitted(scored: dict[str, list[RatedPair]], most: int) -> tuple[dict[str, list[Pair]], float]:
     """The pairs of most worth that fit into a file of so many bytes, and the least worth among them."""
     ranks = sorted((pair.worth for pairs in scored.values() for pair in pairs), reverse=True)
     low, high = 0, len(ranks)
@@ -101,7 +101,7 @@ def fitted(scored: dict[str, list[Scored]], most: int) -> tuple[dict[str, list[P
     return above(scored, least), least
 
 
-def above(scored: dict[str, list[Scored]], least: float) -> dict[str, list[Pair]]:
+def above(scored: dict[str, list[RatedPair]], least: float) -> dict[str, list[Pair]]:
     """The pairs of at least so much worth."""
     return {lang: [one.pair for one in pairs if one.worth >= least] for lang, pairs in scored.items()}
 

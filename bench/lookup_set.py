@@ -39,7 +39,7 @@ from typing import NamedTuple
 from common import LANGS, dictionary_rows, parser
 from phrase_table import held_out, linked, rows, spans
 
-from phrasemate.align.pairs import Worded
+from phrasemate.align.pairs import TokenizedSentence
 from phrasemate.evaluate.lookup import ENGLISH_FUNCTION_WORDS, lemmas
 from phrasemate.lexicon import bundled_lexicon
 from phrasemate.text import folded
@@ -125,7 +125,7 @@ def frequent(folder: Path, lang: str) -> frozenset[str]:
     counts: Counter[str] = Counter()
     with (folder / f"{lang}.tsv").open(encoding="utf-8", newline="\n") as file:
         for line in islice(file, 20_000):
-            counts.update(word.casefold() for word in Worded.of(line.split("\t")[0]).words())
+            counts.update(word.casefold() for word in TokenizedSentence.of(line.split("\t")[0]).words())
     return frozenset(word for word, _ in counts.most_common(FREQUENT))
 
 
@@ -136,13 +136,13 @@ def candidates(
     for other, english, source, _, links in rows(folder, lang):
         if not held_out(english) or domains.get(source, TECHNICAL) == TECHNICAL:
             continue
-        worded = Worded.of(other)
-        for start, end, first, last in spans(worded, Worded.of(english), links, 5):
+        worded = TokenizedSentence.of(other)
+        for start, end, first, last in spans(worded, TokenizedSentence.of(english), links, 5):
             phrase, wording = folded(other[start:end]), folded(english[first:last])
             links_of = table.get(phrase, {})
             if links_of.get(wording, 0) < max(2, 0.05 * sum(links_of.values())) or not usable(wording):
                 continue
-            inside = [word.casefold() for word in Worded.of(phrase).words()]
+            inside = [word.casefold() for word in TokenizedSentence.of(phrase).words()]
             if meaningful(inside, wording.split(), functions, links_of[wording]):
                 yield Query(other, start, end, english, wording, source)
 
@@ -173,7 +173,7 @@ def unlisted(folder: Path, lang: str, domains: dict[str, str], collection: set[s
     for other, english, source, _, links in rows(folder, lang):
         if not held_out(english) or domains.get(source, TECHNICAL) == TECHNICAL or english in collection:
             continue
-        for start, end, first, last in spans(Worded.of(other), Worded.of(english), links, 3):
+        for start, end, first, last in spans(TokenizedSentence.of(other), TokenizedSentence.of(english), links, 3):
             word, wording = other[start:end], folded(english[first:last])
             is_word = word.isalpha() and word == folded(word) and len(word) >= SHORTEST
             content = usable(wording) and wording.split()[-1] not in ENGLISH_FUNCTION_WORDS
@@ -221,10 +221,10 @@ def drawn(queries: Iterable[Query], count: int, seed: int) -> list[Query]:
     for sentence in sentences:
         some = by_sentence[sentence]
         draw.shuffle(some)
-        some.sort(key=lambda query: -min(len(Worded.of(query.text[query.start : query.end]).spans), 3))
+        some.sort(key=lambda query: -min(len(TokenizedSentence.of(query.text[query.start : query.end]).spans), 3))
         for query in some:
             phrase = folded(query.text[query.start : query.end])
-            length = min(len(Worded.of(phrase).spans), 3)
+            length = min(len(TokenizedSentence.of(phrase).spans), 3)
             if room[length] and phrase not in phrases:
                 room[length] -= 1
                 phrases.add(phrase)
@@ -267,7 +267,7 @@ def bound_words(wordings: Iterable[str], sentences: Iterable[str]) -> set[tuple[
             expressions[content[0]].add(wording)
     counts: Counter[str] = Counter()
     for sentence in sentences:
-        text = [word.casefold() for word in Worded.of(sentence).words()]
+        text = [word.casefold() for word in TokenizedSentence.of(sentence).words()]
         line = f" {' '.join(text)} "
         for word in expressions.keys() & set(text):
             counts[word] += text.count(word)
@@ -290,7 +290,7 @@ class Tagger:
 
     def __call__(self, query: Query) -> str:
         """That of a query's English wording in the mate: of its last word, or "verb" where it begins with one."""
-        text = Worded.of(query.mate).words()
+        text = TokenizedSentence.of(query.mate).words()
         wording = query.english.split()
         forms = [word.casefold() for word in text]
         places = [at for at in range(len(text)) if forms[at : at + len(wording)] == wording]
@@ -455,7 +455,7 @@ def main() -> None:
                 "right": sorted({lemmas(english) for english in right}),
                 "sense": None if senses is None else sorted({lemmas(english) for english in senses}),
                 "usual": sorted(usual_wordings(query, right, tables[lang], entries, bound)),
-                "function_start": Worded.of(query.text[query.start : query.end]).words()[0].casefold()
+                "function_start": TokenizedSentence.of(query.text[query.start : query.end]).words()[0].casefold()
                 in functions[lang],
                 "english": query.english,
             }

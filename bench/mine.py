@@ -41,7 +41,7 @@ from scipy.optimize import minimize
 
 from phrasemate import Document, Model, load_model
 from phrasemate.evaluate.report import signature
-from phrasemate.mine import Mate, Mined, Mining, mine
+from phrasemate.mine import Mate, Mining, MiningResult, mine
 from phrasemate.mine.collection import normal
 from phrasemate.mine.select import USUAL, is_copy, usual_threshold
 
@@ -127,7 +127,7 @@ class Task:
         random.Random(seed + 1).shuffle(texts)
         return texts
 
-    def run(self, model: Model, work: Path, settings: Mining, seeds: Sequence[Pair] = ()) -> Mined:
+    def run(self, model: Model, work: Path, settings: Mining, seeds: Sequence[Pair] = ()) -> MiningResult:
         """Mine; the work folder keeps what does not depend on the settings."""
         mining = replace(settings, languages=(self.lang, "en"))
         sides = (Document.from_texts(name, texts) for name, texts in (("source", self.source), ("target", self.target)))

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from common import LANGS, parser
 
-from phrasemate.align.pairs import Worded, consistent_boxes, parse_links
+from phrasemate.align.pairs import TokenizedSentence, consistent_boxes, parse_links
 from phrasemate.text import folded
 
 EXPRESSION = 3  # sentence pairs
@@ -50,7 +50,7 @@ def rows(folder: Path, lang: str) -> Iterator[tuple[str, str, str, str, list[tup
 
 
 def spans(
-    other: Worded, english: Worded, links: list[tuple[int, int]], most: int
+    other: TokenizedSentence, english: TokenizedSentence, links: list[tuple[int, int]], most: int
 ) -> Iterator[tuple[int, int, int, int]]:
     """Character spans of the consistent phrase pairs with a letter on both sides."""
     for box in consistent_boxes(links, len(other.spans), len(english.spans), most):
@@ -67,7 +67,7 @@ def table(folder: Path, lang: str, most: int) -> tuple[Counter[tuple[str, str]],
     for other, english, _, licence, links in rows(folder, lang):
         pairs = {
             (folded(other[a:b]), folded(english[c:d]))
-            for a, b, c, d in spans(Worded.of(other), Worded.of(english), links, most)
+            for a, b, c, d in spans(TokenizedSentence.of(other), TokenizedSentence.of(english), links, most)
         }
         every.update(pairs)
         if licence == "free" and not held_out(english):
@@ -87,7 +87,7 @@ def expressions(folder: Path, lang: str, most: int) -> Iterator[tuple[str, str, 
     """Rows of XX.expressions.tsv; a pair occurs in `EXPRESSION` sentence pairs or more."""
     joint = "" if lang in UNSPACED else " "
     texts = [
-        (Worded.of(other), Worded.of(english), links)
+        (TokenizedSentence.of(other), TokenizedSentence.of(english), links)
         for other, english, _, licence, links in rows(folder, lang)
         if licence == "free" and not held_out(english)
     ]
@@ -137,7 +137,7 @@ class Usage:
         return min(len(self.before[wording]), len(self.after[wording])) >= EXPRESSION
 
 
-def stretches(text: Worded, joint: str, most: int) -> dict[tuple[int, int], str]:
+def stretches(text: TokenizedSentence, joint: str, most: int) -> dict[tuple[int, int], str]:
     """First word and end of each stretch of so many words without punctuation inside -> its folded wording."""
     forms = [folded(text.text[start:end]) for start, end in text.spans]
     gaps = [text.text[end:start].strip() for (_, end), (start, _) in pairwise(text.spans)]

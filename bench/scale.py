@@ -32,7 +32,7 @@ from index import Clock
 from numpy.typing import NDArray
 
 from phrasemate import Document, Index, Model, load_model
-from phrasemate.encode import Extracted
+from phrasemate.encode import TextPhrases
 from phrasemate.evaluate.report import signature
 from phrasemate.index import IndexSettings, row_codec
 from phrasemate.utils.storage import atomic_file, write_text
@@ -163,7 +163,7 @@ class Replay:
         self.seconds, self.loading = np.zeros(3), np.zeros(2)
         self._stream = chunks(texts, work)
 
-    def extract(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[Extracted]:
+    def extract(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[TextPhrases]:
         """The phrases of the next sentences, which must be these texts: a chunk, or the beginning of the last one."""
         start = np.array([time.perf_counter(), time.process_time()])
         chunk = next(self._stream)
@@ -173,7 +173,7 @@ class Replay:
         vectors = row_codec.dequantise(chunk.codes[: bounds[-1]])
         scores = chunk.scores.astype(np.float32)
         spans = [slice(*pair) for pair in pairwise(bounds.tolist())]
-        extracted = [Extracted(chunk.starts[part], chunk.ends[part], scores[part], vectors[part]) for part in spans]
+        extracted = [TextPhrases(chunk.starts[part], chunk.ends[part], scores[part], vectors[part]) for part in spans]
         self.seconds += chunk.seconds * (bounds[-1] / chunk.bounds[-1])
         self.loading += np.array([time.perf_counter(), time.process_time()]) - start
         return extracted

@@ -46,7 +46,7 @@ import numpy as np
 from common import anonymous, parallel, parser, report
 
 from phrasemate import Index
-from phrasemate.evaluate.report import Named, signature
+from phrasemate.evaluate.report import ModelDescription, signature
 from phrasemate.index.manifest import SHARDS_JSON
 from phrasemate.index.shards import ShardsFile
 from phrasemate.query import marked
@@ -312,7 +312,7 @@ def main() -> None:
     facts |= {name: getattr(args, name) for name in ("users", "seconds", "warm", "quick", "pause", "workers", "seed")}
     first = ShardsFile.read(args.index).places[0].folder if (args.index / SHARDS_JSON).exists() else args.index
     with Index.open(first, readonly=True) as index:
-        model = {"": Named(index.manifest.model_name, index.manifest.model_hash)}
+        model = {"": ModelDescription(index.manifest.model_name, index.manifest.model_hash)}
     with ExitStack() as stack:
         places = (server(args.index, args.threads, args.quick) for _ in range(args.workers))
         servers = [stack.enter_context(place) for place in places]

@@ -54,8 +54,8 @@ VALUES = {
 WIDTH = 100  # of a signature on one line
 # The documented names of each module; the others are internal.
 MODULES = {
-    "text": "Corpus Side Skipped Term TermPair Unit read read_bilingual read_terms read_units split_sentences words "
-    "write_pairs write_terms write_units",
+    "text": "Corpus Side SkippedInput Term TermPair Unit read read_bilingual read_terms read_units split_sentences "
+    "words write_pairs write_terms write_units",
     "encode": "LearnedSegmenter Model NgramSegmenter Segmenter bundled_folder load_model",
     "encode.export": "export_model",
     "encode.export.to_hf": "unpack_model",
@@ -64,15 +64,15 @@ MODULES = {
     "search": "DOUBT Group Result SearchRequest Searcher",
     "lookup": "Lookup lookup",
     "reranker": "bundled_reranker load_reranker",
-    "align": "METHODS SYMMETRISATIONS EflomalAligner NeuralAligner ParallelText PhraseFinder PhraseSettings Worded "
-    "align_files format_links pair_files read_links read_pairs symmetrise",
+    "align": "METHODS SYMMETRISATIONS EflomalAligner NeuralAligner ParallelText PhraseFinder PhraseSettings "
+    "TokenizedSentence align_files format_links pair_files read_links read_pairs symmetrise",
     "lexicon": "Dictionary Equivalent Lexicon bundled_lexicon open_dictionaries",
     "examples": "Example ExampleIndex occurrences",
     "dataset": "DatasetReport DatasetSettings build_files import_wikixpr read_dataset",
     "terms": "DocumentTerm TermSettings document_terms extract_terms mark_known term_rows translate_terms "
     "write_document_terms",
     "match": "Match MatchSettings MatchSide Matching match_terms term_pairs",
-    "mine": "Calibration Mate Mined mine write_mates",
+    "mine": "Calibration Mate MiningResult mine write_mates",
     "mt": "FORMS Cache Client Endpoint Hinter Hints Prompter Retrieval Translation Translator",
     "vectors": "DistilSettings Induction SelfLearning Sentences WordVectors cover distil induce map_supervised "
     "map_unsupervised read_fasttext read_lexicon write_fasttext",

@@ -132,7 +132,7 @@ class Query(NamedTuple):
     language: str
 
 
-class Described(NamedTuple):
+class CandidateSet(NamedTuple):
     """The candidates of a query and their features, (candidates, len(FEATURES)) float32.
 
     ``ids`` and ``cosines`` (phrases,): the phrases of all candidates, one candidate's after the other's, and their
@@ -555,13 +555,13 @@ def describe(
     alone: Floats,
     language: str,
     wordings: Sequence[Wording],
-) -> list[Described]:
+) -> list[CandidateSet]:
     """Features of the candidates of each query.
 
     ``vectors`` and ``alone`` (queries, dim): the queries in their sentences and by themselves. ``language``: of the
     index, for its stems and function words; "" counts as English. ``wordings``: of each query.
     """
-    descriptions: list[Described] = []
+    descriptions: list[CandidateSet] = []
     for start in range(0, len(phrases), AT_ONCE):
         numbers = range(start, min(start + AT_ONCE, len(phrases)))
         ids = [joined([candidate.ids for candidate in candidates[number]]) for number in numbers]
@@ -574,13 +574,13 @@ def describe(
     return descriptions
 
 
-def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: Floats) -> Described:
+def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: Floats) -> CandidateSet:
     """``ids`` (phrases,) and ``stored`` (phrases, dim): of all candidates, one after the other, and their vectors."""
     bounds = np.cumsum([0, *(len(candidate.ids) for candidate in candidates)], dtype=np.int64)
     sizes = np.diff(bounds)
     table = np.zeros((len(candidates), len(FEATURES)), np.float32)
     if not candidates:
-        return Described([], table, ids, np.zeros(0, np.float32), bounds)
+        return CandidateSet([], table, ids, np.zeros(0, np.float32), bounds)
     cosines_both = stored @ np.stack([query.vector, query.alone], 1)  # (phrases, 2)
     owner = np.repeat(np.arange(len(candidates)), sizes)
     order = np.lexsort((-cosines_both[:, 0], owner))
@@ -632,7 +632,7 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
     column["function word"][:] = [function_word for _, _, function_word in forms]
     column["no lexicon"][:] = query.wording.no_lexicon
     same = int(is_same.argmax()) if is_same.any() and query.wording.stands_for_itself else -1
-    return Described(list(candidates), table, ids[order], cosines, bounds, same)
+    return CandidateSet(list(candidates), table, ids[order], cosines, bounds, same)
 
 
 def stands_for_itself(phrase: str, dictionaries: Dictionaries, language: str, target: str) -> bool:
@@ -649,7 +649,7 @@ def stands_for_itself(phrase: str, dictionaries: Dictionaries, language: str, ta
     return bool(language) and dictionaries.has_lexicon(language) and not dictionaries.equivalents(phrase, language)
 
 
-def with_same_first(query: Described, probabilities: Doubles) -> Doubles:
+def with_same_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
     """The probabilities (candidates,), with the wording of the query itself first where nothing else can be right."""
     if query.same < 0:
         return probabilities
@@ -658,7 +658,7 @@ def with_same_first(query: Described, probabilities: Doubles) -> Doubles:
     return values
 
 
-def with_whole_first(query: Described, probabilities: Doubles) -> Doubles:
+def with_whole_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
     """The probabilities (candidates,), with "side effects" above "effects".
 
     Where the likeliest candidate is a part of wordings that a dictionary gives, and is not given itself, the likeliest

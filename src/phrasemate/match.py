@@ -246,7 +246,7 @@ def match_terms(
     )
 
 
-class _Prepared(NamedTuple):
+class _TermVectors(NamedTuple):
     """The terms of a list, each wording once, with their sentences and vectors (terms, dim)."""
 
     terms: list[Term]
@@ -261,13 +261,13 @@ class _Prepared(NamedTuple):
 
 def _prepared(
     terms: list[Term], finder: Finder | None, name: str, model: Model, settings: MatchSettings, progress: Progress
-) -> _Prepared:
+) -> _TermVectors:
     title = f"{name} {terms[0].language}".strip()
     examples = _examples(terms, finder, title, settings.examples, progress)
     texts, pooling = [term.text for term in terms], settings.pooling or pooling_of(model)
     show = partial(progress, f"encoding, {title}")
     vectors, _ = by_examples(model, texts, examples, pooling, settings.layer, settings.bare, show)
-    return _Prepared(terms, examples, vectors)
+    return _TermVectors(terms, examples, vectors)
 
 
 def pooling_of(model: Model) -> str:
@@ -341,7 +341,7 @@ def _examples(
     return examples
 
 
-def _matches(pairs: Candidates, first: _Prepared, second: _Prepared, evidence: int) -> Iterable[Match]:
+def _matches(pairs: Candidates, first: _TermVectors, second: _TermVectors, evidence: int) -> Iterable[Match]:
     for source, target, *figures in zip(*(column.tolist() for column in pairs), strict=True):
         examples = first.examples[source], second.examples[target]
         sentences = (_evidence(side, evidence) for side in examples)
@@ -431,7 +431,7 @@ class Occurrences(NamedTuple):
         return unit(np.add.reduceat(self.vectors, np.cumsum(self.counts) - self.counts))
 
 
-def _occurrences(side: _Prepared, model: Model) -> Occurrences:
+def _occurrences(side: _TermVectors, model: Model) -> Occurrences:
     bare = [Phrase(term.text, 0, len(term.text)) for term in side.terms]
     sentences = [examples or [phrase] for examples, phrase in zip(side.examples, bare, strict=True)]
     vectors = model.encode([*(phrase for examples in sentences for phrase in examples), *bare])

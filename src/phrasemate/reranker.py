@@ -206,7 +206,7 @@ SEAL = Seal(
 )
 
 
-class Trained(NamedTuple):
+class TrainedReranker(NamedTuple):
     """A network, the hash of the ``encoder`` it goes with, the ``facts`` of its training, its folder's own ``hash``."""
 
     network: Network
@@ -230,7 +230,7 @@ def save_reranker(network: Network, folder: Path, encoder: str, facts: Mapping[s
     SEAL.write(folder, weights, {"encoder": encoder, "facts": dict(facts)})
 
 
-def load_reranker(folder: Path | None = None) -> Trained:
+def load_reranker(folder: Path | None = None) -> TrainedReranker:
     """Read a re-ranker from its folder (default: the bundled one), every byte verified.
 
     Raises ModelError where there is none, ModelUnsupported for a foreign or newer format, ModelDamaged where something
@@ -244,7 +244,7 @@ def load_reranker(folder: Path | None = None) -> Trained:
     try:
         weights = SEAL.weights(folder, content)
         arrays = {name: array.astype(np.float32) for name, array in load(weights).items()}
-        return Trained(Network(arrays), str(content["encoder"]), dict(content["facts"]), digest)
+        return TrainedReranker(Network(arrays), str(content["encoder"]), dict(content["facts"]), digest)
     except (KeyError, TypeError, ValueError, SafetensorError, InputError) as error:
         raise SEAL.misfit(folder, error) from error
 
@@ -262,7 +262,7 @@ class Attention:
     Raises ModelMismatch for a re-ranker that was trained on another encoder's states.
     """
 
-    def __init__(self, model: Model, trained: Trained, token_limit: int = HELD) -> None:
+    def __init__(self, model: Model, trained: TrainedReranker, token_limit: int = HELD) -> None:
         if trained.encoder != model.hash or trained.network.width != model.width:
             raise ModelMismatch(
                 f"the re-ranker {trained.hash[:12]} was trained on the encoder {trained.encoder[:12]}, this one is "
@@ -348,9 +348,9 @@ def both_ways(
     """
     if k > n:
         raise InputError(f"k {k} and n {n}; expected no more neighbours than are re-ranked")
-    once = _Once(scorer)
+    once = _CachingScorer(scorer)
     forward_scores = rerank(_first(run, n), once, n, query, document)
-    backward_scores = rerank(_first(back, n), _Turned(once), n, document, query)
+    backward_scores = rerank(_first(back, n), _SwappedScorer(once), n, document, query)
     best = margin_lists(forward_scores, backward_scores, k, "csls")
     rest = run.scores[:, n:]
     if not rest.size:
@@ -387,7 +387,7 @@ def _first(run: Run, n: int) -> Run:
     return Run(run.ids[:, :n], run.scores[:, :n], run.name)
 
 
-class _Once:
+class _CachingScorer:
     """A scorer that is asked about each pair once."""
 
     def __init__(self, scorer: Scorer) -> None:
@@ -402,7 +402,7 @@ class _Once:
         return np.array([self._known[key] for key in keys], np.float32)
 
 
-class _Turned:
+class _SwappedScorer:
     """Asks about the pairs with source and target exchanged."""
 
     def __init__(self, scorer: Scorer) -> None:

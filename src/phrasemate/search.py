@@ -256,7 +256,7 @@ class Searcher:
 
     @property
     def views(self) -> Views | None:
-        """Settings of the second look at hits and of their votes; None where there is no such look and no vote."""
+        """Settings of the second look at hits and of their votes; None where neither is made."""
         if isinstance(self._views, Views):
             return self._views
         if getattr(self.model, "pooling", None) != "head":
@@ -459,7 +459,7 @@ class Searcher:
         bare: Floats,
         request: SearchRequest,
         without: Sequence[str] = (),
-    ) -> list[proposals.Described]:
+    ) -> list[proposals.CandidateSet]:
         """The candidates of each phrase and their features, in no order.
 
         Args:
@@ -634,7 +634,7 @@ class Searcher:
 
 
 def _answer(
-    query: proposals.Described,
+    query: proposals.CandidateSet,
     probabilities: NDArray[np.float64],
     scorer: CandidateScorer,
     forms_of: Sequence[Sequence[int]],

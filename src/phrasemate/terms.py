@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.encode import FrequentWords, Model
-from phrasemate.encode.model import Extracted
+from phrasemate.encode.model import TextPhrases
 from phrasemate.encode.pooling import by_examples
 from phrasemate.encode.segmenter import JOINT
 from phrasemate.errors import InputError
@@ -422,7 +422,10 @@ def translate_beside(
 
 
 def _beside(
-    vector: NDArray[np.float32], places: Sequence[Occurrence], phrases: Mapping[str, Extracted], settings: TermSettings
+    vector: NDArray[np.float32],
+    places: Sequence[Occurrence],
+    phrases: Mapping[str, TextPhrases],
+    settings: TermSettings,
 ) -> tuple[Group, ...]:
     hits: defaultdict[str, list[Hit]] = defaultdict(list)
     for place in places:

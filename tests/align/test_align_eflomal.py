@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from phrasemate.align import EflomalAligner, Worded
+from phrasemate.align import EflomalAligner, TokenizedSentence
 from phrasemate.errors import InputError, MissingExtra
 
-Pairs = list[tuple[Worded, Worded]]
+Pairs = list[tuple[TokenizedSentence, TokenizedSentence]]
 
 
 def pairs(*texts: tuple[str, str]) -> Pairs:
-    return [(Worded.of(source), Worded.of(target)) for source, target in texts]
+    return [(TokenizedSentence.of(source), TokenizedSentence.of(target)) for source, target in texts]
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_priors_from_what_is_aligned_already(fake: list[dict[str, Any]]) -> None
 
 
 def test_white_space_and_surrogates_inside_a_word(fake: list[dict[str, Any]]) -> None:
-    odd = Worded("1 000 \ud800", [(0, 5), (6, 7)])
+    odd = TokenizedSentence("1 000 \ud800", [(0, 5), (6, 7)])
     EflomalAligner().align([(odd, odd)])
     assert fake[0]["source"] == ["1_000 ?"]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from phrasemate.align import ParallelText, PhraseSettings, Worded, align_files, pair_files, read_pairs
+from phrasemate.align import ParallelText, PhraseSettings, TokenizedSentence, align_files, pair_files, read_pairs
 from phrasemate.align.symmetrise import Links
 from phrasemate.errors import InputError, ReadError
 from phrasemate.utils.storage import ResumableFile
 
-Pair = tuple[Worded, Worded]
+Pair = tuple[TokenizedSentence, TokenizedSentence]
 
 
 class Diagonal:
@@ -38,7 +38,7 @@ class Diagonal:
         self.aligned += len(pairs)
         return [[(i, i) for i in range(min(len(a.spans), len(b.spans)))] for a, b in pairs]
 
-    def learn(self, aligned: Iterable[tuple[Worded, Worded, Links]]) -> None:
+    def learn(self, aligned: Iterable[tuple[TokenizedSentence, TokenizedSentence, Links]]) -> None:
         self.learned = [(source.text, links) for source, _, links in aligned]
 
 

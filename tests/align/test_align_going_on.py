@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from phrasemate.align import ParallelText, Worded, align_files, pair_files
+from phrasemate.align import ParallelText, TokenizedSentence, align_files, pair_files
 from phrasemate.align.symmetrise import Links
 from phrasemate.errors import InputError, PhrasemateError, ReadError
 from phrasemate.utils.storage import ResumableFile
@@ -22,13 +22,13 @@ class Once:
     def __init__(self, left: int = 99) -> None:
         self.left = left
 
-    def align(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Links]:
+    def align(self, pairs: Sequence[tuple[TokenizedSentence, TokenizedSentence]]) -> list[Links]:
         if not self.left:
             raise KeyboardInterrupt
         self.left -= 1
         return [[(0, 0)] for _ in pairs]
 
-    def learn(self, aligned: Iterable[tuple[Worded, Worded, Links]]) -> None:
+    def learn(self, aligned: Iterable[tuple[TokenizedSentence, TokenizedSentence, Links]]) -> None:
         list(aligned)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from phrasemate.align import NeuralAligner, Worded, symmetrise
+from phrasemate.align import NeuralAligner, TokenizedSentence, symmetrise
 from phrasemate.align.neural import intersection, itermax, letter_likeness, mwmf, softmax, word_vectors
 from phrasemate.encode import bundled_folder, load_model
 from phrasemate.encode.pooling import Head
@@ -47,7 +47,7 @@ class FakeRuntime:
         rows, bounds, starts, ends = [], [0], [], []
         for text in texts:
             tokens = [(0, 0)]
-            for word_start, word_end in Worded.of(text, tokenised=True).spans:
+            for word_start, word_end in TokenizedSentence.of(text, tokenised=True).spans:
                 at = word_start
                 for piece in text[word_start:word_end].split("-"):
                     tokens.append((at, at + len(piece)))
@@ -66,21 +66,23 @@ def model() -> Any:
     return SimpleNamespace(runtime=FakeRuntime(), hash="0" * 64, head=None)
 
 
-def pair(source: str, target: str) -> tuple[Worded, Worded]:
-    return Worded.of(source, tokenised=True), Worded.of(target, tokenised=True)
+def pair(source: str, target: str) -> tuple[TokenizedSentence, TokenizedSentence]:
+    return TokenizedSentence.of(source, tokenised=True), TokenizedSentence.of(target, tokenised=True)
 
 
 def test_words_of_text_and_of_tokens() -> None:
-    assert Worded.of("Ein Haus.").spans == [(0, 3), (4, 8)]
-    assert Worded.of("Ein Haus .", tokenised=True).spans == [(0, 3), (4, 8), (9, 10)]
+    assert TokenizedSentence.of("Ein Haus.").spans == [(0, 3), (4, 8)]
+    assert TokenizedSentence.of("Ein Haus .", tokenised=True).spans == [(0, 3), (4, 8), (9, 10)]
     for space in "\u00a0\u2007\u202f\u2009\u3000\u2028\x0b\x85":  # to aligners they are characters
-        assert Worded.of(f"20{space}000 \tEuro", tokenised=True).words() == [f"20{space}000", "Euro"]
-    assert Worded.of_tokens(["Ein", "Haus", "."]) == Worded("Ein Haus .", [(0, 3), (4, 8), (9, 10)])
-    assert Worded.of_tokens([]) == Worded("", [])
+        assert TokenizedSentence.of(f"20{space}000 \tEuro", tokenised=True).words() == [f"20{space}000", "Euro"]
+    assert TokenizedSentence.of_tokens(["Ein", "Haus", "."]) == TokenizedSentence(
+        "Ein Haus .", [(0, 3), (4, 8), (9, 10)]
+    )
+    assert TokenizedSentence.of_tokens([]) == TokenizedSentence("", [])
 
 
 def test_a_word_is_the_mean_of_its_tokens(model: Any) -> None:
-    (result,) = word_vectors(model, [Worded.of("ein rot-haus", tokenised=True)])
+    (result,) = word_vectors(model, [TokenizedSentence.of("ein rot-haus", tokenised=True)])
     assert np.allclose(result, [[2, 0, 0.1, 0], [0, (2 + 0) / 2, (0 + 2) / 2, (0.1 + 0.5) / 2]])
 
 
@@ -229,7 +231,9 @@ def test_the_bundled_model_links_words_of_several_scripts() -> None:
         ("狗在厨房里睡觉。", "The dog sleeps in the kitchen.", {(0, 1), (2, 5)}),
     ]
     aligner = NeuralAligner(load_model(threads=1))
-    result = aligner.align([(Worded.of(source), Worded.of(target)) for source, target, _ in texts])
+    result = aligner.align(
+        [(TokenizedSentence.of(source), TokenizedSentence.of(target)) for source, target, _ in texts]
+    )
     for links, (_, _, expected) in zip(result, texts, strict=True):
         assert expected <= set(links)
     with pytest.raises(InputError, match="layer 99"):
@@ -258,7 +262,7 @@ def test_the_trained_head_tells_words_apart_where_there_is_one(model: Any) -> No
 
 
 def test_long_sentences_are_held_one_after_the_other(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    many = Worded.of_tokens(["haus"] * 300)
+    many = TokenizedSentence.of_tokens(["haus"] * 300)
     aligner = NeuralAligner(model)
     expected = aligner.align([(many, many)])[0]
     monkeypatch.setattr("phrasemate.align.neural.WORDS", 500)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemate.align import Worded
+from phrasemate.align import TokenizedSentence
 from phrasemate.align import pairs as module
 from phrasemate.align.pairs import BorderWords, Box, PhraseFinder, consistent_boxes
 from phrasemate.align.symmetrise import Links
@@ -69,7 +69,7 @@ def test_a_long_sentence_is_not_trouble() -> None:
 
 
 def test_phrases_are_characters_of_the_sentences() -> None:
-    source, target = Worded.of("Er sagte: „Guten Morgen“!"), Worded.of('He said "good morning".')
+    source, target = TokenizedSentence.of("Er sagte: „Guten Morgen“!"), TokenizedSentence.of('He said "good morning".')
     links = [(0, 0), (1, 1), (2, 2), (3, 3)]
     results = {(p.source.text, p.target.text) for p in PhraseFinder()(source, target, links)}
     assert ("Guten Morgen", "good morning") in results
@@ -78,7 +78,7 @@ def test_phrases_are_characters_of_the_sentences() -> None:
 
 
 def test_frequent_words_and_numbers_are_not_borders_and_no_phrases() -> None:
-    source, target = Worded.of("Die Bank 24 war zu"), Worded.of("The bank 24 was closed")
+    source, target = TokenizedSentence.of("Die Bank 24 war zu"), TokenizedSentence.of("The bank 24 was closed")
     links = [(i, i) for i in range(5)]
     results = {
         p.source.text for p in PhraseFinder((frozenset({"die", "war"}), frozenset({"closed"})))(source, target, links)
@@ -87,7 +87,7 @@ def test_frequent_words_and_numbers_are_not_borders_and_no_phrases() -> None:
 
 
 def test_unspaced_scripts() -> None:
-    source, target = Worded.of("我喜欢苹果。"), Worded.of("I like apples.")
+    source, target = TokenizedSentence.of("我喜欢苹果。"), TokenizedSentence.of("I like apples.")
     assert source.words() == ["我", "喜欢", "苹果"]
     results = {(p.source.text, p.target.text) for p in PhraseFinder()(source, target, [(0, 0), (1, 1), (2, 2)])}
     assert ("喜欢苹果", "like apples") in results
@@ -96,7 +96,7 @@ def test_unspaced_scripts() -> None:
 def counted(sentences: list[str], rate: float, least: int) -> frozenset[str]:
     counter = BorderWords(rate, least)
     for sentence in sentences:
-        counter.update(Worded.of(sentence))
+        counter.update(TokenizedSentence.of(sentence))
     return counter.frequent()
 
 
@@ -110,23 +110,23 @@ def test_the_rate_is_of_occurrences_per_sentence() -> None:
 def test_every_sentence_counts_once() -> None:
     border = BorderWords(rate=1, least=0)
     for text in ("the the cat", "the dog dog"):
-        border.update(Worded.of(text))
+        border.update(TokenizedSentence.of(text))
     assert border.sentences == 2
     assert border.frequent() == {"the"}  # 3 in 2 sentences; "dog" has as many as there are sentences
 
 
 def test_tokens_are_joined_with_spaces() -> None:
-    sentence = Worded.of_tokens(["Der", "Hund", "!"])
+    sentence = TokenizedSentence.of_tokens(["Der", "Hund", "!"])
     assert (sentence.text, sentence.spans) == ("Der Hund !", [(0, 3), (4, 8), (9, 10)])
     assert sentence.words() == ["Der", "Hund", "!"]
-    assert Worded.of_tokens([]).spans == []
+    assert TokenizedSentence.of_tokens([]).spans == []
 
 
 def test_counting_forgets_rare_words_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TABLE", 50)
     counter = BorderWords(0.1, 0)
     for i in range(1000):
-        counter.update(Worded.of(f"the rare{i} {'odd' if i % 5 == 0 else 'even'}"))
+        counter.update(TokenizedSentence.of(f"the rare{i} {'odd' if i % 5 == 0 else 'even'}"))
         assert len(counter.counts) <= 100 * (1 + math.log(10))  # 1/e log(e N), e being a tenth of the rate
     assert counter.frequent() == {"the", "odd", "even"}
 
@@ -136,9 +136,9 @@ def test_counting_misses_a_tenth_of_the_rate_at_most(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "TABLE", 50)
     counter = BorderWords(0.1, 0)
     for i in range(5_000):
-        counter.update(Worded.of(f"rare{i}"))
+        counter.update(TokenizedSentence.of(f"rare{i}"))
     for i in range(5_000, 10_000):
-        counter.update(Worded.of(f"late rare{i}"))
+        counter.update(TokenizedSentence.of(f"late rare{i}"))
     assert 5_000 - 0.01 * 10_000 <= counter.counts["late"] <= 5_000
     assert counter.frequent() == {"late"}
 
@@ -172,6 +172,6 @@ def test_words_that_must_be_known_are_not_counted_again_for_each_sentence(monkey
     monkeypatch.setattr(module, "Counter", Told)
     counts = BorderWords(rate=1e-9, least=1)
     for number in range(2_000):
-        counts.update(Worded.of_tokens([f"w{number // 2}"]))  # each word twice: none may be forgotten
+        counts.update(TokenizedSentence.of_tokens([f"w{number // 2}"]))  # each word twice: none may be forgotten
     assert len(counts.frequent()) > 900
     assert len(calls) < 12  # when there are twice as many, not at each sentence from the hundredth word on

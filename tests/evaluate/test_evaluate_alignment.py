@@ -8,7 +8,7 @@ import corpora
 import numpy as np
 import pytest
 
-from phrasemate.align import Worded
+from phrasemate.align import TokenizedSentence
 from phrasemate.align.pairs import parse_links
 from phrasemate.encode import Model
 from phrasemate.errors import InputError, ReadError
@@ -57,7 +57,7 @@ def test_sides_given_as_texts_have_the_words_that_align_finds(data: Path) -> Non
     row = {"source": "Der Hund, er bellt.", "target": "The dog barks!", "links": [[3, 2], [0, 0]], "possible": [[2, 2]]}
     corpora.lines(data / "gold_alignments" / "de-en.jsonl", [row, {"source": ["a."], "target": ["b"], "links": []}])
     pairs, sure, acceptable = links_of(data, "de")
-    assert pairs[0] == (Worded.of(row["source"]), Worded.of(row["target"]))
+    assert pairs[0] == (TokenizedSentence.of(row["source"]), TokenizedSentence.of(row["target"]))
     assert pairs[1][0].words() == ["a."]
     assert sure == [[(0, 0), (3, 2)], []]
     assert acceptable == [[(0, 0), (2, 2), (3, 2)], []]
@@ -125,13 +125,13 @@ def test_a_damaged_gold_line_is_named(data: Path) -> None:
 
 
 def test_our_own_links_are_between_words_that_are_there() -> None:
-    """They count words as `Worded.of` finds them, so another segmentation would shift them."""
+    """They count words as `TokenizedSentence.of` finds them, so another segmentation would shift them."""
     path = Path(__file__).parents[2] / "bench" / "gold_links.tsv"
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
     texts = [row for row in rows if row[2]]
     assert (len(rows), len(texts)) == (300, 180)
     for _, source, target, sure, possible in texts:
-        lengths = [len(Worded.of(side).spans) for side in (source, target)]
+        lengths = [len(TokenizedSentence.of(side).spans) for side in (source, target)]
         links = parse_links(sure) + parse_links(possible)
         assert len(set(links)) == len(links)
         assert all(link < length for pair in links for link, length in zip(pair, lengths, strict=True))

@@ -159,7 +159,7 @@ def test_the_last_row_is_the_last_model() -> None:
     other: Any = Path("x")
     rows = [ModelRow("ends", None, "ends"), ModelRow("other", other, None), ModelRow("bundled", None, None)]
     loaded: Any = {None: 1, other: 2}
-    assert list(ccpr._Loaded(loaded, rows).distinct().items()) == [("other", 2), ("bundled", 1)]
+    assert list(ccpr._LoadedModels(loaded, rows).distinct().items()) == [("other", 2), ("bundled", 1)]
 
 
 def test_a_target_sentence_is_not_distractor(model: Model, data: Path) -> None:

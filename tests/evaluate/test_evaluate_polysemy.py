@@ -11,7 +11,7 @@ import pytest
 from phrasemate.errors import ReadError
 from phrasemate.evaluate.polysemy import (
     VIEWS,
-    Ambiguous,
+    AmbiguousPhrase,
     choose_by_shift,
     evaluate_senses,
     polysemy_tables,
@@ -22,12 +22,12 @@ from phrasemate.types import Phrase
 
 
 @pytest.fixture
-def phrases(data: Path) -> list[Ambiguous]:
+def phrases(data: Path) -> list[AmbiguousPhrase]:
     """Bank: a bench (two contexts, one mate) and a bank (one context, two mates)."""
     return read_polysemy(data / "polysemy.jsonl")
 
 
-def test_a_set_is_read_with_its_marks(phrases: list[Ambiguous]) -> None:
+def test_a_set_is_read_with_its_marks(phrases: list[AmbiguousPhrase]) -> None:
     (bank,) = phrases
     assert (bank.lang, bank.phrase) == ("de", "Bank")
     assert [sense.english for sense in bank.senses] == ["bench", "bank"]
@@ -35,21 +35,21 @@ def test_a_set_is_read_with_its_marks(phrases: list[Ambiguous]) -> None:
     assert [mate.text for mate in bank.senses[1].mates] == ["bank", "bank"]
 
 
-def test_the_best_mate_of_each_sense_decides(phrases: list[Ambiguous]) -> None:
+def test_the_best_mate_of_each_sense_decides(phrases: list[AmbiguousPhrase]) -> None:
     similar = np.array([[0.9, 0.1, 0.8], [0.5, 0.1, 0.6], [0.5, 0.1, 0.6]], np.float32)
     scores = score_senses(phrases, similar)
     assert scores.sense.tolist() == [1, 0, 1]
     assert scores.first.tolist() == [1, 0, 1]
 
 
-def test_ties_are_shared(phrases: list[Ambiguous]) -> None:
+def test_ties_are_shared(phrases: list[AmbiguousPhrase]) -> None:
     similar = np.array([[0.5, 0.5, 0.5], [0.2, 0.5, 0.5], [0.5, 0.5, 0.5]], np.float32)
     scores = score_senses(phrases, similar)
     assert scores.sense.tolist() == [1 / 2, 0, 1 / 2]  # two senses tie; the other one alone; two senses tie
     assert scores.first.tolist() == [1 / 3, 0, 2 / 3]  # of three mates
 
 
-def test_mates_of_other_phrases_count_for_the_first_rank_only(phrases: list[Ambiguous]) -> None:
+def test_mates_of_other_phrases_count_for_the_first_rank_only(phrases: list[AmbiguousPhrase]) -> None:
     both = [phrases[0], phrases[0]._replace(phrase="Ufer")]
     row = [0.4, 0.3, 0.2, 0.9, 0.1, 0.1]
     scores = score_senses(both, np.array([row] * 6, np.float32))
@@ -67,7 +67,7 @@ class Reader:
         return np.array([[1.0, 0.0] if any(h in p.context for h in hints) else [0.0, 1.0] for p in phrases], np.float32)
 
 
-def test_context_tells_senses_apart_and_its_lack_does_not(phrases: list[Ambiguous]) -> None:
+def test_context_tells_senses_apart_and_its_lack_does_not(phrases: list[AmbiguousPhrase]) -> None:
     scores = evaluate_senses(Reader(), phrases)
     assert list(scores) == [*VIEWS, "two steps"]
     assert scores["in context"].sense.tolist() == [1, 1, 1]
@@ -75,7 +75,7 @@ def test_context_tells_senses_apart_and_its_lack_does_not(phrases: list[Ambiguou
     assert scores["both alone"].sense.tolist() == [0, 0, 1]
 
 
-def test_what_the_sentence_adds_outweighs_the_usual_sense(phrases: list[Ambiguous]) -> None:
+def test_what_the_sentence_adds_outweighs_the_usual_sense(phrases: list[AmbiguousPhrase]) -> None:
     """The word is near to "bank" in any sentence: only less the word alone is the bench first."""
     vectors = {"Er": [0.6, 0.5], "bench": [0.0, 1.0], "bank": [1.0, 0.0], "Bank": [0.7, 0.1]}
 
@@ -103,7 +103,7 @@ def test_two_steps_choose_among_the_mates_near_the_context_only() -> None:
     assert ranked[1].argmax() == 2
 
 
-def test_tables_say_what_is_lost_without_context(phrases: list[Ambiguous]) -> None:
+def test_tables_say_what_is_lost_without_context(phrases: list[AmbiguousPhrase]) -> None:
     tables = polysemy_tables({"reader": Reader()}, phrases * 3)
     rows = {row[1]: row for row in tables[0].rows}
     assert rows["in context"][2].value == 1

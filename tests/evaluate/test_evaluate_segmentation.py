@@ -14,7 +14,7 @@ from phrasemate.evaluate.segmentation import (
     Counts,
     Ngram,
     Side,
-    _Pooled,
+    _RankedSpans,
     evaluate_index_sizes,
     evaluate_segmenters,
     gold_sides,
@@ -77,7 +77,7 @@ def test_thresholds_and_sizes_count_as_a_plain_loop() -> None:
     spans = [np.array([(i, i + 1) for i in range(30)], np.int32) for _ in range(2)]
     scores = [(draw.integers(0, 10, 30) / 10).astype(np.float32) for _ in range(2)]
     gold = [{(i, i + 1) for i in draw.integers(0, 40, 12).tolist()} for _ in range(2)]
-    pooled = _Pooled.of(segmentation.Scored(spans, scores), Side("x", ["", ""], gold))
+    pooled = _RankedSpans.of(segmentation.SpanScores(spans, scores), Side("x", ["", ""], gold))
     for threshold in (0.0, 0.3, 0.55, 0.9, 1.0):
         short_spans = [
             (text, int(start), int(end))

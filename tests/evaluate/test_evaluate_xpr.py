@@ -22,8 +22,8 @@ from phrasemate.evaluate.xpr import (
     _check_lessons,
     _compared,
     _differences,
+    _Materials,
     _means,
-    _Measured,
     _table,
     evaluate_rows,
     phrase_pairs,
@@ -342,7 +342,7 @@ def test_one_model_at_a_time_is_in_memory(tmp_path: Path, monkeypatch: pytest.Mo
         return matrix
 
     monkeypatch.setattr("phrasemate.evaluate.xpr.load_model", load)
-    measured = _Measured(Settings(tmp_path / "rows.toml", tmp_path), ["de-en"])
+    measured = _Materials(Settings(tmp_path / "rows.toml", tmp_path), ["de-en"])
     assert [measured.model(tmp_path / name).name for name in ("a", "a", "b", "a")] == ["a", "a", "b", "a"]
     assert {name: tuple(one) for name, one in measured.models.items()} == {
         "a": ("a", f"{'a':0<64}"),
@@ -450,7 +450,7 @@ def test_phrases_are_told_apart_by_the_second_language(tmp_path: Path) -> None:
     for pair in ("de-en", "fr-en", "en-de"):
         (tmp_path / pair).mkdir()
         write(tmp_path / pair / "test.jsonl", [ExamplePair("x", "Bank"), ExamplePair("y", "tree")])
-    measured = _Measured(Settings(tmp_path / "rows.toml", tmp_path), ["de-en", "fr-en", "en-de"])
+    measured = _Materials(Settings(tmp_path / "rows.toml", tmp_path), ["de-en", "fr-en", "en-de"])
     for pair in measured.pairs:
         measured.questions(pair)
     phrases = measured.phrases()

@@ -11,7 +11,7 @@ import pytest
 
 from phrasemate.dataset import ExamplePair, write
 from phrasemate.errors import InputError
-from phrasemate.evaluate.xpr import Row, Settings, _chances, _curve, _Measured, phrase_pairs, read_rows, run
+from phrasemate.evaluate.xpr import Row, Settings, _chances, _curve, _Materials, phrase_pairs, read_rows, run
 from phrasemate.vectors import WordVectors
 
 WORDS = [ExamplePair(f"w{i}", f"w{i}") for i in range(8)]
@@ -35,7 +35,7 @@ def one_row(base: Path, **other: object) -> Settings:
 
 
 def test_so_many_of_each_part(tmp_path: Path) -> None:
-    measured = _Measured(one_row(tmp_path, split="dev+test", most=3), ["de-en"])
+    measured = _Materials(one_row(tmp_path, split="dev+test", most=3), ["de-en"])
     assert [pair.source for pair in measured.data("de-en", "dev+test")] == ["w0", "w1", "w2"] * 2
 
 
@@ -63,7 +63,7 @@ def test_a_line_that_is_not_phrase_pair_is_named(tmp_path: Path) -> None:
 def test_the_signature_names_every_model_and_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = one_row(tmp_path)
     monkeypatch.setattr("phrasemate.evaluate.xpr.load_model", lambda path, _: SimpleNamespace(name="m", hash=str(path)))
-    measured = _Measured(settings, ["de-en"])
+    measured = _Materials(settings, ["de-en"])
     for name in ("one", "two"):
         measured.model(tmp_path / name / "model")
     assert list(measured.models) == ["one/model", "two/model"]

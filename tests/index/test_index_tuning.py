@@ -196,7 +196,7 @@ def test_the_ranks_are_those_of_the_best_phrases() -> None:
             return np.where(positions < 0, -np.inf, np.array([0.1, 0.2, 0.9, 0.3, 0.8, 0.4])[positions])
 
     query, ids = np.ones((1, 4), np.float32), np.array([3])
-    answers = tuning._Asked(query, ids, ids, np.array([[0.9, 0.8, 0.4]], np.float32), 2)
+    answers = tuning._TuningQueries(query, ids, ids, np.array([[0.9, 0.8, 0.4]], np.float32), 2)
     assert tuning._ranks(Engine(), answers, Engine.asking, 6).tolist() == [[2, 4]]
     assert tuning._ranks(Engine(), answers._replace(end=ids + 1), Engine.asking, 6).tolist() == [[2, 3]]
     assert tuning._ranks(Engine(), answers._replace(at=1), Engine.asking, 6).tolist() == [[2]]

@@ -9,14 +9,14 @@ sys.path[:0] = [str(Path(__file__).parents[2] / "bench")]
 
 from phrase_table import expressions, runs, stretches, unlinked  # noqa: E402
 
-from phrasemate.align.pairs import Worded  # noqa: E402
+from phrasemate.align.pairs import TokenizedSentence  # noqa: E402
 
 
 def test_stretches_do_not_run_over_punctuation() -> None:
-    wordings = stretches(Worded.of("Er kam, sah Rom"), " ", 3)
+    wordings = stretches(TokenizedSentence.of("Er kam, sah Rom"), " ", 3)
     assert set(wordings.values()) == {"er", "er kam", "kam", "sah", "sah rom", "rom"}
     assert wordings[2, 4] == "sah rom"
-    assert set(stretches(Worded.of("a b c"), "", 2).values()) == {"a", "ab", "b", "bc", "c"}
+    assert set(stretches(TokenizedSentence.of("a b c"), "", 2).values()) == {"a", "ab", "b", "bc", "c"}
 
 
 def test_runs_of_words_without_a_link() -> None:

@@ -9,7 +9,7 @@ import pytest
 from phrasemate.lexicon.pruning import (
     Expression,
     Pruning,
-    Scored,
+    RatedPair,
     attested_pairs,
     is_wording,
     likelihood_ratio,
@@ -147,7 +147,7 @@ def test_pairs_counted_twice_need_to_be_probable() -> None:
     assert ("laube", "den") in chosen(counts)  # 2 / (7 + 1)
 
 
-def fixed(*rows: Expression, counts: dict[tuple[str, str], int] | None = None) -> dict[tuple[str, str], Scored]:
+def fixed(*rows: Expression, counts: dict[tuple[str, str], int] | None = None) -> dict[tuple[str, str], RatedPair]:
     """The fixed expressions that stay beside a phrase table."""
     table = {("in", "in"): 60, ("nicht", "not"): 60, ("wie", "how"): 60, **(counts or {})}
     pairs = select_pairs(table, TOTAL, "de", expressions=rows)

@@ -13,7 +13,7 @@ import pytest
 from llm_double import ENGLISH
 
 from phrasemate import Index
-from phrasemate.encode.model import Extracted
+from phrasemate.encode.model import TextPhrases
 from phrasemate.encode.scoring import VOTES, Confidence, Views
 from phrasemate.errors import InputError
 from phrasemate.lexicon import Dictionary
@@ -48,7 +48,7 @@ class FakeModel:
             for text in texts
         ]  # fmt: skip
 
-    def extract(self, texts: list[str], threshold: float) -> list[Extracted]:
+    def extract(self, texts: list[str], threshold: float) -> list[TextPhrases]:
         """A phrase's vector is its number among all that are asked for."""
         result, number = [], 0
         for text, spans in zip(texts, self.segment(texts, threshold), strict=True):
@@ -56,7 +56,7 @@ class FakeModel:
             self.requests += [text[span.start : span.end] for span in spans]
             number += len(spans)
             starts, ends, scores = (np.array([span[i] for span in spans]) for i in range(3))
-            result.append(Extracted(starts.astype(np.int32), ends.astype(np.int32), scores, vectors))
+            result.append(TextPhrases(starts.astype(np.int32), ends.astype(np.int32), scores, vectors))
         return result
 
 

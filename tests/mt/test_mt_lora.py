@@ -20,8 +20,8 @@ from phrasemate.cli import app
 from phrasemate.errors import InputError, ModelError
 from phrasemate.training.lora import (
     IGNORED,
-    Encoded,
     LoraSettings,
+    TokenizedPrompt,
     encoded,
     padded,
     read_lessons,
@@ -199,7 +199,7 @@ def test_the_loss_is_that_of_the_reference_alone(base: Path) -> None:
 
 
 def test_padding_by_hand() -> None:
-    ids, mask, labels = padded([Encoded([5, 6, 7], 1), Encoded([8, 4], 0)], pad=9)
+    ids, mask, labels = padded([TokenizedPrompt([5, 6, 7], 1), TokenizedPrompt([8, 4], 0)], pad=9)
     assert ids.tolist() == [[5, 6, 7], [9, 8, 4]]
     assert mask.tolist() == [[1, 1, 1], [0, 1, 1]]
     assert labels.tolist() == [[IGNORED, 6, 7], [IGNORED, IGNORED, 4]]  # nothing foretells the first token
@@ -209,7 +209,7 @@ def test_the_summed_loss_is_that_of_each_example_alone(base: Path) -> None:
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(str(base)).eval()
-    items = [Encoded([5, 6, 7, 8], 2), Encoded([8, 4], 1), Encoded([3, 9, 5, 2, 2, 7], 5)]
+    items = [TokenizedPrompt([5, 6, 7, 8], 2), TokenizedPrompt([8, 4], 1), TokenizedPrompt([3, 9, 5, 2, 2, 7], 5)]
     expected = 0.0
     for ids, first in items:
         logits = model(input_ids=torch.tensor([ids])).logits[0].log_softmax(-1)

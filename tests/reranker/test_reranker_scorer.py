@@ -18,7 +18,7 @@ from phrasemate.rank import run_of, whole
 from phrasemate.reranker import (
     Attention,
     Network,
-    Trained,
+    TrainedReranker,
     both_ways,
     bundled_reranker,
     load_attention,
@@ -32,14 +32,14 @@ TEXTS = encoders.SENTENCES
 
 
 @pytest.fixture
-def trained(model: Model) -> Trained:
+def trained(model: Model) -> TrainedReranker:
     draw = np.random.default_rng(5)
     project = draw.normal(size=(model.width, 8)).astype(np.float32)
-    return Trained(Network.start(project, np.zeros(8)), model.hash, {}, "h" * 64)
+    return TrainedReranker(Network.start(project, np.zeros(8)), model.hash, {}, "h" * 64)
 
 
 @pytest.fixture
-def folder(trained: Trained, tmp_path: Path) -> Path:
+def folder(trained: TrainedReranker, tmp_path: Path) -> Path:
     save_reranker(trained.network, tmp_path, trained.encoder, {"lists": 7})
     return tmp_path
 
@@ -51,7 +51,7 @@ def pairs_of(texts: Sequence[tuple[str, str]]) -> list[PhrasePair]:
 EVERY = [(one, other) for one in TEXTS for other in TEXTS]
 
 
-def test_what_is_saved_is_loaded(folder: Path, trained: Trained) -> None:
+def test_what_is_saved_is_loaded(folder: Path, trained: TrainedReranker) -> None:
     reranker = load_reranker(folder)
     assert (reranker.encoder, reranker.facts, len(reranker.hash)) == (trained.encoder, {"lists": 7}, 64)
     for name, array in trained.network.arrays.items():
@@ -89,7 +89,7 @@ def test_a_bad_folder_is_one_clear_error(folder: Path, damage: Any, error: type[
     assert "\n" not in str(caught.value)
 
 
-def test_weights_of_another_shape_do_not_fit(folder: Path, trained: Trained) -> None:
+def test_weights_of_another_shape_do_not_fit(folder: Path, trained: TrainedReranker) -> None:
     wrong = Network.start(np.eye(3), np.zeros(3))
     object.__setattr__(wrong, "arrays", wrong.arrays | {"weigh": np.zeros(7, np.float32)})
     save_reranker(wrong, folder, "e", {})
@@ -97,13 +97,13 @@ def test_weights_of_another_shape_do_not_fit(folder: Path, trained: Trained) -> 
         load_reranker(folder)
 
 
-def test_another_encoder_is_refused(model: Model, folder: Path, trained: Trained) -> None:
+def test_another_encoder_is_refused(model: Model, folder: Path, trained: TrainedReranker) -> None:
     load_attention(model, folder)
     with pytest.raises(ModelMismatch, match="trained on the encoder another"):
         Attention(model, trained._replace(encoder="another"))
 
 
-def test_scores_are_those_of_the_network(model: Model, trained: Trained) -> None:
+def test_scores_are_those_of_the_network(model: Model, trained: TrainedReranker) -> None:
     """All pairs at once as each pair alone, whatever is kept; states without the special tokens."""
     network = trained.network
     expected = []
@@ -121,7 +121,7 @@ def test_scores_are_those_of_the_network(model: Model, trained: Trained) -> None
     assert attention.score([]).shape == (0,)
 
 
-def test_long_lists_are_cut(model: Model, trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_lists_are_cut(model: Model, trained: TrainedReranker, monkeypatch: pytest.MonkeyPatch) -> None:
     whole_list = Attention(model, trained).score(pairs_of(EVERY))
     monkeypatch.setattr("phrasemate.reranker.TOGETHER", 12)
     assert Attention(model, trained).score(pairs_of(EVERY)) == pytest.approx(whole_list, rel=1e-5)
@@ -165,7 +165,7 @@ def test_the_margins_are_those_of_a_loop() -> None:
             assert score == pytest.approx(2 * table[query, document] - row_best - other, abs=1e-5)
 
 
-def test_fewer_than_are_asked_for(model: Model, trained: Trained) -> None:
+def test_fewer_than_are_asked_for(model: Model, trained: TrainedReranker) -> None:
     """Three queries and five documents: all are re-ranked; a score of -inf is not a candidate."""
     values = np.zeros((3, 5), np.float32)
     values[0, 4] = -np.inf

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from phrasemate.cli import app
 from phrasemate.cli.match import print_matches
-from phrasemate.encode import Extracted
+from phrasemate.encode import TextPhrases
 from phrasemate.examples import ExampleIndex
 from phrasemate.index import Index
 from phrasemate.match import Match
@@ -128,7 +128,7 @@ def test_sentences_from_an_index(invoke: Invoke) -> None:
         def extract(self, texts: Any, *_: Any, **__: Any) -> Any:
             nothing = np.zeros(0, np.int32)
             return [
-                Extracted(nothing, nothing, nothing.astype(np.float32), np.zeros((0, 2), np.float32)) for _ in texts
+                TextPhrases(nothing, nothing, nothing.astype(np.float32), np.zeros((0, 2), np.float32)) for _ in texts
             ]
 
     with Index.create("idx", Encoder()) as index:

@@ -11,7 +11,7 @@ from mine_fakes import NumberEncoder
 
 from phrasemate.encode import Model, load_model
 from phrasemate.errors import InputError, ModelMismatch
-from phrasemate.mine import Mined, Mining, mine
+from phrasemate.mine import Mining, MiningResult, mine
 from phrasemate.mine.mining import _look, _Steps
 from phrasemate.mine.select import CONTEST, Candidates, WordMatch
 from phrasemate.rank import whole
@@ -27,7 +27,7 @@ def model() -> Model:
     return load_model(threads=1)
 
 
-def mined(model: Model, **settings: object) -> Mined:
+def mined(model: Model, **settings: object) -> MiningResult:
     sides = [[Document.from_texts(*item)] for item in (("de", GERMAN), ("en", ENGLISH))]
     return mine(*sides, model, settings=Mining(threshold=-9.0, **settings))  # type: ignore[arg-type]
 

@@ -449,7 +449,7 @@ def test_a_listed_whole_goes_before_its_part(wordings: str, likely: list[float],
         for text in filter(None, wordings.split(", "))
     ]
     empty = np.zeros(0, np.int64)
-    query = candidates.Described(some, np.zeros((len(some), 0), np.float32), empty, np.zeros(0, np.float32), empty)
+    query = candidates.CandidateSet(some, np.zeros((len(some), 0), np.float32), empty, np.zeros(0, np.float32), empty)
     values = with_whole_first(query, np.array(likely))
     assert np.argsort(-values, kind="stable").tolist() == order
     assert sorted(values.round(9), reverse=True)[:1] == sorted(likely, reverse=True)[:1]

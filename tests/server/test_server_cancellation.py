@@ -19,7 +19,7 @@ from server_fakes import FakeModel, make_index, post, running, speak
 
 from phrasemate.server.app import create_app
 from phrasemate.server.batching import SLICE
-from phrasemate.server.cancellation import Effort, GivenUp, current, go_on
+from phrasemate.server.cancellation import Effort, RequestAbandoned, current, go_on
 from phrasemate.server.indexes import Library
 from phrasemate.server.settings import Settings
 
@@ -126,7 +126,7 @@ def test_an_effort_is_over_when_nothing_of_it_runs() -> None:
             effort.begin()
             effort.begin()
             effort.give_up(lambda: events.append("over"))
-            with pytest.raises(GivenUp):
+            with pytest.raises(RequestAbandoned):
                 go_on()
             await asyncio.to_thread(effort.ended)
             assert events == []

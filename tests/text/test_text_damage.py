@@ -14,7 +14,7 @@ from hostile import TMX
 import phrasemate.text.formats.registry as readers_module
 import phrasemate.text.text_file as lines_module
 from phrasemate.errors import ReadError
-from phrasemate.text import Corpus, Skipped, read
+from phrasemate.text import Corpus, SkippedInput, read
 from phrasemate.text.text_file import LINE_LIMIT, without_options
 
 UNIT = '<tu tuid="the name of a unit that is long"><tuv xml:lang="en"><seg>One.</seg></tuv></tu>\n'
@@ -82,7 +82,7 @@ def test_a_damaged_line(
     corpus = read(path, on_error="skip", **options)
     for _ in range(2):  # what is skipped twice is listed once
         assert texts(corpus) == ["One.", "Two."]
-        assert corpus.skipped == [Skipped(str(path), line, error.reason)]
+        assert corpus.skipped == [SkippedInput(str(path), line, error.reason)]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_gzip_that_is_cut_short_gives_what_came_before(tmp_path: Path) -> None:
     result = texts(corpus)
     assert result == lines[: len(result)]
     assert 5_000 < len(result) < 10_100
-    assert corpus.skipped == [Skipped(str(path), len(result) + 1, "the gzip data end too early", whole=True)]
+    assert corpus.skipped == [SkippedInput(str(path), len(result) + 1, "the gzip data end too early", whole=True)]
     assert error_of(path).line == len(result) + 1
 
 
@@ -179,7 +179,7 @@ def test_what_follows_gzip_data(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt.gz", gzip.compress(b"One.\n") + b"garbage")
     corpus = read(path, on_error="skip")
     assert texts(corpus) == ["One."]
-    assert corpus.skipped == [Skipped(str(path), 2, "something else follows the gzip data", whole=True)]
+    assert corpus.skipped == [SkippedInput(str(path), 2, "something else follows the gzip data", whole=True)]
 
 
 def test_damage_within_gzip(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_a_line_of_50_mb_takes_little_memory(tmp_path: Path, packed: str) -> Non
     finally:
         tracemalloc.stop()
     reason = "a line of 50,000,000 characters; expected at most 1,000,000"
-    assert corpus.skipped == [Skipped(str(path), 2, reason)]
+    assert corpus.skipped == [SkippedInput(str(path), 2, reason)]
     assert str(error_of(path)) == f"{path}, line 2: {reason}; split it into lines or use --on-error skip"
 
 
@@ -349,7 +349,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(lines_module._Counted, "__init__", refuse)
+    monkeypatch.setattr(lines_module._CountingFile, "__init__", refuse)
     with pytest.raises(ReadError, match=r"a\.txt: cannot be read \(Permission denied\); check"):
         list(document.sentences())
     monkeypatch.setattr(Path, "open", refuse)

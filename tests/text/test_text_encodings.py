@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from phrasemate.errors import ReadError
-from phrasemate.text import Corpus, Skipped, read
+from phrasemate.text import Corpus, SkippedInput, read
 
 
 def texts(corpus: Corpus) -> list[str]:
@@ -37,7 +37,9 @@ def test_damage_within_utf16_costs_its_line(tmp_path: Path, encoding: str, packe
     corpus = read(path, on_error="skip", encoding=encoding)
     assert texts(corpus) == lines[:7777] + lines[7778:]
     reason = f"what stands at column {{}} is not {encoding}"
-    assert corpus.skipped == [Skipped(str(path), *at) for at in [(7778, reason.format(6)), (9001, reason.format(1))]]
+    assert corpus.skipped == [
+        SkippedInput(str(path), *at) for at in [(7778, reason.format(6)), (9001, reason.format(1))]
+    ]
     error = error_of(path, encoding=encoding)
     assert (error.line, error.reason) == (7778, reason.format(6))
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemate.errors import ReadError
-from phrasemate.text import Skipped, read
+from phrasemate.text import SkippedInput, read
 from phrasemate.text.formats.tables import csv_rows, sheet_rows
 from phrasemate.text.text_file import Damage, TextFile
 
@@ -25,7 +25,7 @@ def numbered(path: Path, **options: Any) -> list[tuple[int, str]]:
     return [(s.line, s.text) for document in read(path, **options) for s in document.sentences()]
 
 
-def skipping(path: Path, **options: Any) -> tuple[list[tuple[int, str]], list[Skipped]]:
+def skipping(path: Path, **options: Any) -> tuple[list[tuple[int, str]], list[SkippedInput]]:
     """What is read, and what is passed over."""
     corpus = read(path, on_error="skip", **options)
     return [(s.line, s.text) for document in corpus for s in document.sentences()], corpus.skipped
@@ -61,7 +61,7 @@ def test_damaged_rows(tmp_path: Path, content: str, line: int, reason: str, left
     assert reason in caught.value.reason
     corpus = read(path, column=2, on_error="skip")
     assert [(s.line, s.text) for document in corpus for s in document.sentences()] == left
-    assert corpus.skipped == [Skipped(str(path), line, caught.value.reason)]
+    assert corpus.skipped == [SkippedInput(str(path), line, caught.value.reason)]
 
 
 def test_a_quotation_mark_that_is_never_closed_costs_one_row(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported
-from phrasemate.vectors import Mapped, Projection, WordVectors
+from phrasemate.vectors import MappedVectors, Projection, WordVectors
 from phrasemate.vectors.word_vectors import write_folder
 
 FILES = ("MANIFEST.json", "vectors.safetensors", "words.json")
@@ -178,10 +178,10 @@ def test_folders_with_files_of_others_stay(few: WordVectors, tmp_path: Path) -> 
     with pytest.raises(InputError, match=r"holds 'encoder\.onnx', too"):
         few.save(model, force=True)
     both = tmp_path / "both"
-    Mapped(few, few).save(both)
+    MappedVectors(few, few).save(both)
     (both / "source" / "more.txt").write_text("mine")
     with pytest.raises(InputError, match=r"holds 'source/more\.txt', too"):
-        Mapped(few, few).save(both, force=True)
+        MappedVectors(few, few).save(both, force=True)
     results = {path.name for folder in (tmp_path / "de", model, both / "source") for path in folder.iterdir()}
     assert {"notes.txt", "encoder.onnx", "more.txt"} <= results
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text import Skipped
+from phrasemate.text import SkippedInput
 from phrasemate.vectors import WordVectors, read_fasttext, write_fasttext
 
 GOOD = "3 2\nder 0.5 -1\nGröße 1e-3 2.25 \n東京 -0.125 7\n"
@@ -119,7 +119,7 @@ def test_no_gzip_and_no_file(write: Callable[..., Path], tmp_path: Path) -> None
 
 
 def test_what_is_skipped_is_reported(write: Callable[..., Path]) -> None:
-    skipped: list[Skipped] = []
+    skipped: list[SkippedInput] = []
     vectors = read_fasttext(write(b"5 1\na 1\nb x\n\xff 2\nc 3\n"), skipped=skipped)
     assert vectors.words == ("a", "c")
     np.testing.assert_array_equal(vectors.matrix, [[1], [3]])
@@ -127,7 +127,7 @@ def test_what_is_skipped_is_reported(write: Callable[..., Path]) -> None:
     assert skipped[2].reason == "ends after 3 rows, but line 1 says 5"
     with pytest.raises(ReadError, match="no word with a vector"):
         read_fasttext(write("1 2\na 1\n"), skipped=[])
-    more: list[Skipped] = []
+    more: list[SkippedInput] = []
     assert read_fasttext(write("2 1\na 1\nb 2\nc 3\nd 4\n"), skipped=more).words == ("a", "b")
     assert [(item.line, item.reason, item.whole) for item in more] == [
         (4, "a row more than the 2 that line 1 says", True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from phrasemate.align.pairs import Worded, parse_links
+from phrasemate.align.pairs import TokenizedSentence, parse_links
 from phrasemate.align.symmetrise import Links, symmetrise
 from phrasemate.errors import InputError
 from phrasemate.utils import import_extra
@@ -46,22 +46,24 @@ class EflomalAligner:
         facts = {"method": "eflomal", "symmetrisation": self.symmetrisation}
         return facts | {"chunk": str(self.chunk), "eflomal model": str(self.model)}
 
-    def align(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Links]:
+    def align(self, pairs: Sequence[tuple[TokenizedSentence, TokenizedSentence]]) -> list[Links]:
         """The links of each sentence pair; none where a side has no words or more than 1,000."""
         return [symmetrise(*pair, self.symmetrisation) for pair in self._directions(pairs)]
 
-    def directions(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[tuple[Links, Links]]:
+    def directions(self, pairs: Sequence[tuple[TokenizedSentence, TokenizedSentence]]) -> list[tuple[Links, Links]]:
         """Align each sentence pair in both directions, as (source word, target word)."""
         return list(self._directions(pairs))
 
-    def learn(self, aligned: Iterable[tuple[Worded, Worded, Links]]) -> None:
+    def learn(self, aligned: Iterable[tuple[TokenizedSentence, TokenizedSentence, Links]]) -> None:
         """Take the priors from sentence pairs that are aligned already (a run that resumes where another stopped)."""
         priors = _Priors()
         for source, target, links in aligned:
             priors.add(source, target, links, links)
         self._priors = priors if priors.some else None
 
-    def _directions(self, pairs: Sequence[tuple[Worded, Worded]]) -> Iterator[tuple[Links, Links]]:
+    def _directions(
+        self, pairs: Sequence[tuple[TokenizedSentence, TokenizedSentence]]
+    ) -> Iterator[tuple[Links, Links]]:
         for start in range(0, len(pairs), self.chunk):
             batch = pairs[start : start + self.chunk]
             priors = _Priors()
@@ -72,7 +74,7 @@ class EflomalAligner:
             if self._priors is None and priors.some:  # of blank lines there is nothing to learn
                 self._priors = priors
 
-    def _run(self, pairs: Sequence[tuple[Worded, Worded]]) -> Iterator[tuple[Links, Links]]:
+    def _run(self, pairs: Sequence[tuple[TokenizedSentence, TokenizedSentence]]) -> Iterator[tuple[Links, Links]]:
         usable = [all(0 < len(side.spans) <= LONGEST for side in pair) for pair in pairs]
         if not any(usable):
             yield from (([], []) for _ in pairs)
@@ -107,7 +109,7 @@ class _Priors:
         self._fertilities: tuple[Counter[tuple[str, int]], ...] = Counter(), Counter()
         self._jumps: tuple[Counter[int], ...] = Counter(), Counter()
 
-    def add(self, source: Worded, target: Worded, forward: Links, reverse: Links) -> None:
+    def add(self, source: TokenizedSentence, target: TokenizedSentence, forward: Links, reverse: Links) -> None:
         source_words, right = _words(source), _words(target)
         self._pairs.update((source_words[s], right[t]) for s, t in forward)
         self._fertilities[0].update((source_words[s], n) for s, n in Counter(s for s, _ in forward).items())
@@ -129,11 +131,11 @@ class _Priors:
             yield from (f"{kind}\t{jump}\t{n}" for jump, n in jumps.items())
 
 
-def _lines(sentences: Iterable[Worded]) -> Iterable[str]:
+def _lines(sentences: Iterable[TokenizedSentence]) -> Iterable[str]:
     return (" ".join(_words(sentence)) for sentence in sentences)
 
 
-def _words(sentence: Worded) -> list[str]:
+def _words(sentence: TokenizedSentence) -> list[str]:
     """Words as eflomal takes them: no white space inside, in UTF-8."""
     return [
         "_".join(word.lower().split()).encode("utf-8", "replace").decode("utf-8") or "_" for word in sentence.words()

@@ -23,14 +23,14 @@ from phrasemate.align.pairs import (
     Aligner,
     BorderWords,
     PhraseFinder,
-    Worded,
+    TokenizedSentence,
     format_links,
     parse_links,
 )
 from phrasemate.align.symmetrise import Links
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.formats.bilingual import format_of, read_bilingual
-from phrasemate.text.text_file import Damage, Skipped, TextFile, numbered_lines, without_options
+from phrasemate.text.text_file import Damage, SkippedInput, TextFile, numbered_lines, without_options
 from phrasemate.types import Phrase, PhrasePair, Progress
 from phrasemate.utils.storage import ResumableFile, sha256_of
 
@@ -75,7 +75,7 @@ class ParallelText:
         return [self.source] if self.target is None else [self.source, self.target]
 
     @property
-    def skipped(self) -> list[Skipped]:
+    def skipped(self) -> list[SkippedInput]:
         """List what was passed over so far."""
         return self.damage.skipped()
 
@@ -242,7 +242,10 @@ def align_files(
     count = blank = 0
     with ResumableFile(out, settings, force, total) as file:
         first = lines_before = file.done
-        rows = ((Worded.of(source, tokenised), Worded.of(target, tokenised)) for source, target in text)
+        rows = (
+            (TokenizedSentence.of(source, tokenised), TokenizedSentence.of(target, tokenised))
+            for source, target in text
+        )
         if lines_before:
             _learn(aligner, rows, file)
         while batch := list(islice(rows, aligner.chunk)):
@@ -255,14 +258,16 @@ def align_files(
     return Report(str(out), lines_before, lines_before - first, count, blank, time.perf_counter() - start)
 
 
-def _learn(aligner: Aligner, rows: Iterator[tuple[Worded, Worded]], file: ResumableFile) -> None:
+def _learn(aligner: Aligner, rows: Iterator[tuple[TokenizedSentence, TokenizedSentence]], file: ResumableFile) -> None:
     """Pass over what is aligned already, and let the aligner see the first part of it."""
     priors_lines = _aligned(rows, file)
     aligner.learn(islice(priors_lines, aligner.chunk))
     deque(priors_lines, maxlen=0)
 
 
-def _aligned(rows: Iterator[tuple[Worded, Worded]], file: ResumableFile) -> Iterator[tuple[Worded, Worded, Links]]:
+def _aligned(
+    rows: Iterator[tuple[TokenizedSentence, TokenizedSentence]], file: ResumableFile
+) -> Iterator[tuple[TokenizedSentence, TokenizedSentence, Links]]:
     """Raises ReadError for lines that are not links of these pairs."""
     for number, ((source, target), line) in enumerate(zip(islice(rows, file.done), file.written(), strict=True), 1):
         links = parse_links(line, str(file.part), number)
@@ -314,7 +319,7 @@ def pair_files(
         while batch := list(islice(rows, BATCH)):
             lines = []
             for number, ((source, target), line) in enumerate(batch, lines_before + 1):
-                pair = Worded.of(source, tokenised), Worded.of(target, tokenised)
+                pair = TokenizedSentence.of(source, tokenised), TokenizedSentence.of(target, tokenised)
                 spans = _spans(finder, pair, line, str(links), number, text.damage)
                 lines.append(json.dumps({"source": source, "target": target, "pairs": spans}, ensure_ascii=False))
                 count, blank = count + len(spans), blank + (not source)
@@ -349,14 +354,19 @@ def _frequent(
     counters = BorderWords(settings.rate, settings.least), BorderWords(settings.rate, settings.least)
     for number, pair in enumerate(text, 1):
         for counter, side in zip(counters, pair, strict=True):
-            counter.update(Worded.of(side, tokenised))
+            counter.update(TokenizedSentence.of(side, tokenised))
         if number % BATCH == 0:
             progress(number)
     return counters[0].frequent(), counters[1].frequent()
 
 
 def _spans(
-    finder: PhraseFinder, pair: tuple[Worded, Worded], line: str, file: str, number: int, damage: Damage
+    finder: PhraseFinder,
+    pair: tuple[TokenizedSentence, TokenizedSentence],
+    line: str,
+    file: str,
+    number: int,
+    damage: Damage,
 ) -> list[tuple[int, int, int, int]]:
     """The phrase pairs by the links of a line; none for a line that cannot be used and may be skipped."""
     try:

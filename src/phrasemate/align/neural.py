@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.align.pairs import Worded
+from phrasemate.align.pairs import TokenizedSentence
 from phrasemate.align.symmetrise import Links, symmetrise
 from phrasemate.encode import Model
 from phrasemate.encode.pooling import pool_mean, token_rows, unit
@@ -69,7 +69,7 @@ class NeuralAligner:
 
     >>> from phrasemate import load_model
     >>> aligner = NeuralAligner(load_model())
-    >>> aligner.align([(Worded.of("Der Hund bellt."), Worded.of("The dog barks."))])
+    >>> aligner.align([(TokenizedSentence.of("Der Hund bellt."), TokenizedSentence.of("The dog barks."))])
     [[(0, 0), (1, 1), (2, 2)]]
     """
 
@@ -121,7 +121,7 @@ class NeuralAligner:
         facts |= {"units": self.units} if self.units != "words" else {}
         return facts | ({"ties": str(self.ties)} if self.ties else {})
 
-    def align(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Links]:
+    def align(self, pairs: Sequence[tuple[TokenizedSentence, TokenizedSentence]]) -> list[Links]:
         """The links of each sentence pair; one pass of the encoder for each side of a chunk.
 
         None where one side's words times the other's are more than 25 million: that is not a sentence pair.
@@ -132,7 +132,7 @@ class NeuralAligner:
         link = undirected or (lambda values: np.logical_and(*self._directed(values)))
         return [_links(link(values)) for values in self._similarities(pairs)]
 
-    def directions(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[tuple[Links, Links]]:
+    def directions(self, pairs: Sequence[tuple[TokenizedSentence, TokenizedSentence]]) -> list[tuple[Links, Links]]:
         """Align each sentence pair in both directions, as (source word, target word).
 
         Forward: what each source word chooses among the target words; reverse: what each target word chooses.
@@ -149,10 +149,10 @@ class NeuralAligner:
             return softmax(similarity / self.temperature, self.threshold)
         return _best(similarity), _best(similarity.T).T
 
-    def learn(self, aligned: Iterable[tuple[Worded, Worded, Links]]) -> None:
+    def learn(self, aligned: Iterable[tuple[TokenizedSentence, TokenizedSentence, Links]]) -> None:
         """Nothing to learn: each sentence pair is aligned by itself."""
 
-    def _similarities(self, pairs: Sequence[tuple[Worded, Worded]]) -> Iterator[Floats]:
+    def _similarities(self, pairs: Sequence[tuple[TokenizedSentence, TokenizedSentence]]) -> Iterator[Floats]:
         """(source words, target words) of each pair: dot products of states for softmax, else cosines.
 
         One after the other: of long sentences, those of a whole chunk would take gigabytes. (0, 0) where a pair alone
@@ -166,7 +166,7 @@ class NeuralAligner:
                     values = np.maximum.reduceat(np.maximum.reduceat(values, firsts, 0), other_firsts, 1)
                 yield values + self.ties * letter_likeness(*pair) if self.ties else values
 
-    def _vectors(self, sentences: Sequence[Worded]) -> list[tuple[Floats, Rows]]:
+    def _vectors(self, sentences: Sequence[TokenizedSentence]) -> list[tuple[Floats, Rows]]:
         """What is compared of each sentence, and where each of its words begins in it."""
         arguments = self.model, sentences, self.layer, self.pooling
         if self.units == "words":
@@ -178,19 +178,19 @@ class NeuralAligner:
         return [(unit(vectors), firsts) for vectors, firsts in rows]
 
 
-def _bounded(pair: tuple[Worded, Worded]) -> tuple[Worded, Worded]:
+def _bounded(pair: tuple[TokenizedSentence, TokenizedSentence]) -> tuple[TokenizedSentence, TokenizedSentence]:
     """The pair, without its words if they have too many similarities."""
     few = len(pair[0].spans) * len(pair[1].spans) <= CELLS
-    return pair if few else (Worded("", []), Worded("", []))
+    return pair if few else (TokenizedSentence("", []), TokenizedSentence("", []))
 
 
-def _longer(pair: tuple[Worded, Worded]) -> int:
+def _longer(pair: tuple[TokenizedSentence, TokenizedSentence]) -> int:
     """Words of the longer side."""
     return max(len(side.spans) for side in pair)
 
 
 def word_vectors(
-    model: Model, sentences: Sequence[Worded], layer: int | None = None, pooling: str = "mean"
+    model: Model, sentences: Sequence[TokenizedSentence], layer: int | None = None, pooling: str = "mean"
 ) -> list[Floats]:
     """(words, width) for each sentence: the mean of the states of the tokens that a word overlaps.
 
@@ -206,7 +206,7 @@ def word_vectors(
 
 
 def subword_vectors(
-    model: Model, sentences: Sequence[Worded], layer: int | None = None, pooling: str = "mean"
+    model: Model, sentences: Sequence[TokenizedSentence], layer: int | None = None, pooling: str = "mean"
 ) -> list[tuple[Floats, Rows]]:
     """For each sentence (tokens, width) of the tokens that its words overlap, word after word; and where each word
     begins among them.
@@ -227,7 +227,7 @@ def subword_vectors(
 
 
 def _word_rows(
-    model: Model, sentences: Sequence[Worded], layer: int | None
+    model: Model, sentences: Sequence[TokenizedSentence], layer: int | None
 ) -> Iterator[tuple[States, list[tuple[Rows, Rows]]]]:
     """Some sentences' states, and of each sentence the rows of its words' first and last tokens."""
     for part, states in model.runtime.blocks([sentence.text for sentence in sentences], layer):
@@ -235,7 +235,7 @@ def _word_rows(
         yield states, [token_rows(states, text, *spans_of_text.T) for text, spans_of_text in enumerate(spans)]
 
 
-def letter_likeness(source: Worded, target: Worded) -> Floats:
+def letter_likeness(source: TokenizedSentence, target: TokenizedSentence) -> Floats:
     """(source words, target words): the Dice coefficients of their sets of runs of three letters, borders included."""
     grams, target_grams = ([_grams(word) for word in side.words()] for side in (source, target))
     shares = [

@@ -57,10 +57,10 @@ def read_links(path: str | Path) -> Iterator[Links]:
 _TOKEN = re.compile(r"[^ \t]+")  # a no-break space is part of a token, for all programs that write links
 
 
-class Worded(NamedTuple):
+class TokenizedSentence(NamedTuple):
     """A sentence and the character spans of its words, in order; links count these words from 0.
 
-    >>> Worded.of("Der Hund bellt.").words()
+    >>> TokenizedSentence.of("Der Hund bellt.").words()
     ['Der', 'Hund', 'bellt']
     """
 
@@ -68,12 +68,12 @@ class Worded(NamedTuple):
     spans: list[tuple[int, int]]
 
     @classmethod
-    def of(cls, text: str, tokenised: bool = False) -> Worded:
+    def of(cls, text: str, tokenised: bool = False) -> TokenizedSentence:
         """Words as spaces and tabs part them in tokenised text, else as `phrasemate.text.words` finds them."""
         return cls(text, [match.span() for match in _TOKEN.finditer(text)] if tokenised else words(text))
 
     @classmethod
-    def of_tokens(cls, tokens: Sequence[str]) -> Worded:
+    def of_tokens(cls, tokens: Sequence[str]) -> TokenizedSentence:
         """A sentence given as its tokens, joined with spaces."""
         starts = list(accumulate((len(token) + 1 for token in tokens), initial=0))[:-1]
         return cls(" ".join(tokens), [(start, start + len(token)) for start, token in zip(starts, tokens, strict=True)])
@@ -95,9 +95,9 @@ class Aligner(Protocol):
     def signature(self) -> dict[str, str]:
         """Name what decides about the links: method and its settings, model."""
 
-    def align(self, pairs: Sequence[tuple[Worded, Worded]]) -> list[Links]: ...
+    def align(self, pairs: Sequence[tuple[TokenizedSentence, TokenizedSentence]]) -> list[Links]: ...
 
-    def learn(self, aligned: Iterable[tuple[Worded, Worded, Links]]) -> None: ...
+    def learn(self, aligned: Iterable[tuple[TokenizedSentence, TokenizedSentence, Links]]) -> None: ...
 
 
 MAX_WORDS = 6  # CCPR's code has 6 sub-words; words leave room for what one language splits and another joins
@@ -208,7 +208,7 @@ class BorderWords:
         self._missed: dict[str, float] = {}  # how often, at most, a word came before it was counted (their delta)
         self._floor = 0.0  # the same for words that are new since the last time
 
-    def update(self, sentence: Worded) -> None:
+    def update(self, sentence: TokenizedSentence) -> None:
         """Count the words of a sentence, case-folded."""
         self.sentences += 1
         self.counts.update(word.casefold() for word in sentence.words())
@@ -231,7 +231,7 @@ class PhraseFinder:
 
     ``frequent``: for each side the case-folded words that may not begin or end a phrase (`BorderWords`).
 
-    >>> german, english = Worded.of("Der Hund bellt."), Worded.of("The dog barks.")
+    >>> german, english = TokenizedSentence.of("Der Hund bellt."), TokenizedSentence.of("The dog barks.")
     >>> pairs = PhraseFinder(max_words=1)(german, english, [(1, 1), (2, 2)])
     >>> [(pair.source.text, pair.target.text) for pair in pairs]
     [('Hund', 'dog'), ('bellt', 'barks')]
@@ -245,7 +245,9 @@ class PhraseFinder:
     ) -> None:
         self.frequent, self.max_words, self.loose = frequent, max_words, loose
 
-    def spans(self, source: Worded, target: Worded, links: Links) -> list[tuple[int, int, int, int]]:
+    def spans(
+        self, source: TokenizedSentence, target: TokenizedSentence, links: Links
+    ) -> list[tuple[int, int, int, int]]:
         """Phrase pairs as characters: start and end in the source text, start and end in the target text.
 
         Args:
@@ -261,13 +263,13 @@ class PhraseFinder:
             if may_border[0](s, e) and may_border[1](s2, e2)
         ]
 
-    def __call__(self, source: Worded, target: Worded, links: Links) -> Iterator[PhrasePair]:
+    def __call__(self, source: TokenizedSentence, target: TokenizedSentence, links: Links) -> Iterator[PhrasePair]:
         """The phrase pairs, each with both sentences and its positions in them."""
         for start, end, other_start, other_end in self.spans(source, target, links):
             yield PhrasePair(Phrase(source.text, start, end), Phrase(target.text, other_start, other_end))
 
 
-def _allowed(sentence: Worded, frequent: Collection[str]) -> Callable[[int, int], bool]:
+def _allowed(sentence: TokenizedSentence, frequent: Collection[str]) -> Callable[[int, int], bool]:
     """Whether words start:end may be a phrase."""
     words = sentence.words()
     may = [word.casefold() not in frequent for word in words]

@@ -20,7 +20,7 @@ from phrasemate.cli.shell import count
 
 if TYPE_CHECKING:
     from phrasemate.align import Aligner, ParallelText, Report
-    from phrasemate.text import Skipped
+    from phrasemate.text import SkippedInput
 
 
 Method = Literal["intersection", "itermax", "mwmf", "softmax", "eflomal"]
@@ -176,7 +176,7 @@ def _text(source: Path, target: Path | None, columns: str, langs: str, on_error:
     return ParallelText(source, target, numbers, on_error == "skip", language_pair)
 
 
-def _say(report: Report, skipped: Sequence[Skipped], what: str, as_json: bool, on_stderr: bool) -> None:
+def _say(report: Report, skipped: Sequence[SkippedInput], what: str, as_json: bool, on_stderr: bool) -> None:
     name = "standard output" if on_stderr else str(report.out)
     before = f", {report.lines - report.new:,} were there" if report.new != report.lines else ""
     blank = f"; {count(report.blank, 'line')} without text" if report.blank else ""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from phrasemate.index import AddReport, BaseIndex, DocumentInfo, IndexStats, ProgressEvent, TuneReport
-    from phrasemate.text import Corpus, Skipped
+    from phrasemate.text import Corpus, SkippedInput
 
 Target = Annotated[
     float | None,
@@ -275,7 +275,7 @@ def _open_or_create(directory: Path, folder: Path | None, threads: int | None, s
     return index
 
 
-def _report(report: AddReport, skipped: Sequence[Skipped], directory: Path, as_json: bool) -> None:
+def _report(report: AddReport, skipped: Sequence[SkippedInput], directory: Path, as_json: bool) -> None:
     text = (
         f"{label(directory)}: {count(report.sentences, 'sentence')} and {count(report.phrases, 'phrase')} added in "
         f"{report.seconds:.1f} s ({report.sentences / max(report.seconds, 1e-9):,.0f} sentences/s); documents: "

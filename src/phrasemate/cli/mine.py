@@ -17,8 +17,8 @@ from phrasemate.cli.shell import count
 from phrasemate.errors import InputError
 
 if TYPE_CHECKING:
-    from phrasemate.mine import Counts, Mined, Report
-    from phrasemate.text import Skipped
+    from phrasemate.mine import Counts, MiningResult, Report
+    from phrasemate.text import SkippedInput
 
 
 Check = Literal["none", "script", "language"]
@@ -185,7 +185,7 @@ def _check_languages(out: Path, source: str, target: str) -> None:
         raise InputError(f"{out}: a translation memory needs the {name} language; give --{name}-lang")
 
 
-def _say(out: Path, mined: Mined, passed_over: Sequence[Skipped], as_json: bool) -> None:
+def _say(out: Path, mined: MiningResult, passed_over: Sequence[SkippedInput], as_json: bool) -> None:
     report, skipped_lines = mined.report, list(dict.fromkeys(passed_over))  # at this time and when the work was started
     summary = f"{out}: {count(report.pairs, 'pair')} with a score of {report.threshold:.4f} or more"
     facts = {"out": str(out), **asdict(report), "remarks": mined.remarks}

@@ -18,7 +18,7 @@ from phrasemate.utils.machine import cache_folder
 if TYPE_CHECKING:
     from phrasemate.examples import ExampleIndex
     from phrasemate.lexicon import Dictionary
-    from phrasemate.text import Corpus, Skipped
+    from phrasemate.text import Corpus, SkippedInput
 
 
 def option(*texts: str, **settings: Any) -> Any:
@@ -152,7 +152,7 @@ def sentences_of(stack: ExitStack, index: Path, languages: Sequence[str] | None)
     return stack.enter_context(ExampleIndex.from_index(text_index, languages))
 
 
-def say_skipped(skipped: Sequence[Skipped], more: str = "") -> None:
+def say_skipped(skipped: Sequence[SkippedInput], more: str = "") -> None:
     """The first lines that were passed over, on standard error; ``more``: where the others are listed."""
     for item in skipped[:SHOWN]:
         where = f"{item.file}, line {item.line}" if item.line else item.file
@@ -168,7 +168,7 @@ def print_json(facts: Any, err: bool = False) -> None:
 
 
 def print_report(
-    facts: dict[str, Any], skipped: Sequence[Skipped], text: str, as_json: bool, err: bool = False
+    facts: dict[str, Any], skipped: Sequence[SkippedInput], text: str, as_json: bool, err: bool = False
 ) -> None:
     """Print how a command ended: one JSON object with all that was skipped, or the first of it and ``text``."""
     if as_json:

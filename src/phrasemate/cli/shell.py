@@ -50,12 +50,12 @@ def err() -> Console:
 def _console(**options: Any) -> Console:
     from rich.console import Console
 
-    class Piped(Console):
+    class PipeConsole(Console):
         def on_broken_pipe(self) -> None:
             """Leave the error, which rich handles, to `_leaving`."""
             raise
 
-    return Piped(highlight=False, soft_wrap=True, emoji=False, **options)
+    return PipeConsole(highlight=False, soft_wrap=True, emoji=False, **options)
 
 
 def clean(text: str) -> str:

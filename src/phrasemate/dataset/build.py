@@ -28,7 +28,7 @@ from phrasemate.dataset.dump import Page, Titles, is_dump, linked_titles, pages,
 from phrasemate.dataset.split import DatasetSettings, Split, TimeWords, candidates, divided
 from phrasemate.dataset.wikixpr import SPLITS, ExamplePair, write
 from phrasemate.errors import InputError, ReadError
-from phrasemate.text import Skipped, read, split_sentences, words
+from phrasemate.text import SkippedInput, read, split_sentences, words
 from phrasemate.text.formats.tables import meant
 from phrasemate.text.text_file import Damage, TextFile, numbered_lines
 from phrasemate.types import Phrase, Progress, check_language
@@ -55,12 +55,12 @@ class Reading(NamedTuple):
     on_error: str = "raise"
 
 
-class Staged(NamedTuple):
+class CorpusFiles(NamedTuple):
     """Files of sentences, files of titles (page number, tab, title) for each dump, and what was passed over."""
 
     sentences: list[Path]
     titles: list[Path]
-    skipped: list[Skipped]
+    skipped: list[SkippedInput]
 
 
 def _from_dump(work: Path, path: Path, language: str, encoding: str | None, progress: Progress) -> tuple[Path, Path]:
@@ -69,14 +69,14 @@ def _from_dump(work: Path, path: Path, language: str, encoding: str | None, prog
     if _is_whole(sentences, titles):
         return sentences, titles
     namespaces: set[str] = set()
-    omissions: list[Skipped] = []
+    omissions: list[SkippedInput] = []
     more = 0
 
     def left_out(page: Page) -> None:
         nonlocal more
         if len(omissions) < LISTED:
             reason = f"page {page.id} ({page.title[:60]}): its markup would take too long to parse"
-            omissions.append(Skipped(str(path), 0, reason))
+            omissions.append(SkippedInput(str(path), 0, reason))
         else:
             more += 1
 
@@ -87,7 +87,9 @@ def _from_dump(work: Path, path: Path, language: str, encoding: str | None, prog
             for line in paragraphs(page.text, namespaces, partial(left_out, page), variants):
                 file.writelines(f"{sentence}\n" for sentence in _sentences(line, language))
         if more:
-            omissions.append(Skipped(str(path), 0, f"{more:,} more pages, whose markup would take too long to parse"))
+            omissions.append(
+                SkippedInput(str(path), 0, f"{more:,} more pages, whose markup would take too long to parse")
+            )
     _seal(sentences, omissions, titles)
     return sentences, titles
 
@@ -112,13 +114,13 @@ def _from_texts(work: Path, paths: Sequence[str], language: str, reading: Readin
     return out
 
 
-def _skipped(sentences: Path) -> list[Skipped]:
+def _skipped(sentences: Path) -> list[SkippedInput]:
     """List what was passed over when a file of sentences was made."""
     path = sentences.with_suffix(".skipped.jsonl")
-    return [Skipped(**json.loads(line)) for _, line in numbered_lines(path)] if path.exists() else []
+    return [SkippedInput(**json.loads(line)) for _, line in numbered_lines(path)] if path.exists() else []
 
 
-def _seal(sentences: Path, skipped: Sequence[Skipped], *others: Path) -> None:
+def _seal(sentences: Path, skipped: Sequence[SkippedInput], *others: Path) -> None:
     """Notes what was passed over, where there is any, and the checksums of all that a stage has made."""
     path = sentences.with_suffix(".skipped.jsonl")
     path.unlink(missing_ok=True)
@@ -207,7 +209,7 @@ class DatasetReport:
     splits: Mapping[str, int]
     sides: tuple[SideFacts, SideFacts]
     seconds: float = field(compare=False, default=0.0)
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedInput, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Mapping for JSON."""
@@ -218,11 +220,11 @@ def build(
     out: str | Path,
     languages: tuple[str, str],
     pairs: Iterable[tuple[str, str]],
-    source: FindsAll,
-    target: FindsAll,
+    source: SentenceSource,
+    target: SentenceSource,
     settings: DatasetSettings | None = None,
     progress: Progress = lambda *_: None,
-    skipped: Sequence[Skipped] = (),
+    skipped: Sequence[SkippedInput] = (),
 ) -> DatasetReport:
     """Write ``OUT/<source>-<target>/{train,dev,test}.jsonl``, and the statistics into ``OUT/stats.json``.
 
@@ -256,7 +258,7 @@ def build(
     return report
 
 
-class FindsAll(Protocol):
+class SentenceSource(Protocol):
     """Gives the example sentences of many phrases: `SentenceFiles`, or an ``ExampleIndex``."""
 
     def find_all(
@@ -332,7 +334,7 @@ class Side:
         check_language(language)
         self.language, self.paths, self.reading = language, list(paths), reading or Reading()
 
-    def staged(self, work: Path, progress: Progress = lambda *_: None) -> Staged:
+    def staged(self, work: Path, progress: Progress = lambda *_: None) -> CorpusFiles:
         """Sentences and titles of the side in ``work``, made where they are not there yet.
 
         Passed over are pages of dumps that `paragraphs` leaves out, and what is damaged in texts if ``reading`` says
@@ -348,7 +350,7 @@ class Side:
         if texts:
             sentences.append(_from_texts(work, texts, self.language, self.reading, progress))
         omissions = [item for path in sentences for item in _skipped(path)]
-        return Staged(sentences, [titles for _, titles in files], omissions)
+        return CorpusFiles(sentences, [titles for _, titles in files], omissions)
 
 
 def build_files(
@@ -441,7 +443,7 @@ def _check(
             TimeWords.of(side.language)
 
 
-def _linked(source: Staged, links: str | Path, language: str, progress: Progress) -> Pairs:
+def _linked(source: CorpusFiles, links: str | Path, language: str, progress: Progress) -> Pairs:
     show = partial(progress, f"reading {Path(links).name}")
     with Titles(*source.titles) as titles:
         yield from linked_titles(titles, links, language, show)

@@ -115,7 +115,7 @@ Examples = dict[str, list[str]]
 
 
 @dataclass(slots=True)
-class Imported:
+class WikiXPRPair:
     """Content of a language pair, such as "de-en".
 
     Args:
@@ -138,7 +138,7 @@ def languages_in(folder: Path) -> list[str]:
     return sorted(name[1] for name in names if name)
 
 
-def import_wikixpr(folder: Path, out: Path, language: str, force: bool = False) -> Imported:
+def import_wikixpr(folder: Path, out: Path, language: str, force: bool = False) -> WikiXPRPair:
     """Write OUT/LANG-en/train.jsonl, dev.jsonl and test.jsonl from the released WikiXPR.
 
     Args:
@@ -150,7 +150,7 @@ def import_wikixpr(folder: Path, out: Path, language: str, force: bool = False) 
     Raises InputError for a file that is not there or already exists without ``force``, ReadError for a line
     without its columns.
     """
-    report = Imported(f"{language}-en")
+    report = WikiXPRPair(f"{language}-en")
     names = [f"en-{language}-phrase-sentences.*.tsv", f"{language}-phrase-sentences.*.tsv"]
     sentences = [_only(folder / "sentences", name) for name in names]
     paths = {split: _only(folder / split, f"{split}-en-{language}-*-phrase.txt") for split in SPLITS}
@@ -180,7 +180,7 @@ def _examples(path: Path) -> Examples:
     return examples
 
 
-def _pairs(path: Path, english: Examples, other: Examples, imported: Imported) -> Iterator[ExamplePair]:
+def _pairs(path: Path, english: Examples, other: Examples, imported: WikiXPRPair) -> Iterator[ExamplePair]:
     for number, line in numbered_lines(path):
         phrases = [column.strip() for column in line.split("\t")[:2]]
         if len(phrases) < 2 or not all(phrases):
@@ -196,7 +196,7 @@ def _pairs(path: Path, english: Examples, other: Examples, imported: Imported) -
             imported.without += 1
 
 
-def _placed(phrase: str, examples: Examples, imported: Imported) -> tuple[Phrase, ...]:
+def _placed(phrase: str, examples: Examples, imported: WikiXPRPair) -> tuple[Phrase, ...]:
     """The phrase in its sentences."""
     phrases = []
     for text in examples.get(phrase.lower(), ()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phrasemate.encode.model import Extracted, Model, load_model
+from phrasemate.encode.model import Model, TextPhrases, load_model
 from phrasemate.encode.model_folder import bundled_folder
 from phrasemate.encode.pooling import POOLINGS
 from phrasemate.encode.segmenter import (
@@ -16,7 +16,6 @@ from phrasemate.encode.segmenter import (
 
 __all__ = [
     "POOLINGS",
-    "Extracted",
     "FrequentWords",
     "LearnedSegmenter",
     "Model",
@@ -24,6 +23,7 @@ __all__ = [
     "SegmentOptions",
     "Segmenter",
     "Spans",
+    "TextPhrases",
     "bundled_folder",
     "load_model",
 ]

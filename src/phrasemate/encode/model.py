@@ -32,7 +32,7 @@ from phrasemate.utils.arrays import Floats, Offsets, Rows
 from phrasemate.utils.machine import single_blas
 
 
-class Extracted(NamedTuple):
+class TextPhrases(NamedTuple):
     """A text's phrases: ``starts``, ``ends`` (n,) int32, ``scores`` (n,) float32, ``vectors`` (n, dim) float32."""
 
     starts: Offsets
@@ -41,7 +41,7 @@ class Extracted(NamedTuple):
     vectors: Floats
 
 
-class _Cut:
+class _Stretches:
     """Texts as the encoder takes them: a long one in stretches (see `stretches`), all others as they are.
 
     ``texts``: all stretches, one text's after another's; text i has the stretches ``bounds[i]:bounds[i + 1]``.
@@ -54,7 +54,7 @@ class _Cut:
         self.texts = [text for part in parts for _, text in part]
         self._places = [at for part in parts for at, _ in part]
 
-    def joined(self, extracts: Sequence[Extracted]) -> list[Extracted]:
+    def joined(self, extracts: Sequence[TextPhrases]) -> list[TextPhrases]:
         """Join the phrases of the stretches to those of each text."""
         text_extracts = [
             part._replace(starts=part.starts + at, ends=part.ends + at) for part, at in self._zipped(extracts)
@@ -72,8 +72,8 @@ class _Cut:
         return zip(parts, self._places, strict=True)
 
 
-def _one(parts: Sequence[Extracted]) -> Extracted:
-    return parts[0] if len(parts) == 1 else Extracted(*map(np.concatenate, zip(*parts, strict=True)))
+def _one(parts: Sequence[TextPhrases]) -> TextPhrases:
+    return parts[0] if len(parts) == 1 else TextPhrases(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _near(phrases: Sequence[Phrase]) -> list[Phrase]:
@@ -206,7 +206,7 @@ class Model:
 
         Raises InputError for a prompt that the model lacks, and for one text where a list of them is meant.
         """
-        prefix, cut = self.sentence_prompt(prompt), _Cut(texts)
+        prefix, cut = self.sentence_prompt(prompt), _Stretches(texts)
         count = len(cut.bounds) - 1
         cuts_texts = self.sentence_head is not None
         vectors = np.zeros((len(cut.texts), self.sentence_dim), np.float32)
@@ -249,7 +249,7 @@ class Model:
         segmenter = self.segmenter.using(**options)
         if not segmenter.contextual:
             return segmenter.find(texts, None, frequent).lists()
-        cut = _Cut(texts)
+        cut = _Stretches(texts)
         blocks = self.runtime.blocks(cut.texts)
         segments = (segmenter.find(cut.texts[part], states, frequent) for part, states in blocks)
         return cut.joined_spans([spans for segment in segments for spans in segment.lists()])
@@ -261,7 +261,7 @@ class Model:
         frequent: Collection[str] = (),
         indexed: bool = False,
         **options: Unpack[SegmentOptions],
-    ) -> list[Extracted]:
+    ) -> list[TextPhrases]:
         """Segment (as in `segment`) and encode in one pass of the encoder.
 
         The same texts in the same call give the same bits. A text of more than 20,000 characters is worked on in
@@ -273,13 +273,13 @@ class Model:
             indexed: Whether the vectors are for an index, not for queries.
             options: ``threshold``, ``max_words``, ``overlapping`` as in `segment`.
         """
-        segmenter, cut = self.segmenter.using(**options), _Cut(texts)
-        results: list[Extracted] = []
+        segmenter, cut = self.segmenter.using(**options), _Stretches(texts)
+        results: list[TextPhrases] = []
         for part, states in self.runtime.blocks(cut.texts):
             segment = segmenter.find(cut.texts[part], states, frequent)
             vectors = self._pool(states, segment.texts, segment.starts, segment.ends, self.pooling, indexed)
             columns = [np.split(column, segment.bounds[1:-1]) for column in (*segment[1:], vectors)]
-            results += map(Extracted, *columns)
+            results += map(TextPhrases, *columns)
         return cut.joined(results)
 
     def token_states(self, texts: Iterable[str], layer: int | None = None) -> Iterator[States]:

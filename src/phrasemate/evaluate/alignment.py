@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.align import EflomalAligner, Links, NeuralAligner, Worded, symmetrise
+from phrasemate.align import EflomalAligner, Links, NeuralAligner, TokenizedSentence, symmetrise
 from phrasemate.encode import Model
 from phrasemate.errors import InputError, MissingExtra
 from phrasemate.evaluate.data import links_of, parallel
@@ -40,7 +40,7 @@ NEURAL: dict[str, dict[str, Any]] = {
 }
 EFLOMAL = ("intersection", "grow-diag", "grow-diag-final-and")
 
-Pairs = list[tuple[Worded, Worded]]
+Pairs = list[tuple[TokenizedSentence, TokenizedSentence]]
 Counts = NDArray[np.float64]
 
 
@@ -130,7 +130,8 @@ def _eflomal(pairs: Pairs, data: Path, lang: str, extra: int) -> Iterator[tuple[
     """Links and sentence pairs a second of each symmetrisation of one run."""
     aligner = EflomalAligner()
     more = [
-        (Worded.of(foreign), Worded.of(english)) for english, foreign in (parallel(data, lang, extra) if extra else ())
+        (TokenizedSentence.of(foreign), TokenizedSentence.of(english))
+        for english, foreign in (parallel(data, lang, extra) if extra else ())
     ]
     start_time = time.perf_counter()
     directions = aligner.directions([*pairs, *more])[: len(pairs)]

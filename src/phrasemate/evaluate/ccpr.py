@@ -55,7 +55,7 @@ class ModelRow(NamedTuple):
     pooling: str | None
 
 
-class _Loaded(NamedTuple):
+class _LoadedModels(NamedTuple):
     """The models by folder, each once, and the rows with their models."""
 
     models: dict[Path | None, Model]
@@ -122,7 +122,7 @@ def _check(settings: Settings) -> dict[str, str]:
     return {}
 
 
-def _load(settings: Settings) -> _Loaded:
+def _load(settings: Settings) -> _LoadedModels:
     rows = [parse_row(text) for text in settings.models]
     if not rows:
         rows = [ModelRow(pooling, None, pooling) for pooling in BASELINES]
@@ -137,10 +137,10 @@ def _load(settings: Settings) -> _Loaded:
     if settings.against is not None and settings.against not in names:
         raise InputError(f"--against {settings.against}: no such row; there are {', '.join(names)}")
     folders = dict.fromkeys(row.folder for row in rows)
-    return _Loaded({folder: load_model(folder, settings.threads) for folder in folders}, rows)
+    return _LoadedModels({folder: load_model(folder, settings.threads) for folder in folders}, rows)
 
 
-def _phrases(settings: Settings, loaded: _Loaded, result: Result, progress: Progress) -> None:
+def _phrases(settings: Settings, loaded: _LoadedModels, result: Result, progress: Progress) -> None:
     from phrasemate.evaluate.phrases import ModelSource, MuseSource, Source, evaluate_phrases, phrase_tables
 
     sources: list[Source] = [MuseSource()] if settings.muse else []
@@ -158,7 +158,7 @@ def _phrases(settings: Settings, loaded: _Loaded, result: Result, progress: Prog
     }
 
 
-def _alignment(settings: Settings, loaded: _Loaded, result: Result, progress: Progress) -> None:
+def _alignment(settings: Settings, loaded: _LoadedModels, result: Result, progress: Progress) -> None:
     from phrasemate.evaluate.alignment import evaluate_alignment
 
     table, remarks = evaluate_alignment(
@@ -168,7 +168,7 @@ def _alignment(settings: Settings, loaded: _Loaded, result: Result, progress: Pr
     result.signature |= {"cs_pairs": settings.cs, "extra": settings.extra} | remarks
 
 
-def _segmenter(settings: Settings, loaded: _Loaded, result: Result, progress: Progress) -> None:
+def _segmenter(settings: Settings, loaded: _LoadedModels, result: Result, progress: Progress) -> None:
     from phrasemate.evaluate.segmentation import evaluate_index_sizes, evaluate_segmenters
 
     models, most = loaded.distinct(), {"cs": settings.cs}
@@ -182,7 +182,7 @@ def _segmenter(settings: Settings, loaded: _Loaded, result: Result, progress: Pr
     result.signature |= {"cs_pairs": settings.cs, "index_model": name, "index_distractors": settings.distractors}
 
 
-def _polysemy(settings: Settings, loaded: _Loaded, result: Result, progress: Progress) -> None:
+def _polysemy(settings: Settings, loaded: _LoadedModels, result: Result, progress: Progress) -> None:
     from phrasemate.evaluate.polysemy import BUNDLED_SET, polysemy_tables, read_polysemy
 
     progress("ambiguous phrases", 0, 1)
@@ -200,7 +200,7 @@ def _digest(settings: Settings) -> str:
     return digest([*filter(Path.is_file, paths), *more])
 
 
-_PARTS: dict[str, Callable[[Settings, _Loaded, Result, Progress], None]] = {
+_PARTS: dict[str, Callable[[Settings, _LoadedModels, Result, Progress], None]] = {
     "phrases": _phrases,
     "alignment": _alignment,
     "segmenter": _segmenter,

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from phrasemate.align import Links, Worded
+from phrasemate.align import Links, TokenizedSentence
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.text_file import numbered_lines
 
@@ -79,7 +79,7 @@ def parallel(data: Path, lang: str, first: int | None = None) -> Iterator[tuple[
 class Gold(NamedTuple):
     """A gold alignment: its sentence pairs, their sure links, and the sure and possible links together."""
 
-    pairs: list[tuple[Worded, Worded]]
+    pairs: list[tuple[TokenizedSentence, TokenizedSentence]]
     sure: list[Links]
     acceptable: list[Links]
 
@@ -87,9 +87,9 @@ class Gold(NamedTuple):
 def links_of(data: Path, lang: str, first: int | None = None) -> Gold:
     """The gold alignment of a language, links sorted.
 
-    A side is a list of tokens, or a text whose words are those of `Worded.of`. Without ``possible``, sure links alone
-    are acceptable. A link may name a token behind the last: no aligner finds it. Raises InputError for no file,
-    ReadError for a line without sentences or with links that are not pairs of numbers.
+    A side is a list of tokens, or a text whose words are those of `TokenizedSentence.of`. Without ``possible``, sure
+    links alone are acceptable. A link may name a token behind the last: no aligner finds it. Raises InputError for no
+    file, ReadError for a line without sentences or with links that are not pairs of numbers.
     """
     path = data / "gold_alignments" / f"{lang}-en.jsonl"
     rows = json_lines(path, ("source", "target", "links"))[:first]
@@ -105,8 +105,8 @@ def links_of(data: Path, lang: str, first: int | None = None) -> Gold:
     return Gold(pairs, [*map(sorted, sure)], [*map(sorted, acceptable)])
 
 
-def _worded(side: str | list[str]) -> Worded:
-    return Worded.of(side) if isinstance(side, str) else Worded.of_tokens(side)
+def _worded(side: str | list[str]) -> TokenizedSentence:
+    return TokenizedSentence.of(side) if isinstance(side, str) else TokenizedSentence.of_tokens(side)
 
 
 def _linked(source: Any, target: Any, *groups: Any) -> bool:

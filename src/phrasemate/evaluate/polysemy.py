@@ -55,7 +55,7 @@ class Sense(NamedTuple):
     mates: list[Phrase]
 
 
-class Ambiguous(NamedTuple):
+class AmbiguousPhrase(NamedTuple):
     """A phrase with its senses."""
 
     lang: str
@@ -70,7 +70,7 @@ class Scores(NamedTuple):
     first: Doubles
 
 
-def read_polysemy(path: Path = BUNDLED_SET) -> list[Ambiguous]:
+def read_polysemy(path: Path = BUNDLED_SET) -> list[AmbiguousPhrase]:
     """The phrases of a file. Raises ReadError for a line that is not as the module says."""
     entries = []
     for number, row in enumerate(json_lines(path, ("lang", "phrase", "senses")), 1):
@@ -83,7 +83,7 @@ def read_polysemy(path: Path = BUNDLED_SET) -> list[Ambiguous]:
             raise ReadError(str(path), number, f"{error!s}", "expected senses with contexts and mates") from error
         if len(senses) < 2 or not all(sense.contexts and sense.mates for sense in senses):
             raise ReadError(str(path), number, "too little", "expected two senses, each with a context and a mate")
-        entries.append(Ambiguous(row["lang"], row["phrase"], senses))
+        entries.append(AmbiguousPhrase(row["lang"], row["phrase"], senses))
     return entries
 
 
@@ -94,7 +94,7 @@ def _marked(text: str) -> Phrase:
     return phrases[0]
 
 
-def score_senses(phrases: Sequence[Ambiguous], similar: Floats) -> Scores:
+def score_senses(phrases: Sequence[AmbiguousPhrase], similar: Floats) -> Scores:
     """(contexts, mates) similarities, both in the order of the phrases and their senses -> scores of each context.
 
     Raises InputError for NaN among them.
@@ -114,7 +114,7 @@ def score_senses(phrases: Sequence[Ambiguous], similar: Floats) -> Scores:
     return Scores(sense, first)
 
 
-def _numbers(phrases: Sequence[Ambiguous], side: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _numbers(phrases: Sequence[AmbiguousPhrase], side: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(sentences,) the number of each one's phrase, and of its sense, counted over all phrases."""
     owners = np.repeat(np.arange(len(phrases)), [len(phrase.senses) for phrase in phrases])
     sizes = [len(getattr(sense, side)) for phrase in phrases for sense in phrase.senses]
@@ -142,7 +142,7 @@ def choose_by_shift(similar: Floats, similar_alone: Floats) -> Floats:
     return ranked
 
 
-def evaluate_senses(model: Encoder, phrases: Sequence[Ambiguous]) -> dict[str, Scores]:
+def evaluate_senses(model: Encoder, phrases: Sequence[AmbiguousPhrase]) -> dict[str, Scores]:
     """The scores of each of `VIEWS`, and of two steps."""
     contexts = [context for phrase in phrases for sense in phrase.senses for context in sense.contexts]
     mates = [mate for phrase in phrases for sense in phrase.senses for mate in sense.mates]
@@ -163,7 +163,7 @@ def _sentence(phrase: Phrase) -> Phrase:
     return Phrase(phrase.context, 0, len(phrase.context))
 
 
-def polysemy_tables(models: Mapping[str, Encoder], phrases: Sequence[Ambiguous], seed: int = 0) -> list[Table]:
+def polysemy_tables(models: Mapping[str, Encoder], phrases: Sequence[AmbiguousPhrase], seed: int = 0) -> list[Table]:
     """Tables of each model with each view, and of guessing; and the share of right senses in each language."""
     owners = _numbers(phrases, "contexts")[0]
     langs = np.array([phrases[number].lang for number in owners])

@@ -70,17 +70,17 @@ class Result:
                 self.written += draw(self.as_dict(), folder, name)
 
 
-class Named(NamedTuple):
+class ModelDescription(NamedTuple):
     """Description of a model in a signature; the model itself need not be kept for it."""
 
     name: str
     hash: str
 
 
-def signature(models: Model | Mapping[str, Model | Named] | None, **settings: Any) -> dict[str, Any]:
+def signature(models: Model | Mapping[str, Model | ModelDescription] | None, **settings: Any) -> dict[str, Any]:
     """Signature of a number: settings, models, versions, machine, date."""
     facts: dict[str, Any] = dict(settings)
-    models_by_name: Mapping[str, Model | Named] = (
+    models_by_name: Mapping[str, Model | ModelDescription] = (
         models if isinstance(models, Mapping) else {"": models} if models is not None else {}
     )
     for name, model in models_by_name.items():

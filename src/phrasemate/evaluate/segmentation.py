@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.align import BorderWords, Links, PhraseFinder, Worded
+from phrasemate.align import BorderWords, Links, PhraseFinder, TokenizedSentence
 from phrasemate.encode import FrequentWords, Model, NgramSegmenter
 from phrasemate.evaluate.data import links_of
 from phrasemate.evaluate.metrics import Ranking, bootstrap, randomisation_test
@@ -71,7 +71,7 @@ class Side(NamedTuple):
     gold: list[set[tuple[int, int]]]
 
 
-class Scored(NamedTuple):
+class SpanScores(NamedTuple):
     """Spans of some texts, each text's (n, 2) offsets and (n,) probabilities."""
 
     spans: list[Offsets]
@@ -119,12 +119,14 @@ def gold_sides(data: Path, lang: str, first: int | None = None) -> list[Side]:
     ]
 
 
-def _reworded(source: Worded, target: Worded, links: Links) -> tuple[Worded, Worded, Links]:
+def _reworded(
+    source: TokenizedSentence, target: TokenizedSentence, links: Links
+) -> tuple[TokenizedSentence, TokenizedSentence, Links]:
     """Sentence pairs in words as training has them, each with the links of the tokens that it overlaps.
 
     A link to a token that is not there leads to no word.
     """
-    new = Worded.of(source.text), Worded.of(target.text)
+    new = TokenizedSentence.of(source.text), TokenizedSentence.of(target.text)
     owners = [_overlapping(old.spans, fresh.spans) for old, fresh in zip((source, target), new, strict=True)]
     word_links = [(left, right) for left, right in links if left < len(owners[0]) and right < len(owners[1])]
     pairs = {(i, j) for left, right in word_links for i in owners[0][left] for j in owners[1][right]}
@@ -136,10 +138,10 @@ def _overlapping(tokens: Sequence[tuple[int, int]], words: Sequence[tuple[int, i
     return [[number for number, (low, high) in enumerate(words) if low < end and start < high] for start, end in tokens]
 
 
-def learned_spans(model: Model, texts: Sequence[str]) -> Scored:
+def learned_spans(model: Model, texts: Sequence[str]) -> SpanScores:
     """Every span of up to six words with its probability, of each text; no spans where the model has learned none."""
     if model.learned is None:
-        return Scored([np.zeros((0, 2), np.int32)] * len(texts), [np.zeros(0, np.float32)] * len(texts))
+        return SpanScores([np.zeros((0, 2), np.int32)] * len(texts), [np.zeros(0, np.float32)] * len(texts))
     segmenter = model.learned.using(threshold=0.0, max_words=MAX_WORDS, overlapping=True)
     spans: list[Offsets] = []
     scores: list[Floats] = []
@@ -148,7 +150,7 @@ def learned_spans(model: Model, texts: Sequence[str]) -> Scored:
         cuts = segments.bounds[1:-1]
         spans += np.split(np.stack([segments.starts, segments.ends], axis=1), cuts)
         scores += np.split(segments.scores, cuts)
-    return Scored(spans, scores)
+    return SpanScores(spans, scores)
 
 
 def ngram_spans(model: Model, texts: Sequence[str], setting: Ngram) -> list[set[tuple[int, int]]]:
@@ -182,13 +184,13 @@ def evaluate_segmenters(
     sides = [side for lang in langs for side in gold_sides(data, lang, most.get(lang))]
     curves: dict[str, Any] = {"learned": {}, "ngram": {}}
     by_threshold: list[tuple[Any, ...]] = []
-    poolings: dict[str, _Pooled] = {}
+    poolings: dict[str, _RankedSpans] = {}
     for number, (name, model) in enumerate(models.items()):
         progress("segments", number, len(models) + 1)
         if model.learned is None:
             continue
-        pooling = [_Pooled.of(learned_spans(model, side.texts), side) for side in sides]
-        poolings[name] = _Pooled.joined(pooling)
+        pooling = [_RankedSpans.of(learned_spans(model, side.texts), side) for side in sides]
+        poolings[name] = _RankedSpans.joined(pooling)
         curves["learned"][name] = poolings[name].curve()
         by_threshold += _threshold_rows(name, sides, pooling, poolings[name])
     progress("segments", len(models), len(models) + 1)
@@ -206,7 +208,7 @@ def evaluate_segmenters(
 SHOWN = (0.3, 0.5, 0.7, 0.9)
 
 
-class _Pooled(NamedTuple):
+class _RankedSpans(NamedTuple):
     """Spans by probability, highest first: ``scores`` (n,), ``right`` (n,), and the number of gold spans."""
 
     scores: Floats
@@ -214,14 +216,14 @@ class _Pooled(NamedTuple):
     gold: int
 
     @classmethod
-    def of(cls, scored: Scored, side: Side) -> _Pooled:
+    def of(cls, scored: SpanScores, side: Side) -> _RankedSpans:
         """Pool the spans of all texts of a side."""
         texts = zip(scored.spans, side.gold, strict=True)
         right = [(start, end) in gold for spans, gold in texts for start, end in spans.tolist()]
         return cls.joined([cls(np.concatenate(scored.scores), np.array(right, np.bool_), sum(map(len, side.gold)))])
 
     @classmethod
-    def joined(cls, parts: Sequence[_Pooled]) -> _Pooled:
+    def joined(cls, parts: Sequence[_RankedSpans]) -> _RankedSpans:
         """Several together."""
         scores, right = np.concatenate([p.scores for p in parts]), np.concatenate([p.right for p in parts])
         order = np.argsort(-scores, kind="stable")
@@ -252,7 +254,7 @@ def _columns(counts: Sequence[Counts]) -> dict[str, list[float]]:
 
 
 def _threshold_rows(
-    name: str, sides: Sequence[Side], columns: Sequence[_Pooled], whole: _Pooled
+    name: str, sides: Sequence[Side], columns: Sequence[_RankedSpans], whole: _RankedSpans
 ) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
     for label, pooling in (*zip((side.name for side in sides), columns, strict=True), ("all", whole)):
@@ -264,7 +266,7 @@ def _threshold_rows(
 
 
 def _size_rows(
-    model: Model, sides: Sequence[Side], learned: Mapping[str, _Pooled]
+    model: Model, sides: Sequence[Side], learned: Mapping[str, _RankedSpans]
 ) -> tuple[list[tuple[Any, ...]], dict[str, Any]]:
     """The n-gram segmenter's points by number of spans, and each learned one's F1 with as many."""
     points = []

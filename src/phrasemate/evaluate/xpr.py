@@ -55,7 +55,7 @@ from phrasemate.encode.pooling import POOLINGS, by_examples, unit
 from phrasemate.errors import InputError, ReadError
 from phrasemate.evaluate.data import digest, languages, name_of
 from phrasemate.evaluate.metrics import Estimate, Ranking, check_numbers, check_seed, over_runs, randomisation_test
-from phrasemate.evaluate.report import Named, Result, Table, make_folder, signature
+from phrasemate.evaluate.report import ModelDescription, Result, Table, make_folder, signature
 from phrasemate.rank import numbered
 from phrasemate.text.normalize import composed
 from phrasemate.text.text_file import numbered_lines
@@ -223,7 +223,7 @@ def run(settings: Settings, progress: Progress = lambda what, step, total: None)
         if row.table in pairs:  # two columns of one name
             raise InputError(f"{settings.rows}: a table is named {row.table!r}, as a language pair is; give it another")
     _check_folders(rows, pairs, settings.rows.parent)
-    measurement = _Measured(settings, pairs)
+    measurement = _Materials(settings, pairs)
     for pair in dict.fromkeys(pair for row in rows for pair in row.pairs or pairs):
         measurement.questions(pair)
     _check_lessons(rows, pairs)
@@ -277,11 +277,11 @@ def _check_folders(rows: Sequence[Row], pairs: Sequence[str], base: Path) -> Non
                         raise InputError(f"{folder}: no such folder; row {row.name!r} expects {requirement}")
 
 
-class _Measured:
+class _Materials:
     """The data set and the models, each read once."""
 
     def __init__(self, settings: Settings, pairs: Sequence[str]) -> None:
-        self.settings, self.pairs, self.models = settings, list(pairs), dict[str, Named]()
+        self.settings, self.pairs, self.models = settings, list(pairs), dict[str, ModelDescription]()
         self._data: dict[tuple[str, str], list[ExamplePair]] = {}
         self._loaded: tuple[Path | None, Model] | None = None
         self._without = frozenset(pair for path in settings.without for pair in phrase_pairs(path))
@@ -331,7 +331,7 @@ class _Measured:
             self._loaded = None  # before the next one comes
             model = load_model(folder, self.settings.threads)
             self._loaded = folder, model
-            self.models[self._named(folder)] = Named(model.name, model.hash)
+            self.models[self._named(folder)] = ModelDescription(model.name, model.hash)
         return self._loaded[1]
 
     def _named(self, folder: Path | None) -> str:

@@ -226,7 +226,7 @@ def _blocks(store: Store, runs: list[list[int]], first: int, size: int) -> Itera
         yield unpack(rows, store.dim)[0]
 
 
-class _Partial:
+class _PartialFile:
     """File being written, and the SHA-256 of its content, which becomes its name."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
@@ -251,12 +251,12 @@ class _Partial:
 
 
 @contextmanager
-def _written(folder: Path) -> Iterator[_Partial]:
+def _written(folder: Path) -> Iterator[_PartialFile]:
     """Open a partial file to write; PhraseIndexError if there is no space, which FAISS reports as a RuntimeError."""
     path = folder / _PARTIAL
     try:
         with path.open("wb") as file:
-            yield _Partial(path, file)
+            yield _PartialFile(path, file)
     except (OSError, RuntimeError) as error:
         raise PhraseIndexError(
             f"{path}: cannot be written ({first_line(error)}); free some space and run: phrasemate index optimize"

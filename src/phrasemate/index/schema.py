@@ -131,7 +131,7 @@ def has_log(path: Path) -> bool:
         return False
 
 
-class Opened(NamedTuple):
+class OpenConnection(NamedTuple):
     """A connection, whether it is read-only after all, and of which state of the file it is if that is immutable."""
 
     connection: sqlite3.Connection
@@ -139,7 +139,7 @@ class Opened(NamedTuple):
     immutable: Mark | None = None
 
 
-def connect(path: Path, readonly: bool) -> Opened:
+def connect(path: Path, readonly: bool) -> OpenConnection:
     """Open the store in the folder ``path``.
 
     A folder that we may not write to is opened for reading: with the log of SQLite where it exists, else as immutable.
@@ -148,9 +148,9 @@ def connect(path: Path, readonly: bool) -> Opened:
     readonly = readonly or not (os.access(path, os.W_OK) and (not file.exists() or os.access(file, os.W_OK)))
     uri = file.absolute().as_uri()
     if not readonly:
-        return Opened(_configured(uri + "?mode=rwc", readonly=False), readonly=False)
+        return OpenConnection(_configured(uri + "?mode=rwc", readonly=False), readonly=False)
     try:
-        return Opened(_configured(uri + "?mode=ro", readonly=True), readonly=True)
+        return OpenConnection(_configured(uri + "?mode=ro", readonly=True), readonly=True)
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY) or not file.exists():
             raise
@@ -160,7 +160,7 @@ def connect(path: Path, readonly: bool) -> Opened:
                 f"open the index once with write permission"
             ) from error
         before = mark(path)  # before it is opened, lest a change in between goes unnoticed
-        return Opened(_configured(uri + "?immutable=1", readonly=True), readonly=True, immutable=before)
+        return OpenConnection(_configured(uri + "?immutable=1", readonly=True), readonly=True, immutable=before)
 
 
 def _configured(uri: str, readonly: bool) -> sqlite3.Connection:

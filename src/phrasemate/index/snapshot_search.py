@@ -26,7 +26,7 @@ _CANDIDATES = 1 << 16  # of a query, or a quarter of the rows: where a filter ne
 log = logging.getLogger("phrasemate.index")
 
 
-class Newer(Exception):
+class SnapshotOutdated(Exception):
     """Raised when the FAISS file is newer than the snapshot; ``args``: its generation."""
 
 
@@ -40,8 +40,8 @@ def in_force(
 ) -> Faiss | None:
     """Load the FAISS file that vectors.json names, or return ``loaded`` if it is that one; None if there is none.
 
-    ``whole``: read all of its files, even where they have not changed since they were last checked. Raises Newer and
-    IndexDamaged.
+    ``whole``: read all of its files, even where they have not changed since they were last checked. Raises
+    SnapshotOutdated and IndexDamaged.
     """
     former: VectorsManifest | None = None
     while True:
@@ -52,7 +52,7 @@ def in_force(
         if loaded is not None and loaded.manifest == manifest:
             return loaded
         if manifest.generation > state.generation:
-            raise Newer(manifest.generation)
+            raise SnapshotOutdated(manifest.generation)
         try:
             return Faiss.load(store.path, manifest, store.dim, settings, threads, whole)
         except IndexDamaged:
@@ -207,7 +207,7 @@ class View:
         self._scanning = False
         try:
             self.faiss = in_force(self._store, state, self._settings, self._threads, self.faiss)
-        except Newer:
+        except SnapshotOutdated:
             self._make_do(state)
             return
         except IndexDamaged as error:

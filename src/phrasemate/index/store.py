@@ -106,7 +106,7 @@ class Store:
         with schema.translate_errors(path):
             self._take(schema.connect(path, readonly))
 
-    def _take(self, opened: schema.Opened) -> None:
+    def _take(self, opened: schema.OpenConnection) -> None:
         self.connection, self.readonly, self._immutable = opened
         self.file = schema.mark(self.path).file
 

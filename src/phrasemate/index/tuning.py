@@ -54,7 +54,7 @@ _NS_CODE_ALL = 0.0095  # where all codes are read
 _NS_CANDIDATE = 250.0
 
 
-class _Asked(NamedTuple):
+class _TuningQueries(NamedTuple):
     """Queries (n, dim), the phrase ids of their own sentences [first, end), and their best exact scores (n, depth).
 
     ``at``: how many of the best are wanted.
@@ -107,7 +107,7 @@ def tune(
     return replace(report, seconds=perf_counter() - start)
 
 
-def _asked_best(engine: Faiss, queries: _Asked, target: float, phrases: int) -> TuneReport:
+def _asked_best(engine: Faiss, queries: _TuningQueries, target: float, phrases: int) -> TuneReport:
     """Choose the search settings of the engine, and measure them.
 
     FAISS orders equal codes otherwise when it is asked for fewer: what a search then lacks is aimed at in addition.
@@ -127,7 +127,7 @@ def _asked_best(engine: Faiss, queries: _Asked, target: float, phrases: int) -> 
 # -- queries and their answers
 
 
-def _draw(store: Store, seed: int, at: int) -> _Asked:
+def _draw(store: Store, seed: int, at: int) -> _TuningQueries:
     """Draw queries, one phrase each of sentences from all over the store, without answers yet."""
     draw = np.random.default_rng(seed)
     rows = _short(store.sampled_rows(1, pieces=_QUERIES))
@@ -136,7 +136,7 @@ def _draw(store: Store, seed: int, at: int) -> _Asked:
     codes = [of_one[pick] for of_one, pick in zip(codes_of, picks, strict=True)]
     first = np.array([row.first_phrase for row in rows], np.int64)
     end = first + np.array([row.phrases for row in rows], np.int64)
-    return _Asked(row_codec.dequantise(np.stack(codes)), first, end, np.zeros((len(rows), 0), np.float32), at)
+    return _TuningQueries(row_codec.dequantise(np.stack(codes)), first, end, np.zeros((len(rows), 0), np.float32), at)
 
 
 def _short(rows: list[VectorRow]) -> list[VectorRow]:
@@ -146,7 +146,7 @@ def _short(rows: list[VectorRow]) -> list[VectorRow]:
     return [row for row in rows if row.phrases <= lengths[max(enough, 1) - 1]]
 
 
-def _answered(drawn: _Asked, blocks: Iterator[tuple[Any, Ids]]) -> _Asked:
+def _answered(drawn: _TuningQueries, blocks: Iterator[tuple[Any, Ids]]) -> _TuningQueries:
     """Add the exact scores to queries, over blocks of (codes (n, dim), ids (n,) ascending)."""
     top = np.full((len(drawn.vectors), _DEPTH), -np.inf, np.float32)
     for codes, ids in blocks:
@@ -165,7 +165,7 @@ def _answered(drawn: _Asked, blocks: Iterator[tuple[Any, Ids]]) -> _Asked:
 
 
 def _layout(
-    store: Store, drawn: _Asked, phrases: int, settings: IndexSettings, threads: int | None, target: float
+    store: Store, drawn: _TuningQueries, phrases: int, settings: IndexSettings, threads: int | None, target: float
 ) -> tuple[Layout, list[dict[str, Any]]]:
     """Find the layout of all phrases that costs least; returns the trials too."""
     size = min(max(_SAMPLE[0], phrases // _SAMPLED), _SAMPLE[1])
@@ -216,7 +216,7 @@ def _engine(layout: Layout, rows: list[VectorRow], codes: Int8s, settings: Index
 # -- probes, slack and candidates
 
 
-def _calibrated(engine: Faiss, queries: _Asked, target: float, limit: float = inf) -> _Work | None:
+def _calibrated(engine: Faiss, queries: _TuningQueries, target: float, limit: float = inf) -> _Work | None:
     """Find the cheapest search settings that reach the target, or the most thorough; none that costs ``limit``.
 
     More lists let a smaller slack do, and a larger slack fewer candidates, so all three are chosen together. Of each
@@ -259,7 +259,7 @@ def _calibrated(engine: Faiss, queries: _Asked, target: float, limit: float = in
     return best or (work(max(1, engine.nlist), _ALL) if limit == inf else None)
 
 
-def _ranks(engine: Faiss, queries: _Asked, asking: Asking, deepest: int) -> Ids:
+def _ranks(engine: Faiss, queries: _TuningQueries, asking: Asking, deepest: int) -> Ids:
     """(queries, at) how many candidates come before each of the best phrases; ``deepest`` where one is not found."""
     positions = _proposed(engine, queries, asking, deepest)
     good = engine.products(queries.vectors, positions) >= queries.best[:, queries.at - 1 : queries.at] - _SAME
@@ -269,7 +269,7 @@ def _ranks(engine: Faiss, queries: _Asked, asking: Asking, deepest: int) -> Ids:
     return ranks
 
 
-def _proposed(engine: Faiss, queries: _Asked, asking: Asking, count: int) -> Ids:
+def _proposed(engine: Faiss, queries: _TuningQueries, asking: Asking, count: int) -> Ids:
     """(queries, count) rows as if the queries' own sentences were not in the index."""
     before, engine.asking = engine.asking, asking
     positions = engine.propose(queries.vectors, count + int((queries.end - queries.first).max()))
@@ -279,7 +279,7 @@ def _proposed(engine: Faiss, queries: _Asked, asking: Asking, count: int) -> Ids
     return np.take_along_axis(positions, order, 1)
 
 
-def _cost(engine: Faiss, queries: _Asked, asking: Asking) -> float:
+def _cost(engine: Faiss, queries: _TuningQueries, asking: Asking) -> float:
     """Nanoseconds of a query by the unit costs."""
     layout = Layout.parse(engine.manifest.factory)
     rescoring = asking.candidates * _NS_CANDIDATE
@@ -298,7 +298,7 @@ def _coarse(layout: Layout, dim: int) -> float:
 # -- reports
 
 
-def _measured(engine: Faiss, queries: _Asked, target: float, phrases: int) -> TuneReport:
+def _measured(engine: Faiss, queries: _TuningQueries, target: float, phrases: int) -> TuneReport:
     """Measure the recall of real searches, and their time."""
     asking = engine.asking
     positions = _proposed(engine, queries, asking, asking.fetch(_DEPTH))

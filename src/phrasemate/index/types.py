@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PhraseSet(Protocol):
-    """The phrases of one text, as a model extracts them (``phrasemate.encode.Extracted``)."""
+    """The phrases of one text, as a model extracts them (``phrasemate.encode.TextPhrases``)."""
 
     @property
     def starts(self) -> NDArray[np.int32]: ...  # (phrases,)

@@ -71,7 +71,7 @@ class Pruning:
     most: int = 6
 
 
-class Scored(NamedTuple):
+class RatedPair(NamedTuple):
     """A pair and what it is worth: its log-likelihood ratio; a share of it for a wording of several words."""
 
     pair: Pair
@@ -130,7 +130,7 @@ def select_pairs(
     attested: Collection[tuple[str, str]] = (),
     pruning: Pruning | None = None,
     expressions: Iterable[Expression] = (),
-) -> list[Scored]:
+) -> list[RatedPair]:
     """The pairs of a language that stay, the ones that are worth most first.
 
     Args:
@@ -168,7 +168,7 @@ class _Selection:
         self.articles, self.negations = self._translating(ARTICLES), self._translating(NEGATIONS)
         self.wholes = self._wholes()
 
-    def pairs(self) -> list[Scored]:
+    def pairs(self) -> list[RatedPair]:
         by_wording: dict[str, list[tuple[str, int]]] = {}
         for (wording, english), count in self.counts.items():
             if is_wording(wording) and is_wording(english):
@@ -182,7 +182,7 @@ class _Selection:
         pair_scores += self._grammar(by_wording)
         return pair_scores
 
-    def expressions(self, candidates: Iterable[Expression]) -> list[Scored]:
+    def expressions(self, candidates: Iterable[Expression]) -> list[RatedPair]:
         """The pairs of fixed expressions."""
         by_wording: dict[str, list[Expression]] = {}
         for candidate in candidates:
@@ -229,18 +229,18 @@ class _Selection:
             for other in links.get(self.join.join(part), ())
         )
 
-    def _expression(self, link: Expression) -> Scored | None:
+    def _expression(self, link: Expression) -> RatedPair | None:
         """The pair of a link, if it is significant."""
         forward, backward = link.together / (link.wordings + 1), link.together / (link.englishes + 1)
         worth = likelihood_ratio(link.together, link.wordings, link.englishes, self.total)
         often = link.together >= 3 + self._edged(link.wording, link.english) and forward >= self.pruning.idiomatic
         pair = Pair(link.wording, link.english, forward, backward, often and backward >= self.pruning.least)
-        return Scored(pair, worth) if worth >= self.pruning.significance else None
+        return RatedPair(pair, worth) if worth >= self.pruning.significance else None
 
-    def _grammar(self, by_wording: Mapping[str, Sequence[tuple[str, int]]]) -> list[Scored]:
+    def _grammar(self, by_wording: Mapping[str, Sequence[tuple[str, int]]]) -> list[RatedPair]:
         """The function words with the English ones that they usually stand for, so that phrases with them translate."""
         return [
-            Scored(Pair(wording, english, count / self.links[wording], count / self.english_links[english]), worth)
+            RatedPair(Pair(wording, english, count / self.links[wording], count / self.english_links[english]), worth)
             for wording in self.function_words & by_wording.keys()
             for english, count in by_wording[wording][: self.pruning.most]
             if english in ENGLISH_FUNCTION_WORDS and count >= _TRANSLATED * self.links[wording]
@@ -248,7 +248,7 @@ class _Selection:
             if worth >= self.pruning.significance
         ]
 
-    def _scored(self, one: str, english: str, count: int) -> Scored | None:
+    def _scored(self, one: str, english: str, count: int) -> RatedPair | None:
         """The pair with its probabilities and worth, or None if it does not stay."""
         is_attested = (one, english) in self.attested
         forward = (count + is_attested) / (self.links[one] + is_attested + 1)
@@ -265,7 +265,7 @@ class _Selection:
         if not stays or worth < self.pruning.significance:
             return None
         unit = several and self._is_unit(Pair(one, english, forward, backward), count, is_attested, worth)
-        return Scored(Pair(one, english, forward, backward, unit), worth / (self.pruning.share if several else 1))
+        return RatedPair(Pair(one, english, forward, backward, unit), worth / (self.pruning.share if several else 1))
 
     def _is_unit(self, pair: Pair, count: int, is_attested: bool, worth: float) -> bool:
         """Whether the words of a pair that stays are a unit."""

@@ -8,15 +8,15 @@
 from __future__ import annotations
 
 from phrasemate.mine.collection import Counts, Place
-from phrasemate.mine.mining import Mined, mine, write_mates
+from phrasemate.mine.mining import MiningResult, mine, write_mates
 from phrasemate.mine.select import Calibration, Mate, Mining, Report, SentenceEncoder
 
 __all__ = [
     "Calibration",
     "Counts",
     "Mate",
-    "Mined",
     "Mining",
+    "MiningResult",
     "Place",
     "Report",
     "SentenceEncoder",

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError
 from phrasemate.mine.work_folder import checked, seal
 from phrasemate.text.normalize import composed, plain
-from phrasemate.text.text_file import Skipped
+from phrasemate.text.text_file import SkippedInput
 from phrasemate.types import Document
 from phrasemate.utils import import_extra
 from phrasemate.utils.storage import is_entry
@@ -190,7 +190,7 @@ class Collection:
         self.documents: list[str] = content["documents"]
         self.key: str = content["key"]
         self.hidden: int = content["hidden"]
-        self.skipped = [Skipped(*item) for item in content["skipped"]]
+        self.skipped = [SkippedInput(*item) for item in content["skipped"]]
         self.starts: NDArray[np.int64] = np.load(paths["starts.npy"])  # (n + 1,) bytes
         self.lengths: NDArray[np.int32] = np.load(paths["lengths.npy"])  # (n,)
         self._places = np.load(paths["places.npy"], mmap_mode="r") if content["places"] else np.zeros((0, 2), np.int64)
@@ -243,7 +243,7 @@ def collect(
     if content is not None and not (content["made_of"] == key and _is_whole(content, len(documents))):
         content = None
     if content is None or (content["skipped"] and not getattr(corpus, "skips", True)):
-        collection = _Distinct(keep)
+        collection = _DistinctSentences(keep)
         for document in documents:
             collection.read(document, progress)
         content = collection.write(folder, side, more) | {
@@ -275,7 +275,7 @@ def normal(text: str) -> str:
     return composed(" ".join(text.split())).encode("utf-8", "replace").decode("utf-8")
 
 
-class _Distinct:
+class _DistinctSentences:
     """Sentences as they come -> each once, with its places."""
 
     def __init__(self, keep: LanguageCheck) -> None:

@@ -279,7 +279,7 @@ FOREIGN_THRESHOLD = (
 LOST = 0.02  # of known mates, that may be lost to a quick first look
 
 
-class Mined:
+class MiningResult:
     """The mates of a run, best first: iterate as often as needed. A context manager, for it holds the work folder.
 
     ``skipped``: what was passed over when the sides were read, also in an earlier run. ``remarks``: what a user should
@@ -311,7 +311,7 @@ class Mined:
                 source.text(first), target.text(second), score, cosine, source.places(first), target.places(second)
             )
 
-    def __enter__(self) -> Mined:
+    def __enter__(self) -> MiningResult:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -330,7 +330,7 @@ def mine(
     threads: int | None = None,
     force: bool = False,
     progress: Progress = lambda *_: None,
-) -> Mined:
+) -> MiningResult:
     """Find the sentences of two collections that are each other's translations.
 
     A stopped run resumes in its folder ``work``. Other thresholds, filters, pairs to calibrate with and so on can be
@@ -569,7 +569,7 @@ class _Steps:
         sides: Sequence[Collection],
         known_pairs: Sequence[tuple[int, int]],
         limit: float | None,
-    ) -> Mined:
+    ) -> MiningResult:
         """Choose pairs one to one, at the threshold."""
         calibration: Calibration | None = None
         if known_pairs:
@@ -590,7 +590,7 @@ class _Steps:
             seconds=self.seconds,
             **self.facts,
         )
-        return Mined(self.folder, sides, best_pairs, report)
+        return MiningResult(self.folder, sides, best_pairs, report)
 
 
 def _numbers(mates: Sequence[tuple[str, str]], sides: Sequence[Collection]) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.align import Worded
+from phrasemate.align import TokenizedSentence
 from phrasemate.align.neural import word_vectors
 from phrasemate.encode import Model
 from phrasemate.encode.pooling import unit
@@ -543,7 +543,7 @@ class WordMatch:
         different = sorted(set(texts), key=len)
         for at in range(0, len(different), _CHUNK):
             block = different[at : at + _CHUNK]
-            vectors = word_vectors(self._model, [Worded.of(text) for text in block], None, "head")
+            vectors = word_vectors(self._model, [TokenizedSentence.of(text) for text in block], None, "head")
             vectors_of |= zip(block, map(unit, vectors), strict=True)
         return vectors_of
 

@@ -39,7 +39,7 @@ _TOO_LARGE = f"the server's answer has more than {LARGEST:,} bytes"
 _PACKINGS = ("gzip", "x-gzip", "deflate")
 
 
-class _Temporary(Exception):
+class _TemporaryFailure(Exception):
     """Worth another try, after ``pause`` seconds at least."""
 
     def __init__(self, reason: str, pause: float = 0.0) -> None:
@@ -47,15 +47,15 @@ class _Temporary(Exception):
         self.pause = pause
 
 
-class _Gone(_Temporary):
+class _ConnectionLost(_TemporaryFailure):
     """A server that answered before does not take connections any more."""
 
 
-class _Unreachable(Exception):
+class _ServerUnreachable(Exception):
     """A server that never answered."""
 
 
-class _Refused(Exception):
+class _RequestRefused(Exception):
     """Fails whenever it is asked."""
 
 
@@ -91,7 +91,7 @@ def connected(key: str, concurrency: int, timeout: float) -> httpx2.Client:
 
 
 def post(http: httpx2.Client, url: str, body: dict[str, Any], seconds: float) -> Reply:
-    """Send a JSON object. Raises what httpx2 raises, `_Temporary` and `_Refused`."""
+    """Send a JSON object. Raises what httpx2 raises, `_TemporaryFailure` and `_RequestRefused`."""
     content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")  # halves of characters as ?
     end = time.monotonic() + seconds
     raw = bytearray()
@@ -99,9 +99,9 @@ def post(http: httpx2.Client, url: str, body: dict[str, Any], seconds: float) ->
         for chunk in response.iter_raw():
             raw += chunk
             if len(raw) > LARGEST:
-                raise _Refused(_TOO_LARGE)
+                raise _RequestRefused(_TOO_LARGE)
             if time.monotonic() > end:
-                raise _Temporary(f"no answer within {seconds:g} s (TooLong)")
+                raise _TemporaryFailure(f"no answer within {seconds:g} s (TooLong)")
         packing = response.headers.get("content-encoding", "").strip().lower()
         return Reply(response.status_code, response.headers.get("retry-after", ""), _unpacked(bytes(raw), packing))
 
@@ -111,16 +111,16 @@ def _unpacked(raw: bytes, packing: str) -> bytes:
     if packing in ("", "identity"):
         return raw
     if packing not in _PACKINGS:
-        raise _Refused(f"the server's answer is packed as {packing[:40]!r}, which was not asked for")
+        raise _RequestRefused(f"the server's answer is packed as {packing[:40]!r}, which was not asked for")
     reader = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, as it begins
     try:
         content = reader.decompress(raw, LARGEST + 1)
     except zlib.error as error:
-        raise _Temporary(f"the server's answer cannot be read ({error})") from None
+        raise _TemporaryFailure(f"the server's answer cannot be read ({error})") from None
     if len(content) > LARGEST:
-        raise _Refused(_TOO_LARGE)
+        raise _RequestRefused(_TOO_LARGE)
     if raw and not reader.eof:
-        raise _Temporary("the server's answer cannot be read (it ends too early)")
+        raise _TemporaryFailure("the server's answer cannot be read (it ends too early)")
     return content
 
 
@@ -392,12 +392,12 @@ class Client:
                 return answer._replace(cached=True)
         try:
             reply = self._tried(body)
-        except (_Gone, _Unreachable) as error:
+        except (_ConnectionLost, _ServerUnreachable) as error:
             raise EndpointError(
                 f"{self.endpoint.label}: cannot be reached ({error}); check the address and that the server runs; "
                 "the same command resumes where it stopped"
             ) from None
-        except (_Temporary, _Refused) as error:
+        except (_TemporaryFailure, _RequestRefused) as error:
             return Answer("", failure=str(error))
         answer = _read(reply, self.endpoint.api)
         if answer.failure:
@@ -414,7 +414,7 @@ class Client:
                     self.requests += 1
                     self.repeats += attempt > 0
                 return self._sent(body)
-            except _Temporary as error:
+            except _TemporaryFailure as error:
                 if attempt + 1 == self.endpoint.tries:
                     raise
                 pause = min(LONGEST_PAUSE, PAUSE * 2**attempt) * random.uniform(0.5, 1)  # not all at the same moment
@@ -426,29 +426,31 @@ class Client:
         import httpx2
 
         if self._stop.is_set():
-            raise _Refused("stopped")
+            raise _RequestRefused("stopped")
         try:
             reply = post(self._http, self.endpoint.target, body, self.endpoint.timeout)
         except httpx2.ConnectTimeout as error:  # nobody is there, for the next line either
-            raise _Gone(f"no connection within {self.endpoint.timeout:g} s ({type(error).__name__})") from None
+            raise _ConnectionLost(
+                f"no connection within {self.endpoint.timeout:g} s ({type(error).__name__})"
+            ) from None
         except httpx2.TimeoutException as error:
-            raise _Temporary(f"no answer within {self.endpoint.timeout:g} s ({type(error).__name__})") from None
+            raise _TemporaryFailure(f"no answer within {self.endpoint.timeout:g} s ({type(error).__name__})") from None
         except httpx2.TransportError as error:
             reason = self._short(str(error) or type(error).__name__)
             if isinstance(error, httpx2.ConnectError | httpx2.UnsupportedProtocol):
-                raise (_Gone if self._answered else _Unreachable)(reason) from None
-            raise _Temporary(f"the connection broke ({reason})") from None
+                raise (_ConnectionLost if self._answered else _ServerUnreachable)(reason) from None
+            raise _TemporaryFailure(f"the connection broke ({reason})") from None
         except httpx2.RequestError as error:
-            raise _Temporary(f"the server's answer cannot be read ({self._short(str(error))})") from None
+            raise _TemporaryFailure(f"the server's answer cannot be read ({self._short(str(error))})") from None
         except (httpx2.InvalidURL, UnicodeError) as error:
-            raise _Unreachable(f"no web address: {self._short(str(error))}") from None
+            raise _ServerUnreachable(f"no web address: {self._short(str(error))}") from None
         self._judge(reply)
         try:
             reply_body = json.loads(reply.body)
         except (ValueError, RecursionError):
-            raise _Refused(f"the server's answer is not JSON: {self._short(reply.text)!r}") from None
+            raise _RequestRefused(f"the server's answer is not JSON: {self._short(reply.text)!r}") from None
         if not isinstance(reply_body, dict):
-            raise _Refused(f"the server's answer is not a JSON object: {self._short(reply.text)!r}")
+            raise _RequestRefused(f"the server's answer is not a JSON object: {self._short(reply.text)!r}")
         self._answered = True
         return reply_body
 
@@ -470,9 +472,9 @@ class Client:
         if status == 429 or status in (408, 409, 425) or status >= 500:
             self._answered, after = True, reply.after
             pause = float(after) if after.isascii() and after.isdecimal() else 0.0
-            raise _Temporary(f"the server said {status}{detail}", pause)
+            raise _TemporaryFailure(f"the server said {status}{detail}", pause)
         if status >= 400:
-            raise _Refused(f"the server said {status}{detail}")
+            raise _RequestRefused(f"the server said {status}{detail}")
 
     def _short(self, text: str) -> str:
         """The beginning of what a server said, on one line; the key, which some repeat, is left out."""

@@ -92,7 +92,7 @@ class Hint:
         )
 
 
-class Found(NamedTuple):
+class SentenceHints(NamedTuple):
     """A sentence's phrases as the segmenter has them, by start, and the hints that were chosen, by start.
 
     ``apart``: the phrases that share no word, of the best total (`LearnedSegmenter`), where they were asked for.
@@ -199,7 +199,7 @@ class Hinter:
         sentences: Sequence[str],
         cost: Callable[[Hint], int] = lambda hint: 0,
         without: Sequence[str] | None = None,
-    ) -> list[Found]:
+    ) -> list[SentenceHints]:
         """The phrases and hints of each sentence; ``cost`` is in tokens.
 
         ``without``: for each sentence a text of which nothing is to be found, such as its own translation.
@@ -218,7 +218,7 @@ class Hinter:
             free = hints if self.settings.overlapping else chosen(hints)
             affordable = within(free, self.settings.budget, cost)
             names = _texts(text, [span for span, _ in candidates])
-            answers.append(Found(names, affordable, _texts(text, parts[number])))
+            answers.append(SentenceHints(names, affordable, _texts(text, parts[number])))
         return answers
 
     def promising(self, sentences: Sequence[str]) -> list[list[tuple[Span, bool]]]:

@@ -37,7 +37,7 @@ ROUNDING = 1e-9  # sums of the same numbers in another order may differ by so mu
 BATCH = 256  # sentences whose token states are held at once
 
 
-class Compared(NamedTuple):
+class ScoreComparison(NamedTuple):
     """A corpus score with its 95 % interval, and p of the paired bootstrap against the baseline (None: it is that)."""
 
     score: float
@@ -74,7 +74,7 @@ def compare(
     baseline: str,
     target: str = "",
     samples: int = SAMPLES,
-) -> dict[str, Compared]:
+) -> dict[str, ScoreComparison]:
     """Each system's score, the mean of the corpora that are given: statistics (sentences, n) of each, the same for all.
 
     Each corpus is resampled by itself, all systems alike, by the draws of sacrebleu. p: how often the resampled
@@ -95,7 +95,7 @@ def compare(
             deviations = np.abs(differences - differences.mean())
             difference = abs(scores[system][0] - scores[baseline][0])
             p = float((1 + (deviations >= difference - ROUNDING).sum()) / (1 + samples))
-        comparisons[system] = Compared(float(scores[system][0]), float(low), float(high), p)
+        comparisons[system] = ScoreComparison(float(scores[system][0]), float(low), float(high), p)
     return comparisons
 
 

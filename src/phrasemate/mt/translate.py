@@ -18,14 +18,14 @@ from typing import Any, NamedTuple, Protocol
 
 from phrasemate.errors import InputError
 from phrasemate.mt.client import Answer
-from phrasemate.mt.hints import Found, Hint, Hinter
+from phrasemate.mt.hints import Hint, Hinter, SentenceHints
 from phrasemate.mt.prompt import Example, Prompt, Prompter, translation_of
 from phrasemate.types import Progress
 from phrasemate.utils.storage import NewFile
 
 BATCH = 64  # lines that are looked up together
 
-NONE = Found((), ())
+NONE = SentenceHints((), ())
 NOTHING = Answer("")
 
 
@@ -36,13 +36,13 @@ class Answers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PromptedLine:
     """A line (from 1), what was retrieved for it, and the prompt; None for a blank line, which is not asked."""
 
     number: int
     source: str
     prompt: Prompt | None
-    retrieved: Found = NONE
+    retrieved: SentenceHints = NONE
     related: tuple[str, float] = ("", 0.0)
 
     def as_dict(self) -> dict[str, Any]:
@@ -58,11 +58,11 @@ class Asked:
 class Translation:
     """A line's translation, "" with the reason in ``failure`` where there is none.
 
-    >>> Translation(Asked(1, "Guten Morgen.", None), "Good morning.").text
+    >>> Translation(PromptedLine(1, "Guten Morgen.", None), "Good morning.").text
     'Good morning.'
     """
 
-    request: Asked
+    request: PromptedLine
     text: str
     failure: str = ""
     answer: Answer = NOTHING
@@ -94,7 +94,7 @@ class Retrieval:
 
     def __call__(
         self, sentences: Sequence[str], without: Sequence[str] | None = None
-    ) -> list[tuple[Found, tuple[str, float]]]:
+    ) -> list[tuple[SentenceHints, tuple[str, float]]]:
         """The phrases and hints, and the related sentence with its cosine, of each sentence.
 
         ``without``: for each a sentence of the target language that must not be found, such as its reference.
@@ -125,14 +125,14 @@ class Translator:
     def __init__(self, prompter: Prompter, retrieval: Retrieval) -> None:
         self.prompter, self.retrieval = prompter, retrieval
 
-    def requests(self, lines: Iterable[str]) -> Iterator[Asked]:
+    def requests(self, lines: Iterable[str]) -> Iterator[PromptedLine]:
         """The prompt of each line, with what was retrieved for it; sends nothing."""
         numbered_lines = enumerate(lines, 1)
         while batch := [(number, " ".join(line.split())) for number, line in islice(numbered_lines, BATCH)]:
             looked_up = iter(self.retrieval([text for _, text in batch if text]))
             for number, text in batch:
                 if not text:
-                    yield Asked(number, text, None)
+                    yield PromptedLine(number, text, None)
                     continue
                 hints, related_sentence = next(looked_up)
                 prompt = self.prompter.prompt(
@@ -140,11 +140,11 @@ class Translator:
                 )
                 form = self.prompter.form
                 shown_hints = hints if form.shows_hints else hints._replace(hints=())
-                yield Asked(number, text, prompt, shown_hints, related_sentence)
+                yield PromptedLine(number, text, prompt, shown_hints, related_sentence)
 
     def translate(self, lines: Iterable[str], model: Answers) -> Iterator[Translation]:
         """A translation for each line, in order. Raises what ``model`` raises."""
-        waiting: deque[Asked] = deque()
+        waiting: deque[PromptedLine] = deque()
 
         def prompts() -> Iterator[Prompt]:
             for item in self.requests(lines):
@@ -168,7 +168,7 @@ def apart(phrases: Sequence[str], most: int = 8) -> list[str]:
     return [phrase for phrase in dict.fromkeys(phrases) if phrase in parts]
 
 
-def _translation(request: Asked, marker: str, answer: Answer) -> Translation:
+def _translation(request: PromptedLine, marker: str, answer: Answer) -> Translation:
     if answer.failure:
         return Translation(request, "", answer.failure, answer)
     text, failure = translation_of(answer.text, marker)

@@ -35,7 +35,7 @@ from phrasemate.server.cancellation import go_on, work
 from phrasemate.server.errors import REASONS, Refusal, refusal_of
 from phrasemate.server.indexes import Library
 from phrasemate.server.middleware import Metrics
-from phrasemate.server.schemas import Asked, Mine, Search, described, described_form, read, read_form
+from phrasemate.server.schemas import Mine, RequestBody, Search, described, described_form, read, read_form
 from phrasemate.server.settings import Settings
 from phrasemate.server.tokens import Tokens
 from phrasemate.terms import DocumentTerm, TermSettings, document_terms
@@ -51,7 +51,7 @@ AT_ONCE = 8  # phrases that are searched together: each looks at up to 1,600 hit
 
 
 def searched(searcher: Searcher, body: Search, settings: Settings) -> list[Result]:
-    """Answer a query, within the limits of one request. Raises Refusal, GivenUp."""
+    """Answer a query, within the limits of one request. Raises Refusal, RequestAbandoned."""
     return searched_phrases(searcher, searcher.phrases(body.query), body, settings)
 
 
@@ -173,7 +173,7 @@ def reload(library: Library, tokens: Tokens | None = None) -> dict[str, str]:
 
 
 def _post(
-    api: APIRouter, settings: Settings, path: str, body: type[Asked], answer: Any, description: Any = described
+    api: APIRouter, settings: Settings, path: str, body: type[RequestBody], answer: Any, description: Any = described
 ) -> Callable[[Endpoint], Endpoint]:
     """Decorate the function that answers what is posted to ``path``."""
     extra = description(body, settings)
@@ -321,7 +321,7 @@ def _add_status(api: APIRouter, library: Library, metrics: Metrics, tokens: Toke
         names = [] if tokens else list(library.names)  # it is answered without a token
         return _answer({"status": "ok", "version": __version__, "indexes": names})
 
-    @api.get("/ready", response_model=schemas.Ready, summary="Whether requests should be sent here.")
+    @api.get("/ready", response_model=schemas.Readiness, summary="Whether requests should be sent here.")
     async def ready() -> Response:
         if await run_in_threadpool(library.problems):
             raise Refusal("index_unusable", "an index cannot be used just now; the server's log says why")

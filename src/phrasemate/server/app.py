@@ -115,7 +115,7 @@ TOKEN = "PHRASEMATE_TOKEN"  # the environment's
 SHORTEST = 16  # characters of a token
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@]+", re.IGNORECASE)
 
-Ready = Callable[[str], None]  # called with the URL
+Readiness = Callable[[str], None]  # called with the URL
 
 
 def read_token(file: Path | None) -> str:
@@ -188,7 +188,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def server_of(
-    app: Any, settings: Settings, ready: Ready = lambda _: None, reload: Callable[[], object] = lambda: None
+    app: Any, settings: Settings, ready: Readiness = lambda _: None, reload: Callable[[], object] = lambda: None
 ) -> uvicorn.Server:
     """The server, to be run on a socket; it stops when its ``should_exit`` is set.
 
@@ -215,7 +215,7 @@ def server_of(
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, ready: Ready, reload: Callable[[], object]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Readiness, reload: Callable[[], object]) -> None:
         super().__init__(config)
         self._ready, self._reload = ready, reload
 

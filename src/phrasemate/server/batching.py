@@ -74,7 +74,7 @@ class Batches:
     ) -> Any:
         """Have the thread do ``work`` on ``items``, with what others want of the same kind, and wait for it.
 
-        Raises GivenUp if nobody waits for what we are asked for.
+        Raises RequestAbandoned if nobody waits for what we are asked for.
         """
         go_on()
         job = _Job(kind, work, items, size, later, Future())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from phrasemate.server.indexes import Library
 
 
-class GivenUp(PhrasemateError):
+class RequestAbandoned(PhrasemateError):
     """Nobody waits for this: its request was too slow, its client has left, or the server stops."""
 
 
@@ -52,9 +52,9 @@ class Effort:
             then()
 
     def go_on(self) -> None:
-        """Raises GivenUp if it is."""
+        """Raises RequestAbandoned if it is."""
         if self._given_up:
-            raise GivenUp("nobody waits for this any more")
+            raise RequestAbandoned("nobody waits for this any more")
 
     @contextmanager
     def here(self) -> Iterator[None]:
@@ -75,7 +75,7 @@ def current() -> Effort:
 
 
 def go_on(*_: Any) -> None:
-    """Raises GivenUp if nobody waits for what this thread does. Also for callbacks that tell of progress."""
+    """Raises RequestAbandoned if nobody waits for what this thread does. Also for callbacks that tell of progress."""
     if (effort := _current.get()) is not None:
         effort.go_on()
 

@@ -201,7 +201,7 @@ class _Stamp(NamedTuple):
     dictionaries: tuple[int, int] = (0, 0)
 
 
-class _Refused(NamedTuple):
+class _OpenFailure(NamedTuple):
     """Index that could not be opened, and until when it is not tried again."""
 
     stamp: _Stamp
@@ -210,7 +210,7 @@ class _Refused(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenIndex:
     """An open index; ``users`` requests are in it."""
 
     index: BaseIndex
@@ -237,8 +237,8 @@ class _Shelf:
         self.name, self._folder, self._models, self._threads, self._views = name, folder, models, threads, views
         self._lock, self._opening = Lock(), Lock()
         self._looked = time.monotonic()
-        self._refused: _Refused | None = None
-        self._open: _Open = self._opened()
+        self._refused: _OpenFailure | None = None
+        self._open: _OpenIndex = self._opened()
 
     @contextmanager
     def use(self) -> Iterator[Searcher]:
@@ -290,7 +290,7 @@ class _Shelf:
                 return str(error)
         return ""
 
-    def _replace(self, opened: _Open) -> None:
+    def _replace(self, opened: _OpenIndex) -> None:
         with self._lock:
             old, self._open = self._open, opened
             self._retire(old)
@@ -318,19 +318,19 @@ class _Shelf:
             return False
         return True
 
-    def _tried(self, stamp: _Stamp) -> _Open:
+    def _tried(self, stamp: _Stamp) -> _OpenIndex:
         """`_opened`, but what could not be opened, for which a model may be loaded, is not tried at each request."""
         if self._refused is not None and self._refused.stamp == stamp and time.monotonic() < self._refused.until:
             raise self._refused.error.with_traceback(None)
         try:
             new_index = self._opened()
         except PhrasemateError as error:
-            self._refused = _Refused(stamp, error, time.monotonic() + RETRY_SECONDS)
+            self._refused = _OpenFailure(stamp, error, time.monotonic() + RETRY_SECONDS)
             raise
         self._refused = None
         return new_index
 
-    def _opened(self) -> _Open:
+    def _opened(self) -> _OpenIndex:
         stamp = _stamp(self._folder)
         index = Index.open(self._folder, readonly=True, threads=self._threads)
         manifest = index.manifest
@@ -346,14 +346,14 @@ class _Shelf:
         except BaseException:
             index.close()
             raise
-        return _Open(index, searcher, stamp, manifest.model_hash)
+        return _OpenIndex(index, searcher, stamp, manifest.model_hash)
 
-    def _retire(self, old: _Open) -> None:
+    def _retire(self, old: _OpenIndex) -> None:
         old.retired = True
         if not old.users:
             self._close(old)
 
-    def _close(self, old: _Open) -> None:
+    def _close(self, old: _OpenIndex) -> None:
         old.searcher.close()
         old.index.close()
         self._models.release(old.model_hash)

@@ -253,7 +253,7 @@ class Guard:
         """Answer a request, with a refusal where something goes wrong, or not at all where the client has gone."""
         try:
             await self._guarded(scope, receive, sender)
-        except _Gone:
+        except _ClientDisconnected:
             return
         except asyncio.CancelledError:  # uvicorn stops, and has waited
             if not sender.status:
@@ -309,7 +309,7 @@ class Guard:
                 await self._answered(scope, _replay(body, receive), sender, receive, upload)
 
     async def _answered(self, scope: Scope, first_receive: Receive, send: Send, receive: Receive, upload: bool) -> None:
-        """Answer in time, and while the client is there: else Refusal, or _Gone."""
+        """Answer in time, and while the client is there: else Refusal, or _ClientDisconnected."""
         seconds = self._settings.upload_seconds if upload else self._settings.seconds
         has_left = False
 
@@ -329,7 +329,7 @@ class Guard:
                     watching.cancel()
         except TimeoutError as error:
             if has_left:
-                raise _Gone from error
+                raise _ClientDisconnected from error
             raise Refusal("too_slow", f"no answer within {seconds:g} s; ask for less, or later") from error
 
     @asynccontextmanager
@@ -374,7 +374,7 @@ class Guard:
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise _Gone
+                        raise _ClientDisconnected
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     if size > most:
@@ -386,7 +386,7 @@ class Guard:
             raise Refusal("timeout", f"the body did not arrive within {seconds:g} s") from error
 
 
-class _Gone(Exception):
+class _ClientDisconnected(Exception):
     """The client has left."""
 
 

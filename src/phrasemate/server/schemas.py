@@ -20,7 +20,7 @@ MOST_FIELDS = 20  # of a form or an object, more than any has
 Limits = Mapping[str, Sequence[tuple[str, str]]]
 
 
-class Asked(BaseModel):
+class RequestBody(BaseModel):
     """The body of a request. ``limits``: field -> (what is limited, name of the setting that says how much).
 
     Limits of length and number of items answer 413, those of numbers 422. ``maxLength`` of a list of strings is that of
@@ -31,7 +31,7 @@ class Asked(BaseModel):
     limits: ClassVar[Limits] = {}
 
 
-Body = TypeVar("Body", bound=Asked)
+Body = TypeVar("Body", bound=RequestBody)
 
 
 async def read(request: Request, kind: type[Body], settings: Settings) -> Body:
@@ -90,7 +90,7 @@ def _check_type(request: Request, expected: str) -> None:
         raise Refusal("wrong_type", f"a body of type {content_type[:100]!r}; expected {expected}")
 
 
-def described_form(kind: type[Asked], settings: Settings) -> dict[str, Any]:
+def described_form(kind: type[RequestBody], settings: Settings) -> dict[str, Any]:
     """As `described`, for `read_form`."""
     schema = described(kind, settings)["requestBody"]["content"]["application/json"]["schema"]
     schema["properties"]["file"] = {"type": "string", "format": "binary", "description": "The document."}
@@ -98,7 +98,7 @@ def described_form(kind: type[Asked], settings: Settings) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
 
 
-def described(kind: type[Asked], settings: Settings) -> dict[str, Any]:
+def described(kind: type[RequestBody], settings: Settings) -> dict[str, Any]:
     """Description of a body, for a route's ``openapi_extra``."""
     schema = kind.model_json_schema()
     for field, limits in kind.limits.items():
@@ -111,7 +111,7 @@ def described(kind: type[Asked], settings: Settings) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def _check_counts(kind: type[Asked], sent: Any, settings: Settings) -> None:
+def _check_counts(kind: type[RequestBody], sent: Any, settings: Settings) -> None:
     """Before anything is looked at: of half a million wrong items there would be as many errors, 400 MB of them."""
     if not isinstance(sent, dict):
         return
@@ -168,7 +168,7 @@ def _no_constant(name: str) -> Any:
 REASONS = 3  # that one answer tells
 
 
-def _reason(error: ValidationError, kind: type[Asked]) -> str:
+def _reason(error: ValidationError, kind: type[RequestBody]) -> str:
     """The first things that are wrong, without what was sent. For an unknown field, also the fields that there are."""
     errors = error.errors(include_url=False, include_context=False, include_input=False)
     more = f" (and {len(errors) - REASONS} more)" if len(errors) > REASONS else ""
@@ -191,7 +191,7 @@ LANGUAGE = "^[A-Za-z0-9_-]{0,20}$"
 TEXTS = [("maxItems", "texts"), ("maxLength", "characters")]
 
 
-class Search(Asked):
+class Search(RequestBody):
     """What means the same as the marked phrases of a sentence."""
 
     limits: ClassVar[Limits] = {
@@ -211,7 +211,7 @@ class Search(Asked):
     languages: list[str] | None = Field(None, description="Search in these languages only.")
 
 
-class Lookup(Asked):
+class Lookup(RequestBody):
     """Where a text itself stands, with its frequency and its neighbours."""
 
     limits: ClassVar[Limits] = {
@@ -232,7 +232,7 @@ class Lookup(Asked):
     near: str = Field("", description="Only matches with this word among those before or after.")
 
 
-class Suggest(Asked):
+class Suggest(RequestBody):
     """Suggestions for a segment that is being translated: those of the glossary first, then those of the index."""
 
     limits: ClassVar[Limits] = {"text": [("maxLength", "characters")], "k": [("maximum", "k")]}
@@ -242,7 +242,7 @@ class Suggest(Asked):
     k: int = Field(5, ge=1, description="Suggestions for each phrase, at most.")
 
 
-class Segment(Asked):
+class Segment(RequestBody):
     """The phrases of texts."""
 
     limits: ClassVar[Limits] = {"texts": TEXTS}
@@ -253,7 +253,7 @@ class Segment(Asked):
     max_words: int | None = Field(None, ge=1, le=16, description="The most words of a phrase.")
 
 
-class Encode(Asked):
+class Encode(RequestBody):
     """Vectors of marked phrases and of whole sentences."""
 
     limits: ClassVar[Limits] = {"queries": TEXTS, "sentences": TEXTS}
@@ -262,7 +262,7 @@ class Encode(Asked):
     index: str = INDEX
 
 
-class Mine(Asked):
+class Mine(RequestBody):
     """The pairs of sentences that are translations of each other."""
 
     limits: ClassVar[Limits] = {
@@ -277,7 +277,7 @@ class Mine(Asked):
     threshold: float | None = Field(None, ge=-10, le=10, description="The least score of a pair.")
 
 
-class Terms(Asked):
+class Terms(RequestBody):
     """The terms of a document, each with its candidate translations."""
 
     model_config = ConfigDict(extra="forbid", strict=False)  # a form holds text only
@@ -376,7 +376,7 @@ class Suggestion(BaseModel):
     language: str
 
 
-class Suggested(Span):
+class PhraseSuggestions(Span):
     phrase: str
     confidence: float | None = Field(None, description="The probability that the index holds an equivalent, if known.")
     suggestions: list[Suggestion]
@@ -385,7 +385,7 @@ class Suggested(Span):
 class SuggestAnswer(BaseModel):
     index: str
     text: str
-    phrases: list[Suggested]
+    phrases: list[PhraseSuggestions]
 
 
 class Unit(BaseModel):
@@ -395,13 +395,13 @@ class Unit(BaseModel):
     rank: int
 
 
-class Proposed(Span):
+class ScoredSpan(Span):
     text: str
     score: float
 
 
 class SegmentAnswer(BaseModel):
-    phrases: list[list[Proposed]] = Field(description="One list for each text.")
+    phrases: list[list[ScoredSpan]] = Field(description="One list for each text.")
 
 
 class EncodedPhrase(Span):
@@ -472,7 +472,7 @@ class TermsAnswer(BaseModel):
     terms: list[Term] = Field(description="The best first.")
 
 
-class Ready(BaseModel):
+class Readiness(BaseModel):
     status: str
 
 

@@ -9,7 +9,7 @@ from phrasemate.utils import lazy_names
 __all__ = [
     "Corpus",
     "Side",
-    "Skipped",
+    "SkippedInput",
     "Term",
     "TermPair",
     "Unit",
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from phrasemate.text.normalize import folded
     from phrasemate.text.sentences import split_sentences, words
     from phrasemate.text.term_lists import read_terms, write_pairs, write_terms
-    from phrasemate.text.text_file import Skipped
+    from phrasemate.text.text_file import SkippedInput
 
 __getattr__ = lazy_names(
     __name__,
     {
         "corpus": "Corpus read",
-        "text_file": "Skipped",
+        "text_file": "SkippedInput",
         "formats.bilingual": "read_bilingual read_units write_units",
         "formats.units": "Side Term TermPair Unit",
         "normalize": "folded",

@@ -30,7 +30,7 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.text.formats.bilingual import BILINGUAL
 from phrasemate.text.formats.registry import Options, sentences
 from phrasemate.text.formats.xml import kind_of
-from phrasemate.text.text_file import LINE_LIMIT, Damage, Skipped, TextFile, keeps_line_ends, suffix_of
+from phrasemate.text.text_file import LINE_LIMIT, Damage, SkippedInput, TextFile, keeps_line_ends, suffix_of
 from phrasemate.types import Document, Sentence, check_language
 
 SUFFIXES: Mapping[str, str] = {  # -> format
@@ -72,7 +72,7 @@ _FOREIGN = re.compile(  # other formats, whose mark-up would be indexed as text
 _MARKED_UP = re.compile(rb"<(?:\?xml\s|!doctype\s|html[\s>]|svg[\s>]|[\w:]+\s[^<>]*xmlns)", re.IGNORECASE)
 
 
-class Found(NamedTuple):
+class SourceFile(NamedTuple):
     """A file to read: where it is, what it is called, its format and whether it is gzip."""
 
     path: Path
@@ -96,7 +96,7 @@ def kind(path: Path) -> str:
     return "file" if stat.S_ISREG(mode) else "stream"
 
 
-def find(argument: str, has_column: bool, damage: Damage) -> Iterator[Found]:
+def find(argument: str, has_column: bool, damage: Damage) -> Iterator[SourceFile]:
     """The files that a path stands for: itself, or all in the folder and below, sorted, but hidden ones and indexes.
 
     A file that is named by the user is read as plain text (as a table if ``has_column``) when its suffix says nothing.
@@ -116,7 +116,7 @@ def find(argument: str, has_column: bool, damage: Damage) -> Iterator[Found]:
         format_, is_gzip = _format(path)
         if not format_ and (_FOREIGN.fullmatch(suffix_of(path)[0]) or _is_marked_up(path, is_gzip)):
             return damage.file(display_name(argument), 0, *_unknown(path))
-        yield Found(path, _name(path), format_ or ("tsv" if has_column else "txt"), is_gzip)
+        yield SourceFile(path, _name(path), format_ or ("tsv" if has_column else "txt"), is_gzip)
     return None
 
 
@@ -130,14 +130,14 @@ def _is_marked_up(path: Path, packed: bool) -> bool:
     return _MARKED_UP.match(head.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xfe\xff \t\r\n")) is not None
 
 
-def _find_below(folder: Path, path: str, damage: Damage) -> Iterator[Found]:
+def _find_below(folder: Path, path: str, damage: Damage) -> Iterator[SourceFile]:
     empty = True
     for file in _walk(folder, damage):
         format_, is_gzip = _format(file)
         name = _name(Path(path, file.relative_to(folder)))
         if format_:
             empty = False
-            yield Found(file, name, format_, is_gzip)
+            yield SourceFile(file, name, format_, is_gzip)
         else:
             damage.of_another_kind(name, _unknown(file)[0])
     if empty:
@@ -321,7 +321,7 @@ class Corpus:
     def __init__(self, paths: tuple[str, ...], options: Options, skip: bool) -> None:
         self._paths, self._options = paths, options
         self._damage = Damage(skip)
-        self._spooled: dict[str, Found] = {}
+        self._spooled: dict[str, SourceFile] = {}
 
     def __iter__(self) -> Iterator[Document]:
         """The documents in order; raises ReadError where the first file that cannot be read is reached."""
@@ -343,20 +343,20 @@ class Corpus:
         return self._damage.skip
 
     @property
-    def skipped(self) -> list[Skipped]:
+    def skipped(self) -> list[SkippedInput]:
         """List what was passed over so far, each place once; empty under ``on_error="raise"``."""
         return self._damage.skipped()
 
     @cached_property
-    def _files(self) -> list[Found]:
+    def _files(self) -> list[SourceFile]:
         """The files, each once however often and by whatever path it is given."""
-        files: dict[Path, Found] = {}
+        files: dict[Path, SourceFile] = {}
         for path in self._paths:
             for file in self._find(path):
                 files.setdefault(file.path.absolute(), file)
         return list(files.values())
 
-    def _find(self, path: str) -> Iterator[Found]:
+    def _find(self, path: str) -> Iterator[SourceFile]:
         try:
             if path == "-" or kind(Path(path)) == "stream":
                 yield self._from_stream(path)
@@ -365,17 +365,17 @@ class Corpus:
         except OSError as error:
             self._damage.file(display_name(path), 0, f"cannot be looked up ({error.strerror})", "check the path")
 
-    def _from_stream(self, argument: str) -> Found:
+    def _from_stream(self, argument: str) -> SourceFile:
         """Standard input or a pipe, as a temporary file that goes when the corpus goes."""
         if argument not in self._spooled:
             name = "stdin" if argument == "-" else display_name(argument)
             path = spool(None if argument == "-" else Path(argument), name)
             weakref.finalize(self, path.unlink, missing_ok=True)
             file = sniffed(path, self._options.column is not None, self._options.encoding)
-            self._spooled[argument] = Found(path, name, *file)
+            self._spooled[argument] = SourceFile(path, name, *file)
         return self._spooled[argument]
 
-    def _document(self, file: Found) -> Document | None:
+    def _document(self, file: SourceFile) -> Document | None:
         """The document of a file, or None if the file was skipped."""
         trouble = "an empty file; expected text"
         try:
@@ -386,7 +386,7 @@ class Corpus:
         self._damage.file(file.name, 0, trouble, "fix or remove it, or use --on-error skip")
         return None
 
-    def _described(self, source: Found, digest: str, size: int) -> Document:
+    def _described(self, source: SourceFile, digest: str, size: int) -> Document:
         latest: list[TextFile] = []
 
         def one_pass() -> Iterator[Sentence]:
@@ -396,7 +396,7 @@ class Corpus:
 
         return Document(source.name, digest, one_pass, size, lambda: min(size, latest[0].bytes_read) if latest else 0)
 
-    def _digest(self, file: Found) -> str:
+    def _digest(self, file: SourceFile) -> str:
         """SHA-256 over how the file is read and its bytes as they are stored."""
         version = _HOW_READ if keeps_line_ends(self._options.encoding) else _HOW_CONVERTED
         how = [version, *self._options.that_matter(file.format), str(file.packed)]

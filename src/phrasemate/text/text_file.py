@@ -47,7 +47,7 @@ _ENCODING = re.compile(r"give (?:it with|the right|its)? ?--encoding(?: [\w-]+)?
 _OTHERS = re.compile(r",? or (?:use )?--on-error skip| \(choose one with --[a-z-]+\)|,? or choose another --column")
 
 
-class Skipped(NamedTuple):
+class SkippedInput(NamedTuple):
     """What was passed over: a line, or a file (from that line on) if ``whole``; line 0 means all of the file.
 
     >>> from pathlib import Path
@@ -73,25 +73,25 @@ class Damage:
 
     def __init__(self, skip: bool) -> None:
         self.skip = skip
-        self._listed: dict[tuple[str, int, bool], Skipped] = {}
+        self._listed: dict[tuple[str, int, bool], SkippedInput] = {}
 
     def line(self, file: str, line: int, reason: str, remedy: str) -> None:
         """One line cannot be used; raises ReadError unless it may be skipped."""
-        self._note(Skipped(file, line, reason), remedy)
+        self._note(SkippedInput(file, line, reason), remedy)
 
     def file(self, file: str, line: int, reason: str, remedy: str) -> None:
         """Nothing can be used from this line on (0: from the start); raises ReadError unless it may be skipped."""
-        self._note(Skipped(file, line, reason, whole=True), remedy)
+        self._note(SkippedInput(file, line, reason, whole=True), remedy)
 
     def of_another_kind(self, file: str, reason: str) -> None:
         """A file of a folder that is not text: listed, never an error."""
-        self._listed.setdefault((file, 0, True), Skipped(file, 0, reason, whole=True))
+        self._listed.setdefault((file, 0, True), SkippedInput(file, 0, reason, whole=True))
 
-    def skipped(self) -> list[Skipped]:
+    def skipped(self) -> list[SkippedInput]:
         """List what was passed over so far, in the order in which it was found."""
         return list(self._listed.values())
 
-    def _note(self, skip: Skipped, remedy: str) -> None:
+    def _note(self, skip: SkippedInput, remedy: str) -> None:
         if not self.skip:
             raise ReadError(skip.file, skip.line, skip.reason, remedy)
         self._listed.setdefault((skip.file, skip.line, skip.whole), skip)
@@ -280,7 +280,7 @@ class TextFile:
         """The bytes as they are stored, to be read in any order. Raises OSError."""
         self.bytes_read = self._bad = self._line = 0
         self.ended = False
-        with _Counted(self) as raw, io.BufferedReader(raw, _BUFFER) as stream:
+        with _CountingFile(self) as raw, io.BufferedReader(raw, _BUFFER) as stream:
             yield cast(io.BufferedReader, stream)
 
     @contextmanager
@@ -293,9 +293,9 @@ class TextFile:
             if self.packed:
                 if stream.peek(2)[:2] not in (_GZIP, b""):
                     raise gzip.BadGzipFile(_NO_GZIP)
-                stream = io.BufferedReader(_Unpacked(stream), _BUFFER)
+                stream = io.BufferedReader(_GzipStream(stream), _BUFFER)
             if not keeps_line_ends(self.encoding) or (whole and self.encoding != "utf-8"):
-                stream = io.BufferedReader(_Converted(stream, self.encoding, whole), _BUFFER)
+                stream = io.BufferedReader(_Utf8Stream(stream, self.encoding, whole), _BUFFER)
             yield stream
 
     @contextmanager
@@ -396,7 +396,7 @@ def _gzip_trouble(error: Exception) -> tuple[str, str]:
     return f"the gzip data are damaged ({error})", "copy or download the file again"
 
 
-class _Counted(io.FileIO):
+class _CountingFile(io.FileIO):
     """A file that tells how much of it has been read."""
 
     def __init__(self, owner: TextFile) -> None:
@@ -412,7 +412,7 @@ class _Counted(io.FileIO):
         return count
 
 
-class _Unpacked(io.RawIOBase):
+class _GzipStream(io.RawIOBase):
     """Gzip data unpacked; what is wrong with them shows after all that came before it."""
 
     def __init__(self, stored: io.BufferedReader) -> None:
@@ -438,7 +438,7 @@ class _Unpacked(io.RawIOBase):
         return count
 
 
-class _Converted(io.RawIOBase):
+class _Utf8Stream(io.RawIOBase):
     """A stream in any encoding as one in UTF-8.
 
     What is not in the encoding is not UTF-8 here either, but half a surrogate pair; a ``whole`` stream ends there,

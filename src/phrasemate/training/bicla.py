@@ -100,26 +100,26 @@ class Settings:
     start: str = "identity"
 
 
-class Padded(NamedTuple):
+class PaddedVectors(NamedTuple):
     """Word vectors of n sentences: ``values`` (n, T, dim), zero after a sentence's ``lengths`` (n,), on the CPU."""
 
     values: Tensor
     lengths: Tensor
 
 
-class Encoded(NamedTuple):
+class EncodedSentences(NamedTuple):
     """States of n sentences: ``states`` (n, T, 2H), zero where ``mask`` (n, T) is: 1 for a word, 0 for padding."""
 
     states: Tensor
     mask: Tensor
 
-    def repeat(self, times: int) -> Encoded:
+    def repeat(self, times: int) -> EncodedSentences:
         """Every sentence so many times, one after the other."""
-        return Encoded(self.states.repeat_interleave(times, 0), self.mask.repeat_interleave(times, 0))
+        return EncodedSentences(self.states.repeat_interleave(times, 0), self.mask.repeat_interleave(times, 0))
 
-    def rows(self, start: int, end: int | None) -> Encoded:
+    def rows(self, start: int, end: int | None) -> EncodedSentences:
         """Select sentences by their rows."""
-        return Encoded(self.states[start:end], self.mask[start:end])
+        return EncodedSentences(self.states[start:end], self.mask[start:end])
 
     def apart(self) -> list[Tensor]:
         """(T_i, 2H) of each sentence, without padding."""
@@ -127,7 +127,7 @@ class Encoded(NamedTuple):
         return [row[:length] for row, length in zip(self.states, lengths, strict=True)]
 
 
-def pad(sentences: Sequence[NDArray[np.floating]]) -> Padded:
+def pad(sentences: Sequence[NDArray[np.floating]]) -> PaddedVectors:
     """Sentences (T_i, dim) of word vectors, side by side; T_i may be 0. Raises InputError for none."""
     if not sentences:
         raise InputError("no sentences to pad; expected one or more")
@@ -135,7 +135,7 @@ def pad(sentences: Sequence[NDArray[np.floating]]) -> Padded:
     values = np.zeros((len(sentences), max(1, lengths.max()), sentences[0].shape[1]), np.float32)
     for row, sentence in zip(values, sentences, strict=True):
         row[: len(sentence)] = sentence
-    return Padded(torch.from_numpy(values), torch.from_numpy(lengths))
+    return PaddedVectors(torch.from_numpy(values), torch.from_numpy(lengths))
 
 
 class BiCLA(nn.Module):
@@ -228,7 +228,7 @@ class BiCLA(nn.Module):
         side_row = min(side, len(self.sum_bias) - 1)
         return self.sum_weight[side_row], self.sum_bias[side_row]
 
-    def encode(self, sentences: Padded, side: int = 0) -> Encoded:
+    def encode(self, sentences: PaddedVectors, side: int = 0) -> EncodedSentences:
         """The BiLSTM, of first sentences (0) or second ones (1).
 
         Padding is never read: the backward direction begins at the last word.
@@ -240,9 +240,9 @@ class BiCLA(nn.Module):
         sequence = pack_padded_sequence(values, lengths.clamp(min=1), batch_first=True, enforce_sorted=False)
         states, _ = pad_packed_sequence(encoder(sequence)[0], batch_first=True, total_length=values.shape[1])
         mask = (torch.arange(values.shape[1]) < lengths[:, None]).to(states)  # (n, T)
-        return Encoded(states * mask[:, :, None], mask)
+        return EncodedSentences(states * mask[:, :, None], mask)
 
-    def forward(self, first: Encoded, second: Encoded) -> Tensor:
+    def forward(self, first: EncodedSentences, second: EncodedSentences) -> Tensor:
         """(n,) scores s of n pairs."""
         left, right = self._crossed(first, second, 0), self._crossed(second, first, 1)
         e1, e2 = self.summed(left, first.mask, 0), self.summed(right, second.mask, 1)  # (n, 2H)
@@ -255,12 +255,12 @@ class BiCLA(nn.Module):
             products = self.score_scale * products / (left.norm(dim=1) * right.norm(dim=1)).clamp(min=TINY)
         return products + self.score_bias
 
-    def all_pairs(self, first: Encoded, second: Encoded) -> Tensor:
+    def all_pairs(self, first: EncodedSentences, second: EncodedSentences) -> Tensor:
         """(m, n) scores of m first sentences with each of n second ones: the same numbers as `forward`, quicker."""
         block = _Block(self, second)
         return torch.tanh(torch.stack([block.scores(query) for query in first.apart()]))
 
-    def _crossed(self, sentence: Encoded, other: Encoded, side: int) -> Tensor:
+    def _crossed(self, sentence: EncodedSentences, other: EncodedSentences, side: int) -> Tensor:
         """(n, T, 2H) hbar: each word as a mean of the words of the other sentence."""
         if not self.settings.cross:
             return sentence.states
@@ -332,7 +332,7 @@ class _Block:
     hbar_i . v are sum_j alpha_ij (h_j^2 . v). So a pair of sentences costs what eq. 1 costs and little more.
     """
 
-    def __init__(self, model: BiCLA, documents: Encoded) -> None:
+    def __init__(self, model: BiCLA, documents: EncodedSentences) -> None:
         self._model = model
         self._states, self._mask = documents  # (D, J, 2H), (D, J)
         weight, self._bias = model.attention(0)
@@ -387,11 +387,11 @@ def _states(model: BiCLA, sentences: Sequence[Floats], side: int) -> list[Tensor
     return states
 
 
-def _side_by_side(documents: Sequence[Tensor]) -> Encoded:
+def _side_by_side(documents: Sequence[Tensor]) -> EncodedSentences:
     """(D, J, 2H) states with zeros after their ends, and where they are none."""
     states = nn.utils.rnn.pad_sequence([*documents], batch_first=True)
     lengths = torch.tensor([len(item) for item in documents], device=states.device)
-    return Encoded(states, (torch.arange(states.shape[1], device=states.device) < lengths[:, None]).to(states))
+    return EncodedSentences(states, (torch.arange(states.shape[1], device=states.device) < lengths[:, None]).to(states))
 
 
 def _cuts(queries: Sequence[Tensor], documents: Sequence[Tensor], cells: int) -> Iterator[tuple[int, int]]:
@@ -406,7 +406,7 @@ def _cuts(queries: Sequence[Tensor], documents: Sequence[Tensor], cells: int) ->
 SEAL = Seal("phrasemate-bicla", 1, "phrasemate train bicla", "train it again, or copy it again")
 
 
-class Trained(NamedTuple):
+class TrainedBiCLA(NamedTuple):
     """A model, the ``facts`` of its training, and the ``hash`` (64 hex digits) of its folder."""
 
     model: BiCLA
@@ -430,7 +430,7 @@ def folders_in(folder: Path) -> list[Path]:
     return sorted(path.parent for path in configs if mark in path.read_text(encoding="utf-8", errors="replace"))
 
 
-def load_bicla(folder: Path, device: str = "cpu") -> Trained:
+def load_bicla(folder: Path, device: str = "cpu") -> TrainedBiCLA:
     """Read a BiCLA model from its folder, every byte verified, ready to score with.
 
     Raises ModelError where there is none, ModelUnsupported for a foreign or newer format, ModelDamaged where something
@@ -441,7 +441,7 @@ def load_bicla(folder: Path, device: str = "cpu") -> Trained:
         weights = SEAL.weights(folder, content)
         model = BiCLA(int(content["dim"]), built(Settings, content["settings"], "settings"))
         model.load_state_dict(load(weights))
-        return Trained(model.to(device).eval(), dict(content["facts"]), digest)
+        return TrainedBiCLA(model.to(device).eval(), dict(content["facts"]), digest)
     except (KeyError, TypeError, ValueError, RuntimeError, SafetensorError, InputError) as error:
         raise SEAL.misfit(folder, error) from error
 
@@ -542,13 +542,13 @@ class Batch(NamedTuple):
     ``mates`` (m, m (1 + K)): where a second sentence reads as the mate of a first one does.
     """
 
-    sentences: Padded
+    sentences: PaddedVectors
     pairs: int
     mates: Tensor
 
 
 class BiCLATask:
-    """See `trainer.Task` and `trainer.Remembering`. ``data``: the folder of the sentence pairs;
+    """See `trainer.Task` and `trainer.StatefulTask`. ``data``: the folder of the sentence pairs;
     ``vectors``: of the word vectors.
     """
 
@@ -572,10 +572,10 @@ class BiCLATask:
         self._began = [parameter.detach().clone() for parameter in self.module.parameters()]
 
     def stepped(self) -> None:
-        """See `Remembering.stepped`."""
+        """See `StatefulTask.stepped`."""
 
     def state(self) -> dict[str, Tensor]:
-        """See `Remembering.state`: the weights before training, which another machine may compute otherwise (the signs
+        """See `StatefulTask.state`: the weights before training, which another machine may compute otherwise (the signs
         of principal components).
         """
         return {str(place): value for place, value in enumerate(self._began)} if self.config.optimizer.share < 1 else {}
@@ -653,12 +653,12 @@ class BiCLATask:
         scores: Tensor = self.module(first.repeat(times), second)
         return scores.view(-1, times).float()
 
-    def _encoded(self, batch: Batch) -> tuple[Encoded, Encoded]:
+    def _encoded(self, batch: Batch) -> tuple[EncodedSentences, EncodedSentences]:
         """The first sentences and the second ones."""
         values, lengths = batch.sentences
         if self.module.settings.separate:
             sides = slice(0, batch.pairs), slice(batch.pairs, None)
-            first, second = (self.module.encode(Padded(values[s], lengths[s]), n) for n, s in enumerate(sides))
+            first, second = (self.module.encode(PaddedVectors(values[s], lengths[s]), n) for n, s in enumerate(sides))
             return first, second
         encodings = self.module.encode(batch.sentences)
         return encodings.rows(0, batch.pairs), encodings.rows(batch.pairs, None)

@@ -128,7 +128,7 @@ def _phrase_rows(whole: Batch, phrases: Sequence[Phrase]) -> tuple[Integers, Int
     return token_rows(states, np.arange(len(phrases)), spans[:, 0], spans[:, 1])
 
 
-class Sampled(NamedTuple):
+class ContextBatch(NamedTuple):
     """The contexts of a step's N phrase pairs; the sources are the phrases 0 to N - 1, the targets N to 2N - 1.
 
     ``ids`` are the tokens of the contexts, context i those of ``bounds[i]:bounds[i + 1]``; ``first`` and ``last``
@@ -148,7 +148,7 @@ class Sampled(NamedTuple):
 
 def sampled(
     files: Sequence[Contexts], rows: Sequence[Sequence[int]], count: int, draw: random.Random | None
-) -> Sampled:
+) -> ContextBatch:
     """The pairs ``rows`` (file, pair), each phrase with ``count`` of its contexts, drawn without putting back.
 
     A phrase that has fewer has those it has. Without ``draw``: its first ones (0: all).
@@ -167,6 +167,6 @@ def sampled(
     pieces = [files[f].ids[slice(*files[f].bounds[n : n + 2])] for f, n, _ in samples]
     bounds = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])]).astype(np.int64)
     first, last = (np.array([getattr(files[f], end)[n] for f, n, _ in samples], np.int64) for end in ("first", "last"))
-    return Sampled(
+    return ContextBatch(
         np.concatenate(pieces).astype(np.int64), bounds, first, last, owner, np.array(wordings, np.int64), file_, number
     )

@@ -37,7 +37,7 @@ from phrasemate.encode.export.hf_folder import FAMILIES
 from phrasemate.encode.export.traced_graph import keep_layers, layers_of
 from phrasemate.errors import InputError, ModelUnsupported
 from phrasemate.reranker import sentence_blocks
-from phrasemate.training.example_data import Contexts, Sampled
+from phrasemate.training.example_data import ContextBatch, Contexts
 from phrasemate.training.hf_encoder import Backbone, grouped, padded
 from phrasemate.types import Progress
 from phrasemate.utils.arrays import Halves, Integers
@@ -248,7 +248,7 @@ class Feed:
             path = folder / f"{contexts.name.replace(' ', '-')}-{hasher.hexdigest()[:16]}.npy"
             self._kept.append(self._opened(path, contexts, show))
 
-    def pieces(self, sampled: Sampled) -> list[Piece]:
+    def pieces(self, sampled: ContextBatch) -> list[Piece]:
         """The contexts of a step, by length; needs no device."""
         pieces = []
         for places, mask in grouped(sampled.bounds, self.chunk):
@@ -268,7 +268,7 @@ class Feed:
                 values = self.lower(values, further[0])
         return Inputs(values.float() if values.is_floating_point() else values, *further)
 
-    def _gathered(self, sampled: Sampled, places: Integers, mask: NDArray[np.bool_]) -> Halves:
+    def _gathered(self, sampled: ContextBatch, places: Integers, mask: NDArray[np.bool_]) -> Halves:
         values = np.zeros((*mask.shape, self._kept[0].shape[1]), np.float16)
         for row, (file, number) in enumerate(zip(sampled.file[places], sampled.number[places], strict=True)):
             low, high = self.files[file].bounds[number : number + 2]

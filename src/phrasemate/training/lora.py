@@ -65,7 +65,7 @@ class LoraSettings:
             )
 
 
-class Encoded(NamedTuple):
+class TokenizedPrompt(NamedTuple):
     """Token ids of a prompt and its reference, and from which of them on there is a loss."""
 
     ids: list[int]
@@ -114,7 +114,13 @@ def train_lora(
 
 
 def _trained(
-    adapted: Any, items: Sequence[Encoded], settings: LoraSettings, out: Path, pad: int, device: str, progress: Progress
+    adapted: Any,
+    items: Sequence[TokenizedPrompt],
+    settings: LoraSettings,
+    out: Path,
+    pad: int,
+    device: str,
+    progress: Progress,
 ) -> list[float]:
     """The loss of each step."""
     weights = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
@@ -136,7 +142,7 @@ def _trained(
     return losses
 
 
-def _backward(adapted: Any, batch: Sequence[Encoded], chunk: int, pad: int, device: str) -> float:
+def _backward(adapted: Any, batch: Sequence[TokenizedPrompt], chunk: int, pad: int, device: str) -> float:
     """Add the gradients of a batch, chunk by chunk; its loss, the mean over all tokens of the references."""
     items = sorted(batch, key=lambda item: len(item.ids))
     count = sum(_with_loss(item) for item in items)
@@ -166,7 +172,7 @@ def summed_loss(model: Any, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor
     )
 
 
-def _with_loss(item: Encoded) -> int:
+def _with_loss(item: TokenizedPrompt) -> int:
     """Number of tokens of an example that have a loss; the first token of a text never has."""
     return len(item.ids) - max(1, item.first)
 
@@ -200,7 +206,7 @@ def _is_lesson(item: Any) -> bool:
     return all(isinstance(message, dict) and isinstance(message.get("content"), str) for message in messages)
 
 
-def encoded(items: Sequence[dict[str, Any]], tokenizer: Any, max_tokens: int) -> tuple[list[Encoded], int]:
+def encoded(items: Sequence[dict[str, Any]], tokenizer: Any, max_tokens: int) -> tuple[list[TokenizedPrompt], int]:
     """Items as tokens, the reference closed by the end-of-text token; and how many were too long and left out.
 
     Raises InputError where messages meet a tokenizer without a chat template, or nothing is short enough.
@@ -211,7 +217,7 @@ def encoded(items: Sequence[dict[str, Any]], tokenizer: Any, max_tokens: int) ->
         before = tokenizer(prompt, add_special_tokens=item.get("messages") is None)["input_ids"]
         after = tokenizer(reference, add_special_tokens=False)["input_ids"]
         end = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
-        lessons.append(Encoded([*before, *after, *end], len(before)))
+        lessons.append(TokenizedPrompt([*before, *after, *end], len(before)))
     short = [element for element in lessons if len(element.ids) <= max_tokens and _with_loss(element) > 0]
     if not short:
         raise InputError(f"all {len(lessons)} examples are longer than {max_tokens} tokens; raise max_tokens")
@@ -229,7 +235,7 @@ def _parts(item: dict[str, Any], tokenizer: Any) -> tuple[str, str]:
     return prompt, last["content"]
 
 
-def padded(batch: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tensor]:
+def padded(batch: Sequence[TokenizedPrompt], pad: int) -> tuple[Tensor, Tensor, Tensor]:
     """(ids, mask, labels), (items, longest) int64 each; labels are the ids where there is a loss.
 
     Padded on the left, so that the references of all examples end together.
@@ -246,9 +252,9 @@ def padded(batch: Sequence[Encoded], pad: int) -> tuple[Tensor, Tensor, Tensor]:
     return ids, mask, labels
 
 
-def _batches(items: Sequence[Encoded], settings: LoraSettings) -> Iterator[list[Encoded]]:
+def _batches(items: Sequence[TokenizedPrompt], settings: LoraSettings) -> Iterator[list[TokenizedPrompt]]:
     """Yield as many batches as there are steps; all items are seen before one is again."""
-    draw, waiting = random.Random(settings.seed), list[Encoded]()
+    draw, waiting = random.Random(settings.seed), list[TokenizedPrompt]()
     for _ in range(settings.steps):
         while len(waiting) < settings.batch:
             waiting += draw.sample(list(items), len(items))

@@ -163,7 +163,7 @@ class Config:
         return config
 
 
-class Asked(NamedTuple):
+class RankingQueries(NamedTuple):
     """Sentences that ask: ``lists`` (n, K) of ``documents``, the mate first; ``ignored`` (n, K): read as it does."""
 
     queries: SentenceStates
@@ -172,7 +172,7 @@ class Asked(NamedTuple):
     ignored: NDArray[np.bool_]
 
 
-class Held(NamedTuple):
+class HeldOutSide(NamedTuple):
     """Side of a held-out set.
 
     Args:
@@ -212,12 +212,12 @@ class RerankerTask:
         progress: Progress = lambda title, step, total: None,
     ) -> None:
         self.config, self._model, self._device = config, model, device
-        self._train: list[Asked] = []
-        self._held: list[Held] = []
+        self._train: list[RankingQueries] = []
+        self._held: list[HeldOutSide] = []
         for pair in config.data.pairs:
             for queries, documents, texts in self._directions(data / pair / "train.tsv", states, progress):
                 candidates = lists(queries.vectors, documents.vectors, texts, config.data.candidates)
-                self._train.append(Asked(queries, documents, *candidates))
+                self._train.append(RankingQueries(queries, documents, *candidates))
             path = data / pair / "dev.tsv"
             if path.is_file():
                 directions = self._directions(path, states, progress)
@@ -277,7 +277,7 @@ class RerankerTask:
         """See `load_reranker`."""
         save_reranker(self.module.network(), folder, self._model.hash, self.facts())
 
-    def _scored(self, part_set: Held) -> Floats:
+    def _scored(self, part_set: HeldOutSide) -> Floats:
         """(n, K) scores."""
         scores = np.empty(part_set.ids.shape, np.float32)
         for at in range(0, len(scores), SCORED):
@@ -353,14 +353,14 @@ def lists(first: Floats, second: Floats, number: Rows, count: int) -> tuple[Rows
     return ids, same_text
 
 
-def _held_out(pair: str, queries: SentenceStates, documents: SentenceStates, texts: Rows, most: int) -> Held:
+def _held_out(pair: str, queries: SentenceStates, documents: SentenceStates, texts: Rows, most: int) -> HeldOutSide:
     rows = np.unique(np.linspace(0, len(texts) - 1, most or len(texts)).astype(np.int64))
     penalties = csls_penalties(queries.vectors, documents.vectors, NEIGHBOURS)
     ids = nearest(queries.vectors[rows], documents.vectors, FIRST, penalties)[0]
-    return Held(pair, queries, documents, rows, ids, texts)
+    return HeldOutSide(pair, queries, documents, rows, ids, texts)
 
 
-def _precision(held_out: Held, scores: Floats) -> float:
+def _precision(held_out: HeldOutSide, scores: Floats) -> float:
     """Mean of 1 / rank of the first document that reads as the mate does; 0 where none is listed."""
     ids = np.take_along_axis(held_out.ids, argsort_desc(scores), 1)
     hits = held_out.texts[ids] == held_out.texts[held_out.rows][:, None]

@@ -235,7 +235,7 @@ class Task(Protocol[B]):
 
 
 @runtime_checkable
-class Remembering(Protocol):
+class StatefulTask(Protocol):
     """A task with a memory beside its trained weights, such as a momentum encoder or a queue."""
 
     def stepped(self) -> None:
@@ -462,7 +462,7 @@ class Trainer(Generic[B]):
             )
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        if isinstance(self.task, Remembering):
+        if isinstance(self.task, StatefulTask):
             self.task.stepped()
         return metrics | {"norm": float(norm)}
 
@@ -522,7 +522,7 @@ class Trainer(Generic[B]):
         for name, parameter in self.named.items():
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 tensors[f"optimizer/{key}/{name}"] = value
-        if isinstance(self.task, Remembering):
+        if isinstance(self.task, StatefulTask):
             tensors |= {f"task/{name}": value for name, value in self.task.state().items()}
         tensors["random/cpu"] = torch.get_rng_state()
         if self.device.type == "cuda":
@@ -544,7 +544,7 @@ class Trainer(Generic[B]):
             if keys:
                 state = {key.split("/", 2)[1]: tensors[key].to(self.device) for key in keys}  # fused: the step, too
                 self.optimizer.state[parameter] = state
-        if isinstance(self.task, Remembering):
+        if isinstance(self.task, StatefulTask):
             for name, value in self.task.state().items():
                 value.copy_(tensors[f"task/{name}"])
         torch.set_rng_state(tensors["random/cpu"])

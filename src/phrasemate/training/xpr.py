@@ -41,7 +41,7 @@ from phrasemate.errors import InputError
 from phrasemate.training import processes
 from phrasemate.training.ccpr_data import Schedule
 from phrasemate.training.config import check_least, configured, expect, facts_of
-from phrasemate.training.example_data import Contexts, Sampled, read_contexts, sampled
+from phrasemate.training.example_data import ContextBatch, Contexts, read_contexts, sampled
 from phrasemate.training.frozen_states import Feed, Inputs, Lower, Piece, TokenNumbers, Upper, WholeEncoder, halves
 from phrasemate.training.gradcache import cached_backward, gathered
 from phrasemate.training.hf_encoder import EMBEDDINGS, Backbone, Tokenizer, longest_text, save_encoder
@@ -380,12 +380,12 @@ class Config:
 class Batch(NamedTuple):
     """A step's contexts, and the same as the encoder takes them."""
 
-    sampled: Sampled
+    sampled: ContextBatch
     pieces: list[Piece]
 
 
 class XPRTask:
-    """See `trainer.Task` and `trainer.Remembering`. ``folder``: the data set; ``cache``: where the
+    """See `trainer.Task` and `trainer.StatefulTask`. ``folder``: the data set; ``cache``: where the
     frozen layers' states are kept, if the configuration wants them kept.
 
     ``loop``: the loop's settings, counted out. Raises InputError, ReadError and ModelError for a configuration, data
@@ -501,11 +501,11 @@ class XPRTask:
         return {"tokens": len(batch.sampled.ids), **parts}
 
     def stepped(self) -> None:
-        """See `Remembering.stepped`: the momentum update (algorithm 1)."""
+        """See `StatefulTask.stepped`: the momentum update (algorithm 1)."""
         self.method.stepped()
 
     def state(self) -> dict[str, Tensor]:
-        """See `Remembering.state`: the momentum encoder and the queue."""
+        """See `StatefulTask.state`: the momentum encoder and the queue."""
         return self.method.state()
 
     @torch.no_grad()

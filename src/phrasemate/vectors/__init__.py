@@ -6,8 +6,8 @@ from phrasemate.utils.knn import nearest, neighbour_means
 from phrasemate.utils.margin import csls_penalties
 from phrasemate.vectors.alignment import (
     METHODS,
-    Learnt,
-    Mapped,
+    LearnedDictionary,
+    MappedVectors,
     SelfLearning,
     map_supervised,
     map_unsupervised,
@@ -23,8 +23,8 @@ __all__ = [
     "METHODS",
     "DistilSettings",
     "Induction",
-    "Learnt",
-    "Mapped",
+    "LearnedDictionary",
+    "MappedVectors",
     "Projection",
     "SelfLearning",
     "Sentences",

@@ -119,7 +119,7 @@ class SelfLearning:
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
+class LearnedDictionary:
     """Learned dictionary as pairs of rows, (pairs,) each, twice where both directions chose a pair. ``objective`` is
     the mean similarity of a word and its best counterpart under the last mapping; ``iterations`` counts the rounds.
     """
@@ -164,7 +164,7 @@ def self_learn(
     pairs: tuple[Rows, Rows],
     settings: SelfLearning,
     progress: Callable[[int, float, float], None] = lambda *_: None,
-) -> Learnt:
+) -> LearnedDictionary:
     """Mapping and dictionary in turn, each from the other, until neither gets better (section 3.3).
 
     ``progress``: called with the iteration, p and the objective. Raises InputError for pairs beyond the vocabulary.
@@ -185,7 +185,7 @@ def self_learn(
             if keep >= 1:
                 break
             keep, stalls = min(1.0, settings.growth * keep), 0
-    return Learnt(source, target, objective, iteration)
+    return LearnedDictionary(source, target, objective, iteration)
 
 
 def _dictionary(x: Floats, z: Floats, keep: float, k: int, draw: np.random.Generator) -> tuple[Rows, Rows, float]:
@@ -251,12 +251,12 @@ Progress = Callable[[int, float, float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Mapped:
+class MappedVectors:
     """Vectors of two languages in one space, unit length; ``learnt`` where there was self-learning."""
 
     source: WordVectors
     target: WordVectors
-    learnt: Learnt | None = None
+    learnt: LearnedDictionary | None = None
 
     def save(self, folder: str | Path, force: bool = False) -> None:
         """Write ``folder/source`` and ``folder/target``; raises InputError if it is there, unless ``force``."""
@@ -268,7 +268,9 @@ class Mapped:
         put(partial, folder)
 
 
-def map_supervised(source: WordVectors, target: WordVectors, lexicon: Lexicon, method: str = "procrustes") -> Mapped:
+def map_supervised(
+    source: WordVectors, target: WordVectors, lexicon: Lexicon, method: str = "procrustes"
+) -> MappedVectors:
     """Map the vectors of two languages into one space, by a lexicon.
 
     Args:
@@ -293,7 +295,7 @@ def map_unsupervised(
     lexicon: Lexicon | None = None,
     method: str = "symmetric",
     progress: Progress = lambda *_: None,
-) -> Mapped:
+) -> MappedVectors:
     """Map the vectors of two languages into one space by self-learning (Artetxe et al. 2018).
 
     Both spaces need to be alike, as those of comparable texts are; otherwise the result is at random: look at the
@@ -335,11 +337,11 @@ def _mapped(
     target: WordVectors,
     rows: tuple[Rows, Rows],
     method: str,
-    learnt: Learnt | None,
+    learnt: LearnedDictionary | None,
     facts: dict[str, object],
-) -> Mapped:
+) -> MappedVectors:
     x, z = source.matrix, target.matrix
     if method == "procrustes":
-        return Mapped(source.using(unit(x @ procrustes(x, z, *rows)), **facts), target.using(z, **facts), learnt)
+        return MappedVectors(source.using(unit(x @ procrustes(x, z, *rows)), **facts), target.using(z, **facts), learnt)
     map_x, right = symmetric_maps(x[rows[0]], z[rows[1]])
-    return Mapped(source.using(unit(x @ map_x), **facts), target.using(unit(z @ right), **facts), learnt)
+    return MappedVectors(source.using(unit(x @ map_x), **facts), target.using(unit(z @ right), **facts), learnt)

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported, ReadError
-from phrasemate.text.text_file import Damage, Skipped, TextFile
+from phrasemate.text.text_file import Damage, SkippedInput, TextFile
 from phrasemate.utils.arrays import Floats
 from phrasemate.utils.storage import NewFile, check_new, save_arrays, sha256_of, swap_folder
 
@@ -314,7 +314,7 @@ def read_fasttext(
     path: str | Path,
     limit: int | None = None,
     language: str = "",
-    skipped: list[Skipped] | None = None,
+    skipped: list[SkippedInput] | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> WordVectors:
     """Read fastText text vectors; the file is read as a stream, the numbers go into one matrix.

@@ -134,7 +134,7 @@ def read_weights(folder: Path) -> Weights:
     return _of_encoder(weights, folder)
 
 
-class _Complete(Weights):
+class _CheckedWeights(Weights):
     """Weights whose absent members are a ModelError, not a KeyError; ``lack`` and ``remedy`` stand around the name."""
 
     def __init__(self, weights: Weights, lack: str, remedy: str) -> None:
@@ -146,7 +146,7 @@ class _Complete(Weights):
 
 
 def _of_encoder(weights: Weights, folder: Path) -> Weights:
-    return _Complete(weights, f"{folder}: the weights lack", "the file is not whole, or of another architecture")
+    return _CheckedWeights(weights, f"{folder}: the weights lack", "the file is not whole, or of another architecture")
 
 
 def check_weights(config: Mapping[str, Any], weights: Weights, folder: Path) -> None:
@@ -424,7 +424,7 @@ def _weights(folder: Path) -> Weights:
         arrays = {name: array.astype(np.float32) for name, array in load_file(path).items()}
     except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ModelError(f"{path}: not readable ({error}); download the folder again") from error
-    return _Complete(arrays, f"{path}: lacks", "download the folder again")
+    return _CheckedWeights(arrays, f"{path}: lacks", "download the folder again")
 
 
 def _prompts(folder: Path, normalised: bool) -> tuple[dict[str, str], str | None]:

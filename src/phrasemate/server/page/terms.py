@@ -125,15 +125,15 @@ def add_document(router: APIRouter, library: Library, settings: Settings, catalo
 
     @router.get("/document")
     async def ask() -> Response:
-        return html("document.html", **common, known=await catalogue.facts(), asked=Asked())
+        return html("document.html", **common, known=await catalogue.facts(), asked=TermsForm())
 
     @router.post("/document")
     async def terms(request: Request) -> Response:
         """The terms of what was sent."""
-        form_data = Asked()
+        form_data = TermsForm()
         try:
             async with form_of(request, settings, files=1) as form:
-                form_data = Asked(form, library)
+                form_data = TermsForm(form, library)
                 content = await form_data.content()
             rows = await work(library, library.ask, form_data.index, lambda s: form_data.terms(s, content, settings))
         except PhrasemateError as error:
@@ -153,7 +153,7 @@ def add_document(router: APIRouter, library: Library, settings: Settings, catalo
         return attachment(f"terms.{format_}", body)
 
 
-class Asked:
+class TermsForm:
     """What the form of the page asks for."""
 
     def __init__(self, form: FormData | None = None, library: Library | None = None) -> None:

@@ -108,7 +108,7 @@ class _Relations(XmlStream[dict[str, str]]):
             self.ready.append({"id": attributes.get("Id", ""), "kind": kind, "member": attributes.get("Target", "")})
 
 
-class _Wary(io.BufferedReader):
+class _GuardedFile(io.BufferedReader):
     """A file of which no more than the directory of an ordinary archive is read at once."""
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -123,7 +123,7 @@ def archive(file: TextFile, what: str) -> Iterator[Archive]:
     try:
         with file.stored() as stream:
             begins = stream.peek(8)[:8]
-            with zipfile.ZipFile(_Wary(cast(Any, stream))) as zip_file:
+            with zipfile.ZipFile(_GuardedFile(cast(Any, stream))) as zip_file:
                 yield Archive(zip_file, file.name, what, file.path.stat().st_size)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, NotImplementedError) as error:
         problem = f"not a ZIP archive, as an Office document is ({error})"
