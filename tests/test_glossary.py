@@ -69,6 +69,22 @@ def test_entries_of_an_inflected_term(glossary: Glossary) -> None:
     assert glossary.of("Frist") == []  # of a language that nobody has said
 
 
+def test_terms_of_many_entries_are_those_of_each_alone(glossary: Glossary) -> None:
+    """In the order of the entries, after every change."""
+    entries = [Entry("die Banken", "banks", "de"), Entry("BANK", "bench"), Entry("banks", "Banken", "en")]
+    for entry in entries:
+        glossary.add(entry)
+    glossary.remove(2)
+    for source in ("bank", "Banken", "Bänke", "kündigungsfristen", "nothing"):
+        expected = []
+        for entry in glossary.entries:
+            alone = Glossary()
+            alone.add(entry)
+            expected += [entry.target] * bool(alone.of(source))
+        assert [entry.target for entry in glossary.of(source)] == expected
+    assert [entry.target for entry in glossary.of("bank")] == ["bank", "banks", "bench", "Banken"]
+
+
 def test_a_file_that_another_program_changed_is_read_again(glossary: Glossary) -> None:
     other = Glossary(glossary.path)
     other.remove(1)

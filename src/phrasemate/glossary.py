@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
-from itertools import chain
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -83,6 +82,7 @@ class Glossary:
         self._lock, self._past = RLock(), list[tuple[Entry, ...]]()
         self._stamp: tuple[int, int] | None = None
         self._entries: tuple[Entry, ...] = ()
+        self._terms = _TermIndex(self._entries)
         self._refresh()
 
     @property
@@ -137,7 +137,10 @@ class Glossary:
 
     def of(self, source: str) -> list[Entry]:
         """The entries of a term, whatever its case; inflected too, where the language of an entry is known."""
-        return [entry for entry in self.entries if _is_term(entry, source)]
+        with self._lock:
+            if (entries := self.entries) is not self._terms.entries:
+                self._terms = _TermIndex(entries)
+            return self._terms.of(source)
 
     def conflicts(self) -> set[int]:
         """Numbers of entries whose term has another preferred equivalent in the same language and domain."""
@@ -156,21 +159,18 @@ class Glossary:
         self._past = [*self._past, before][-STEPS:]
 
     def _replace(self, entries: tuple[Entry, ...]) -> None:
-        """Other entries, in the file as well. Raises InputError where it cannot be written; then all is as before."""
-        before, self._entries = self._entries, entries
+        """Other entries, in the file first. Raises InputError where it cannot be written; then all is as before."""
         try:
-            self._save()
-        except BaseException as error:
-            self._entries = before
-            if not isinstance(error, OSError | UnicodeError):  # the latter: of half a surrogate pair
-                raise
+            self._save(entries)
+        except (OSError, UnicodeError) as error:  # the latter: of half a surrogate pair
             raise InputError(f"the glossary cannot be saved: {getattr(error, 'strerror', error)}") from error
+        self._entries = entries
 
-    def _save(self) -> None:
+    def _save(self, entries: tuple[Entry, ...]) -> None:
         if self.path is None:
             return
         with atomic_file(self.path, encoding="utf-8") as file:
-            for entry in self._entries:
+            for entry in entries:
                 file.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
             flush(file)
         self._stamp = self._now()
@@ -190,10 +190,25 @@ class Glossary:
 _stem = lru_cache(maxsize=2 * ENTRIES)(stemmed)
 
 
-def _is_term(entry: Entry, source: str) -> bool:
-    language = entry.source_language
-    alike = folded(entry.source) == folded(source)
-    return alike or (language != "" and _stem(entry.source, language) == _stem(source, language))
+class _TermIndex:
+    """Entries by their terms: by the folded wording, and by the stems in a language that is known."""
+
+    def __init__(self, entries: tuple[Entry, ...]) -> None:
+        self.entries = entries
+        self._languages = {entry.source_language for entry in entries}
+        self._places: dict[tuple[str, str], list[int]] = {}
+        for place, entry in enumerate(entries):
+            for key in self._keys(entry.source, {entry.source_language}):
+                self._places.setdefault(key, []).append(place)
+
+    def of(self, source: str) -> list[Entry]:
+        """The entries of a term, in their order."""
+        places = {place for key in self._keys(source, self._languages) for place in self._places.get(key, ())}
+        return [self.entries[place] for place in sorted(places)]
+
+    @staticmethod
+    def _keys(term: str, languages: set[str]) -> set[tuple[str, str]]:
+        return {("", folded(term)), *((language, _stem(term, language)) for language in languages if language)}
 
 
 def _key(entry: Entry) -> tuple[str, str]:
@@ -248,8 +263,7 @@ def write_glossary(path: str | os.PathLike[str], entries: Sequence[Entry], forma
     elif format_ == "csv":
         _write_csv(path, entries)
     elif format_ == "tmx":
-        language = next((entry.source_language for entry in valid_entries), "")
-        write_units(path, map(_unit, valid_entries), (language, ""))
+        write_units(path, map(_unit, valid_entries))
     else:
         raise InputError(f"format {format_[:20]!r}; expected one of {', '.join(FORMATS)}")
 
@@ -336,29 +350,22 @@ def _write_csv(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
     """A table with a column for each language, named by it, as memoQ and the Trados converter take them."""
     import csv
 
-    def columns_of(entry: Entry) -> list[tuple[str, bool]]:
-        names = _language_name(entry.source_language, "Source"), _language_name(entry.target_language, "Target")
-        return [(names[0], False), (names[1], names[0] == names[1])]  # True: a second column of that language
+    def cells_of(entry: Entry) -> dict[tuple[str, bool], str]:
+        """The terms by column: a language's name, and whether it is the second column of that name."""
+        source = _language_name(entry.source_language, "Source")
+        target = _language_name(entry.target_language, "Target")
+        return {(source, False): entry.source, (target, source == target): entry.target}
 
-    columns = list(dict.fromkeys(chain.from_iterable(map(columns_of, entries or [Entry("", "")]))))
+    columns = list(dict.fromkeys(column for entry in entries or [Entry("", "")] for column in cells_of(entry)))
+    names = [name for name, _ in columns]
     with NewFile(path) as file:
         file.write("\ufeff")  # or spreadsheets take another encoding
         rows = csv.writer(file, lineterminator="\r\n")
-        rows.writerow(
-            [
-                "Entry_ID",
-                "Entry_Subject",
-                "Entry_Note",
-                *(name for name, _ in columns),
-                "Status",
-                "Term_Example",
-                "Source",
-            ]
-        )
+        rows.writerow(["Entry_ID", "Entry_Subject", "Entry_Note", *names, "Status", "Term_Example", "Source"])
         for entry in entries:
-            terms = dict(zip(columns_of(entry), (entry.source, entry.target), strict=True))
-            cells = (terms.get(column, "") for column in columns)
-            facts = (entry.domain, entry.note, *cells, entry.status, entry.example, entry.origin)
+            cells = cells_of(entry)
+            terms = (cells.get(column, "") for column in columns)
+            facts = (entry.domain, entry.note, *terms, entry.status, entry.example, entry.origin)
             rows.writerow([entry.id, *map(harmless, facts)])
 
 
