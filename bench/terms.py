@@ -36,7 +36,7 @@ from phrasemate.terms import SCORES, TermSettings, find_phrases, wording
 WORDS = 13_000
 SOURCES = {"libreoffice_help": 4, "gnome_help": 2, "debian_guide": 2, "mozilla_www": 2}  # documents of each
 ALL = TermSettings(belief=0.0, most=None)
-ScoredSpan = Mapping[str, PhraseStatistics]
+Statistics = Mapping[str, PhraseStatistics]
 
 
 class Text(NamedTuple):
@@ -94,7 +94,7 @@ def average_precision(order: Sequence[str], gold: set[str]) -> float:
     return float((precision * right).sum() / max(1, len(gold)))
 
 
-def order_of(proposed: ScoredSpan, scores: Mapping[str, float]) -> list[str]:
+def order_of(proposed: Statistics, scores: Mapping[str, float]) -> list[str]:
     """As `phrasemate.terms.rank_phrases`: equal scores by frequency, then by place."""
     return sorted(proposed, key=lambda key: (-scores[key], -proposed[key].count))
 

@@ -75,7 +75,6 @@ def check_apart(written: Path, *read: str | Path) -> None:
 
 
 SHOWN = 20  # skipped lines that are listed; the rest are counted
-_CHOOSE = re.compile(r"choose one(?: of them)? with --lang\b")
 _NO_OPTION = re.compile(r", give --columns or use --on-error skip| or use --on-error skip")
 
 
@@ -208,13 +207,14 @@ def pairs_of(path: Path, source: str, target: str, options: str) -> Iterator[tup
 
 @contextmanager
 def rename_options(**names: str) -> Iterator[None]:
-    """Errors within name options as the command calls them, ``lang="--source-lang"``; "" says that it has no --lang."""
+    """Errors within name options as the command calls them: ``lang="--source-lang"``; "" if it has no such option."""
     try:
         yield
     except ReadError as error:
         remedy = error.remedy
         for name, option in names.items():
-            remedy = re.sub(rf"--{name}\b", option, remedy) if option else _CHOOSE.sub("give other text", remedy)
+            text = rf"--{name}\b" if option else rf"choose one(?: of them)? with --{name}\b"
+            remedy = re.sub(text, option or "give other text", remedy)
         raise ReadError(error.file, error.line, error.reason, remedy) from error
 
 

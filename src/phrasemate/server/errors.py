@@ -76,3 +76,8 @@ def refusal_of(error: Exception) -> Refusal:
     if isinstance(error, errors.PhraseIndexError | errors.ModelError):
         return Refusal("index_unusable", "the index cannot be used just now; the server's log says why")
     return Refusal("internal", "something went wrong here; the server's log says what")
+
+
+def wants_json(headers: Mapping[str, str]) -> bool:
+    """Whether a script asks, which reads no page."""
+    return "application/json" in headers.get("accept", "")

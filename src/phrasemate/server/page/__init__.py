@@ -89,7 +89,7 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
             state = State("", library.names[:1])
             return refusal_page("page.html", refusal_of(error), **shared, state=state, text=query)
         values = {**shared, "state": state, "text": state.text, "reading": reading, "answer": column_answer}
-        values["entries"] = glossary.of(column_answer.phrase.text) if column_answer else []
+        values["entries"] = await work(library, glossary.of, column_answer.phrase.text) if column_answer else []
         return await work(library, partial(html, "page.html", **values))  # it takes long for many lines
 
     @router.get("/text")

@@ -24,7 +24,7 @@ from phrasemate.glossary import FIELDS as ENTRY_FIELDS
 from phrasemate.search import Searcher
 from phrasemate.server.api import SUFFIXES, readable, terms_of, uploaded
 from phrasemate.server.cancellation import work
-from phrasemate.server.errors import Refusal, refusal_of
+from phrasemate.server.errors import Refusal, refusal_of, wants_json
 from phrasemate.server.indexes import Library
 from phrasemate.server.page.queries import Catalogue, attachment, file_content, html, refusal_page
 from phrasemate.server.schemas import form_of
@@ -204,19 +204,12 @@ def add_glossary(router: APIRouter, library: Library, settings: Settings, glossa
         """Adds, changes or removes an entry, or takes the last change back; the script asks for JSON."""
         async with form_of(request, settings, files=0) as form:
             try:
-                numbers = {entry.id for entry in glossary.entries}
-                entry = await run_in_threadpool(_changed, glossary, form)
+                answer = await run_in_threadpool(_change, glossary, form)
             except PhrasemateError as error:
-                if _wants_json(request):
+                if wants_json(request.headers):
                     raise
-                refusal = refusal_of(error)
-                return await run_in_threadpool(_glossary_page, library, glossary, refusal)
-        if not _wants_json(request):
-            return RedirectResponse("/glossary", 303)
-        rivals = [] if entry is None or entry.id not in glossary.conflicts() else glossary.of(entry.source)
-        conflicts = [rival.target for rival in rivals if entry and rival.id != entry.id]
-        answer = {"id": entry.id if entry else 0, "added": entry is not None and entry.id not in numbers}
-        return JSONResponse({**answer, "entries": len(glossary.entries), "conflicts": conflicts})
+                return await run_in_threadpool(_glossary_page, library, glossary, refusal_of(error))
+        return JSONResponse(answer) if wants_json(request.headers) else RedirectResponse("/glossary", 303)
 
     @router.get("/glossary/{format_}")
     async def download(format_: str) -> Response:
@@ -235,10 +228,6 @@ def _around(sentence: str, phrase: str) -> str:
     return sentence[start : start + CHARACTERS]
 
 
-def _wants_json(request: Request) -> bool:
-    return "application/json" in request.headers.get("accept", "")
-
-
 def _glossary_page(library: Library, glossary: Glossary, refusal: Refusal | None = None) -> Response:
     return html(
         "glossary.html",
@@ -251,6 +240,19 @@ def _glossary_page(library: Library, glossary: Glossary, refusal: Refusal | None
         statuses=STATUSES,
         formats=FORMATS,
     )
+
+
+def _change(glossary: Glossary, form: FormData) -> dict[str, Any]:
+    """Carry out what a form asks for, and describe it for the script. Raises InputError."""
+    numbers = {entry.id for entry in glossary.entries}
+    entry = _changed(glossary, form)
+    rivals = [] if entry is None or entry.id not in glossary.conflicts() else glossary.of(entry.source)
+    return {
+        "id": entry.id if entry else 0,
+        "added": entry is not None and entry.id not in numbers,
+        "entries": len(glossary.entries),
+        "conflicts": [rival.target for rival in rivals if entry and rival.id != entry.id],
+    }
 
 
 def _changed(glossary: Glossary, form: FormData) -> Entry | None:
