@@ -168,6 +168,12 @@ def rest() -> str:
             parts += [f"## {method.upper()} {address}", operation.get("summary", "")]
             bodies = [*operation.get("requestBody", {}).get("content", {}).values()]
             parts += [f"Takes {_type(body['schema'])}." for body in bodies if "schema" in body]
+            parameters = (one for one in operation.get("parameters", ()) if one["in"] == "query")
+            parts += [
+                f"In the address: `{one['name']}`, {_type(one['schema'])}, `{one['schema']['default']}` by default. "
+                f"{one['description']}"
+                for one in parameters
+            ]
             answer = operation.get("responses", {}).get("200", {}).get("content", {})
             parts += [f"Gives {_type(body['schema'])}." for body in answer.values() if body.get("schema")]
     parts.append("## Objects")

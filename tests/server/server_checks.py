@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 POSTED = [f"/api/v1/{name}" for name in ("search", "lookup", "suggest", "segment", "encode", "terms", "mine")]
+UNIT = "/tmserver/{source}/{target}/unit/{text}"
 PATHS = [
     *POSTED,
+    "/api/v1/reload",
     "/tmserver/languages/",
-    "/tmserver/{source}/{target}/unit/{text}",
+    UNIT,
     "/api/v1/indexes",
     "/health",
     "/ready",

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from index_fakes import vector_of
-from server_checks import PATHS
+from server_checks import PATHS, UNIT
 from server_fakes import TEXTS, FakeModel, make_index
 
 from phrasemate import __version__
@@ -22,7 +22,7 @@ from phrasemate.index import Index
 from phrasemate.search import Searcher
 from phrasemate.server import schemas
 from phrasemate.server.api import AT_ONCE, limit_spans
-from phrasemate.server.app import create_app
+from phrasemate.server.app import access_for, create_app
 from phrasemate.server.errors import Refusal
 from phrasemate.server.indexes import Library
 from phrasemate.server.settings import Settings
@@ -327,3 +327,28 @@ def test_the_description_has_the_limits_and_nothing_from_elsewhere(client: TestC
     assert body["properties"]["query"]["maxLength"] == 5000
     assert body["properties"]["k"]["maximum"] == 100
     assert client.get("/docs").status_code == client.get("/redoc").status_code == 404
+
+
+def test_the_description_says_where_a_token_is_sent(library: Library) -> None:
+    token = "a-token-of-24-characters"
+    client = TestClient(create_app(library, access=access_for("127.0.0.1", token)), base_url="http://localhost")
+    described = client.get("/openapi.json", headers={"Authorization": f"Bearer {token}"}).json()
+    (name,) = described["security"][0]
+    assert described["components"]["securitySchemes"][name] == {"type": "http", "scheme": "bearer"}
+    for path, methods in described["paths"].items():
+        ((method, operation),) = methods.items()
+        refuses = client.request(method, path).status_code == 401
+        assert refuses == bool(operation.get("security", described["security"])), path
+    assert "security" not in TestClient(create_app(library), base_url="http://localhost").get("/openapi.json").json()
+
+
+def test_the_description_has_the_numbers_of_a_unit(client: TestClient) -> None:
+    parameters = client.get("/openapi.json").json()["paths"][UNIT]["get"]["parameters"]
+    numbers = {one["name"]: one["schema"] for one in parameters if one["in"] == "query"}
+    assert set(numbers) == {"min_similarity", "max_candidates"}
+    units = client.get("/tmserver/de/en/unit/bank").json()
+    defaults = {name: schema["default"] for name, schema in numbers.items()}
+    assert units == client.get("/tmserver/de/en/unit/bank", params=defaults).json() != []
+    for name, schema in numbers.items():
+        for number, status in ((schema["minimum"], 200), (schema["maximum"], 200), (schema["maximum"] + 1, 422)):
+            assert client.get(f"/tmserver/de/en/unit/bank?{name}={number}").status_code == status

@@ -71,7 +71,9 @@ def test_an_upload_counts_until_its_thread_is_free(library: Library, model: Fake
     assert send(TestClient(create_app(library), base_url="http://localhost")).status_code == 200  # loads what it needs
     with client_of(library, upload_seconds=1, uploads=1) as client:
         model.gate.clear()
-        assert [send(client).json()["error"]["code"] for _ in range(2)] == ["too_slow", "busy"]
+        slow, busy = (send(client).json()["error"] for _ in range(2))
+        assert (slow["code"], busy["code"]) == ("too_slow", "busy")
+        assert slow["message"].startswith("no answer within 1 s; send a shorter document or ask for fewer terms")
         model.gate.set()
         until(lambda: waiting(client) == 0)
         until(lambda: send(client).status_code == 200)

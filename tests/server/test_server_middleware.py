@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from phrasemate.server.settings import Settings
 
 HERE = "http://localhost:8000"
 SEARCH = "/api/v1/search"
+END = b"\r\n\r\n"
 SECRET = "a-token-of-24-characters"
 
 
@@ -268,3 +270,24 @@ def test_a_request_that_lasts_longer_than_the_stop_is_told_so(folder: Path, mode
     assert head.startswith(b"HTTP/1.1 503")
     assert b"retry-after: 5" in head.lower()
     assert b'"stopping"' in body
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/", 200), ("/?q=bank", 200), ("/static/page.css", 200), ("/health", 200), ("/openapi.json", 200), ("/no", 404)],
+)
+def test_head_has_the_headers_of_get(client: TestClient, path: str, status: int) -> None:
+    head, get = client.head(path), client.get(path)
+    assert head.status_code == get.status_code == status
+    for name in ("content-type", "content-length", "cache-control", "content-security-policy"):
+        assert head.headers[name] == get.headers[name]
+
+
+def test_head_has_no_body_and_idle_connections_are_closed(folder: Path, model: FakeModel) -> None:
+    start = time.monotonic()
+    with running(folder, Settings(keep_alive=1), model) as port:
+        for path, status in (("/", b"200"), (SEARCH, b"405")):
+            head, _, body = speak(port, f"HEAD {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()).partition(END)
+            assert head.startswith(b"HTTP/1.1 " + status)
+            assert body == b""
+    assert time.monotonic() - start < 9  # `speak` waits for 10 seconds

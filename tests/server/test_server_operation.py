@@ -202,6 +202,10 @@ def test_the_log_has_a_line_for_each_request_and_never_its_text(client: TestClie
     assert first["milliseconds"] > 0
     assert (page["route"], other["route"], other["status"]) == ("/", "other", 404)
     assert len(change["id"]) == 32
+    client.head("/tools")
+    assert {"route": "/tools", "method": "HEAD", "bytes_out": 0}.items() <= json.loads(
+        lines.read_text("utf-8").splitlines()[-1]
+    ).items()
     assert (write["kind"], write["route"], write["right"], write["id"]) == ("write", "/glossary", "write", change["id"])
 
 

@@ -336,6 +336,15 @@ def test_what_is_added_is_seen_at_once(tmp_path: Path) -> None:
         assert [option.get("value") for option in browser.get(q=TEXT, at=BANK).all("#documents option")] == ["n.txt"]
 
 
+@pytest.mark.parametrize(("query", "how"), [("kept a minutes", "forms"), ("minut* of", "words")])
+def test_the_link_to_all_places_leads_to_those_that_were_counted(browser: Browser, query: str, how: str) -> None:
+    page = browser.get("/", q=query)
+    assert ": 1 place in news" in page.texts("details.itself summary")[0]
+    (link,) = page.all("details.itself a")
+    assert f"how={how}" in link.get("href")
+    assert browser.get(link.get("href")).texts("#answer h2") == ["1 place in 1 sentence"]
+
+
 def test_brackets_of_the_text_stay_where_an_address_counts_in_it(browser: Browser) -> None:
     text = "Siehe [[Bank]] am Markt."
     page = browser.get(q=text, at=f"{text.index('Markt')}-{text.index('Markt') + 5}")
@@ -422,7 +431,7 @@ def test_text_in_the_language_of_an_index_is_shown_where_it_stands(browser: Brow
     assert page.texts("details.itself li") == ["They kept a minute of silence."]
     assert page.all("details.itself")[0].get("open") is not None
     (link,) = page.all("details.itself a")
-    assert link.get("href") == "/text?q=minute+of+silence&in=news"
+    assert link.get("href") == "/text?q=minute+of+silence&in=news&how=words"
     assert browser.get("/", q="bank").all("details.itself")[0].get("open") is None  # or a word of another language
     assert not browser.get("/", q="Abend").all("details.itself")
     assert not browser.get("/", q="They kept a minute of silence.", at="12-29").all("details.itself")

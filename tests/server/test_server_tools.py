@@ -248,4 +248,4 @@ def test_a_public_demo_keeps_nothing(library: Library) -> None:
 
 def test_a_method_that_an_address_has_not_is_refused_with_all_that_it_has(client: TestClient) -> None:
     answer = client.delete("/glossary")
-    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")

@@ -277,7 +277,16 @@ def _add_tools(api: APIRouter, library: Library, settings: Settings, glossary: G
         phrases = await work(library, suggest_from, name, body.text, body.target_language, body.k)
         return _answer({"index": name, "text": body.text, "phrases": phrases})
 
-    @api.get(MEMORY + "/{source}/{target}/unit/{text:segment}", response_model=list[schemas.Unit])
+    @api.get(
+        MEMORY + "/{source}/{target}/unit/{text:segment}",
+        response_model=list[schemas.Unit],
+        openapi_extra={
+            "parameters": [
+                _number("min_similarity", "The least quality of a unit, in percent.", 0),
+                _number("max_candidates", "Units, at most.", 10),
+            ]
+        },
+    )
     async def unit(source: str, target: str, text: str, request: Request) -> Response:
         """Translations of a text, as amaGama and Weblate's tmserver have them.
 
@@ -297,6 +306,12 @@ def _add_tools(api: APIRouter, library: Library, settings: Settings, glossary: G
         """The languages of all indexes, and those that can be asked in."""
         targets = await _from_all(library, lambda name: library.ask(name, lambda s: s.index.languages()))
         return _answer({"sourceLanguages": list(SPOKEN), "targetLanguages": sorted(set(filter(None, targets)))})
+
+
+def _number(name: str, description: str, default: int) -> dict[str, Any]:
+    """Description of a whole number in an address, for OpenAPI."""
+    schema = {"type": "integer", "minimum": 0, "maximum": 99_999_999, "default": default}
+    return {"name": name, "in": "query", "description": description, "schema": schema}
 
 
 async def _from_all(library: Library, question: Callable[[str], list[Any]]) -> list[Any]:
@@ -327,7 +342,7 @@ def _add_status(api: APIRouter, library: Library, metrics: Metrics, tokens: Toke
             raise Refusal("index_unusable", "an index cannot be used just now; the server's log says why")
         return _answer({"status": "ready"})
 
-    @api.post(PREFIX + "/reload", include_in_schema=False)
+    @api.post(PREFIX + "/reload", response_model=schemas.ReloadAnswer, summary="Open all indexes and tokens again.")
     async def reload_all() -> Response:
         problems = await run_in_threadpool(reload, library, tokens)
         return _answer({"indexes": list(library.names), "problems": problems})

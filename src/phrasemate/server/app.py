@@ -25,16 +25,15 @@ from fastapi.responses import Response
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.routing import Match
 from starlette.types import Scope
 
 from phrasemate import __version__
 from phrasemate.errors import InputError, PhrasemateError, ReadError
 from phrasemate.glossary import Glossary
 from phrasemate.server import api
-from phrasemate.server.errors import Refusal, refusal_of
+from phrasemate.server.errors import Refusal, refusal_of, wants_json
 from phrasemate.server.indexes import Library
-from phrasemate.server.middleware import LOOPBACK, Access, Guard, Metrics
+from phrasemate.server.middleware import LOOPBACK, OPEN, Access, Guard, Metrics, routes_at
 from phrasemate.server.page import routes
 from phrasemate.server.page.queries import refusal_page
 from phrasemate.server.settings import Settings
@@ -42,6 +41,18 @@ from phrasemate.server.tokens import Tokens
 
 FOR_PROGRAMS = ("/api/", "/tmserver/", "/health", "/ready", "/metrics", "/openapi.json")
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+
+
+class _WithToken(FastAPI):
+    """An application that asks for a token, and says so in its description."""
+
+    def openapi(self) -> dict[str, Any]:
+        schema = super().openapi()
+        schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        schema["security"] = [{"token": []}]
+        for path in OPEN:
+            schema["paths"][path]["get"]["security"] = []
+        return schema
 
 
 def create_app(
@@ -56,16 +67,16 @@ def create_app(
 
     All that is not for programs (`FOR_PROGRAMS`) is the page's.
     """
-    settings = settings or library.settings
+    settings, access = settings or library.settings, access or Access()
     metrics = Metrics(library)
-    guard = Middleware(Guard, settings=settings, access=access or Access(), metrics=metrics, respond=respond)
+    guard = Middleware(Guard, settings=settings, access=access, metrics=metrics, respond=respond)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         library.close()
 
-    app = FastAPI(
+    app = (_WithToken if access.token or access.tokens else FastAPI)(
         title="phrasemate",
         version=__version__,
         description="Phrases of another language that mean the same in their context.",
@@ -77,7 +88,7 @@ def create_app(
         exception_handlers={PhrasemateError: _refuse, HTTPException: _routing, Exception: _refuse},
     )
     glossary = glossary or Glossary()
-    programs = api.router(library, settings, metrics, glossary, access.tokens if access else None)
+    programs = api.router(library, settings, metrics, glossary, access.tokens)
     pages = routes(library, settings, glossary)
     app.state.routes = [*app.routes, *programs.routes, *pages.routes]  # those of an included router are hidden in it
     app.include_router(programs)
@@ -87,8 +98,8 @@ def create_app(
 
 def respond(refusal: Refusal, scope: Scope, headers: Mapping[str, str] | None = None) -> Response:
     """The answer to a request that is refused: JSON for programs and scripts that ask for it, else a page."""
-    path, accepted = scope["path"], Headers(scope=scope).get("accept", "")
-    if path.startswith(FOR_PROGRAMS) or not path.startswith("/") or "application/json" in accepted:
+    path = scope["path"]
+    if path.startswith(FOR_PROGRAMS) or not path.startswith("/") or wants_json(Headers(scope=scope)):
         response = Response(refusal.json(), refusal.status, media_type="application/json")
     else:
         response = refusal_page("problem.html", refusal)
@@ -106,8 +117,9 @@ async def _routing(request: Request, error: Exception) -> Response:
     code = CODES.get(error.status_code, "bad_request" if error.status_code < 500 else "internal")
     headers = error.headers
     if error.status_code == 405:  # Starlette names the methods of the first route only
-        alternatives = (route for route in request.app.state.routes if route.matches(request.scope)[0] != Match.NONE)
-        headers = {"Allow": ", ".join(sorted({method for route in alternatives for method in route.methods}))}
+        methods = {method for route in routes_at(request.scope) for method in route.methods}
+        methods |= {"HEAD"} if "GET" in methods else set()
+        headers = {"Allow": ", ".join(sorted(methods))}
     return respond(Refusal(code, reasons.get(error.status_code, str(error.detail))), request.scope, headers)
 
 
@@ -115,7 +127,7 @@ TOKEN = "PHRASEMATE_TOKEN"  # the environment's
 SHORTEST = 16  # characters of a token
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@]+", re.IGNORECASE)
 
-Readiness = Callable[[str], None]  # called with the URL
+ReadyCallback = Callable[[str], None]  # called with the URL
 
 
 def read_token(file: Path | None) -> str:
@@ -188,7 +200,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def server_of(
-    app: Any, settings: Settings, ready: Readiness = lambda _: None, reload: Callable[[], object] = lambda: None
+    app: Any, settings: Settings, ready: ReadyCallback = lambda _: None, reload: Callable[[], object] = lambda: None
 ) -> uvicorn.Server:
     """The server, to be run on a socket; it stops when its ``should_exit`` is set.
 
@@ -215,7 +227,7 @@ def server_of(
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, ready: Readiness, reload: Callable[[], object]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: ReadyCallback, reload: Callable[[], object]) -> None:
         super().__init__(config)
         self._ready, self._reload = ready, reload
 

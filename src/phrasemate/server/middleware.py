@@ -81,9 +81,14 @@ class Metrics:
 def route_of(scope: Any) -> str:
     """The address as it is declared, without what a request puts into it; "other" for none."""
     route = scope.get("route")
-    if route is None and "app" in scope:  # the guard has refused it
-        route = next((one for one in scope["app"].state.routes if one.matches(scope)[0] != Match.NONE), None)
+    if route is None:  # the guard has refused it, or it is a HEAD
+        route = next(iter(routes_at(scope)), None)
     return getattr(route, "path", "other")
+
+
+def routes_at(scope: Any) -> list[Any]:
+    """The routes of the address that is asked for, whatever the method."""
+    return [route for route in scope["app"].state.routes if route.matches(scope)[0] != Match.NONE]
 
 
 def method_of(scope: Any) -> str:
@@ -239,7 +244,7 @@ class Guard:
                 await self._app(scope, receive, send)
             return  # a web socket: there is none
         number = request_id(Headers(scope=scope).get(REQUEST_ID, ""))
-        sender = _Sender(send, {REQUEST_ID: number})
+        sender = _Sender(send, {REQUEST_ID: number}, scope["method"] == "HEAD")
         start = time.perf_counter()
         try:
             with traced(scope, sender):
@@ -306,11 +311,14 @@ class Guard:
                 most = self._settings.upload_bytes if upload else self._settings.request_bytes
                 body = await self._body(receive, headers, SMALL if scope["path"] in ALWAYS else most)
                 sender.received = len(body)
-                await self._answered(scope, _replay(body, receive), sender, receive, upload)
+                answered = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+                await self._answered(answered, _replay(body, receive), sender, receive, upload)
 
     async def _answered(self, scope: Scope, first_receive: Receive, send: Send, receive: Receive, upload: bool) -> None:
         """Answer in time, and while the client is there: else Refusal, or _ClientDisconnected."""
-        seconds = self._settings.upload_seconds if upload else self._settings.seconds
+        seconds, advice = self._settings.seconds, "ask for less"
+        if upload:
+            seconds, advice = self._settings.upload_seconds, "send a shorter document or ask for fewer terms"
         has_left = False
 
         async def watch(limit: asyncio.Timeout) -> None:
@@ -330,7 +338,7 @@ class Guard:
         except TimeoutError as error:
             if has_left:
                 raise _ClientDisconnected from error
-            raise Refusal("too_slow", f"no answer within {seconds:g} s; ask for less, or later") from error
+            raise Refusal("too_slow", f"no answer within {seconds:g} s; {advice}, or try again later") from error
 
     @asynccontextmanager
     async def _admitted(self, scope: Scope, large: bool) -> AsyncIterator[None]:
@@ -391,10 +399,13 @@ class _ClientDisconnected(Exception):
 
 
 class _Sender:
-    """Adds the security headers; knows who asks, the bytes received and sent, and the status sent (0: none yet)."""
+    """Adds the security headers; knows who asks, the bytes received and sent, and the status sent (0: none yet).
 
-    def __init__(self, send: Send, more: Mapping[str, str]) -> None:
-        self._send, self.status = send, 0
+    With ``head_only`` it leaves the body out.
+    """
+
+    def __init__(self, send: Send, more: Mapping[str, str], head_only: bool) -> None:
+        self._send, self._head_only, self.status = send, head_only, 0
         self.user: User | None = None
         self.received = self.sent = 0
         self.headers = {**SECURITY, **more}
@@ -408,6 +419,8 @@ class _Sender:
             headers.setdefault("cache-control", "no-store")
             if self.status in (408, 413):  # what is left of the body is not read
                 headers["connection"] = "close"
+        elif self._head_only:
+            message = {**message, "body": b""}
         self.sent += len(message.get("body", b""))
         await self._send(message)
 

@@ -480,3 +480,8 @@ class Health(BaseModel):
     status: str
     version: str
     indexes: list[str]
+
+
+class ReloadAnswer(BaseModel):
+    indexes: list[str]
+    problems: dict[str, str] = Field(description="Why an index, or the file of tokens, stayed as it was, by its name.")

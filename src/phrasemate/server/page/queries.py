@@ -333,7 +333,8 @@ class Answer:
         others: Longer, shorter and crossing phrases.
         remark: What was done otherwise than asked.
         listed: What the user's dictionaries give.
-        itself: Where the phrase stands in the texts of an index, in their own language, if it does.
+        itself: Where the phrase stands in the texts of an index, in their own language, if it does: the index, the
+            places, and how they were looked up.
         aligned: Where it stands in translations of the texts, for each index with such a place.
         language: What the text is written in: as the state says, or as it seems.
         verb: The separable verb whose infinitive the phrase is.
@@ -345,7 +346,7 @@ class Answer:
     others: tuple[Span, ...] = ()
     remark: str = ""
     listed: tuple[Equivalent, ...] = ()
-    itself: tuple[str, Lookup] | None = None
+    itself: tuple[str, Lookup, str] | None = None
     aligned: tuple[tuple[str, Lookup], ...] = ()
     language: str = ""
     verb: SeparableVerb | None = None
@@ -497,12 +498,12 @@ def _language_of(text: str) -> str:
     return lexicon.language_of(text) if lexicon is not None else ""
 
 
-async def _itself(library: Library, state: State, text: str) -> tuple[str, Lookup] | None:
-    """The first of the chosen indexes in which a text stands as it is or inflected, with its places."""
+async def _itself(library: Library, state: State, text: str) -> tuple[str, Lookup, str] | None:
+    """The first of the chosen indexes in which a text stands as it is or inflected, its places, and which of both."""
     for way in ("words", "forms"):
         for name in state.indexes:
             if (places := await _places(library, name, text, way)) is not None:
-                return name, places
+                return name, places, way
     return None
 
 
