@@ -206,7 +206,7 @@ def test_all_codes_are_in_the_documentation() -> None:
 
 def test_all_limits_are_in_the_documentation() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "rest.md").read_text("utf-8")
-    table = page[page.index("## Limits") : page.index("They are the fields")]
+    table = page[page.index("## Limits") : page.index("The limits are fields")]
     numbers = sorted(int(number.replace(",", "")) for number in re.findall(r"(?<!//)\b\d[\d,]*\b", table))
     settings = Settings()
     defaults = {name: int(getattr(settings, name)) for name in settings.__slots__}
