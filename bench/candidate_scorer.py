@@ -41,7 +41,7 @@ from phrasemate.encode.scoring import FEATURES, LISTED, CandidateScorer, HiddenU
 from phrasemate.evaluate.lookup import LookupQuery, SenseQuery, lemmas, read_lookups, read_senses
 from phrasemate.lexicon import Equivalent, bundled_lexicon
 from phrasemate.lexicon.wordings import Keys
-from phrasemate.search import SearchRequest
+from phrasemate.results import SearchRequest
 from phrasemate.text import folded
 
 AT_ONCE = 64

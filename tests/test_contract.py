@@ -24,9 +24,8 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 LAYERS = (
     {"types", "errors", "query", "utils"},
     {"text", "align", "encode", "index", "vectors", "lexicon"},
-    {"search", "candidates", "rank", "concordance", "mine", "match", "terms", "examples", "dataset"}
-    | {"glossary", "lookup", "termhood"}
-    | {"training", "reranker"},
+    {"results", "vote_search", "search", "candidates", "rank", "concordance", "mine", "match", "terms", "examples"}
+    | {"dataset", "glossary", "lookup", "termhood", "training", "reranker"},
     {"evaluate", "mt", "demo"},
     {"cli", "server"},
     {"__main__"},
@@ -45,11 +44,15 @@ NEIGHBOURS = {
     ("lexicon", "phrasemate.text"),
     ("vectors", "phrasemate.text"),
     ("vectors", "phrasemate.encode"),
+    ("vote_search", "phrasemate.results"),
+    ("search", "phrasemate.results"),
+    ("search", "phrasemate.vote_search"),
     ("search", "phrasemate.candidates"),
     ("terms", "phrasemate.termhood"),
     ("rank", "phrasemate.search"),
-    ("concordance", "phrasemate.search"),
+    ("concordance", "phrasemate.results"),
     ("lookup", "phrasemate.concordance"),
+    ("terms", "phrasemate.results"),
     ("terms", "phrasemate.search"),
     ("mine", "phrasemate.rank"),
     ("match", "phrasemate.candidates"),

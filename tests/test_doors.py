@@ -19,7 +19,7 @@ from phrasemate.index.backup import backup, restore
 from phrasemate.index.types import Filters
 from phrasemate.lexicon import open_dictionaries
 from phrasemate.lookup import lookup
-from phrasemate.search import SearchRequest
+from phrasemate.results import SearchRequest
 
 STORY = pm.Document.from_texts("story", ["She sat on the bench in the park.", "The bank lends money."])
 QUERY = "Er sitzt auf der [[Bank]]."

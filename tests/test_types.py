@@ -9,7 +9,7 @@ import pytest
 
 from phrasemate.errors import InputError
 from phrasemate.index.types import Filters
-from phrasemate.search import SearchRequest
+from phrasemate.results import SearchRequest
 from phrasemate.types import Document, Phrase, Run, check_language
 
 TEXTS = [[], [""], ["", ""], ["a", "b"], ["a\nb"], ["a", "", "b"], ["a\n", "b"], ["a\n\nb"], ["a", "b\ud800"]]

@@ -29,7 +29,7 @@ from phrasemate.lexicon import InducedLexicon, bundled_lexicon, without_function
 from phrasemate.lexicon.locutions import OF, general_words, locutions
 from phrasemate.lexicon.separable_verbs import SeparableVerb, joined, separable_verbs
 from phrasemate.query import parse_query
-from phrasemate.search import Result
+from phrasemate.results import Result
 from phrasemate.text import folded, split_sentences, words
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.tables import harmless, tsv_line, write_lines, write_sheet
@@ -346,7 +346,7 @@ class Candidate:
     """A wording that may translate the phrase: its best cosine, how often it occurs, and its lines.
 
     ``support`` is what candidates are ordered by, ``probability`` (of an equivalent) and ``source`` (the dictionary
-    that lists it) are those of `phrasemate.search.Group`.
+    that lists it) are those of `phrasemate.results.Group`.
     """
 
     text: str

@@ -2,153 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
-from itertools import accumulate, chain, islice
-from numbers import Integral
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate import candidates as proposals
 from phrasemate.encode.pooling import unit
-from phrasemate.encode.scoring import FEATURES, HITS, VOTES, CandidateScorer, Confidence, Views, alone, features
+from phrasemate.encode.scoring import FEATURES, VOTES, CandidateScorer, Confidence, Views, alone
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index import BaseIndex
-from phrasemate.index.types import Filters
 from phrasemate.lexicon import InducedLexicon, Lexicon, bundled_lexicon
 from phrasemate.query import EXPECTED, parse_query
-from phrasemate.text import folded, split_sentences
+from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest
+from phrasemate.text import folded
 from phrasemate.text.languages import primary, speaks
-from phrasemate.text.normalize import composed, plain
-from phrasemate.types import Encoder, Hit, Phrase, check_list, check_opened, name_tuple
+from phrasemate.text.sentences import is_of
+from phrasemate.types import Encoder, Hit, Phrase, check_list, check_opened
 from phrasemate.utils.arrays import Floats
 from phrasemate.utils.machine import single_blas
-
-_END = re.compile("[.!?…。！？｡؟۔।॥։።។။།]+[\"'”’»)\\]」』]*")  # of a sentence
-FETCH = HITS  # hits looked at first; more are fetched while they hold fewer wordings than were asked for
-FETCH_MOST = 1_600
-DOUBT = 0.2  # nineteen of twenty such answers are wrong (results/log/benchmarks.md)
+from phrasemate.vote_search import VoteSearch
 
 _READ = 1_000  # characters of a sentence from which its language is guessed
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Hits of one wording (case-folded, white space trimmed and folded): one candidate translation.
-
-    ``text`` is the best hit's wording, as most hits spell it, and ``score`` its cosine. ``count`` is how many of the
-    hits that were looked at have the wording. ``hits`` are the best of them, no two of the same sentence.
-
-    With views (`phrasemate.encode.scoring`) ``score`` is the highest cosine of q' and v', and ``support`` the soft
-    maximum of all, which several hits raise. Hits keep the cosine in their sentences, which tells senses apart, and are
-    ordered by it. Groups come by ``weight``; of one that hits did not vote for, ``support`` is None.
-
-    Where candidates are proposed and chosen (`phrasemate.candidates`), ``probability`` says how likely the wording is
-    an equivalent, and ``evidence`` holds the features that it was computed from. ``reasons`` tells what they add to
-    its log-odds, beside the other candidates (`phrasemate.encode.scoring.CandidateScorer.reasons`). ``score`` is the
-    best hit's cosine then, and ``count`` how often the wording and its inflected forms occur in the whole index.
-    ``source`` names the dictionary that gives it.
-
-    >>> group = Group("bench", score=0.81, count=2, hits=(), probability=0.97)
-    >>> group.weight
-    0.97
-    """
-
-    text: str
-    score: float
-    count: int
-    hits: tuple[Hit, ...]
-    support: float | None = None
-    probability: float | None = None
-    source: str = ""
-    evidence: Mapping[str, float] = field(default_factory=dict)
-    reasons: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def weight(self) -> float:
-        """The value that orders groups: the probability, else the support, else the score."""
-        return next(rank for rank in (self.probability, self.support, self.score) if rank is not None)
-
-    def as_dict(self, explain: bool = False) -> dict[str, Any]:
-        """Mapping for JSON; with ``explain`` the evidence and the reasons, too."""
-        hits = [_hit_as_dict(hit) for hit in self.hits]
-        numbers: dict[str, Any] = {"score": round(self.score, 4), "support": round(self.weight, 4), "count": self.count}
-        if self.probability is not None:
-            numbers["probability"] = round(self.probability, 4)
-        more: dict[str, Any] = {"source": self.source} if self.source else {}
-        if explain:
-            for name, values in (("reasons", self.reasons), ("evidence", self.evidence)):
-                more[name] = {key: round(value, 4) for key, value in values.items()}
-        return {"text": self.text, **numbers, **more, "hits": hits}
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The answer for one phrase of a query; ``groups`` by support, highest first.
-
-    ``confidence`` is the probability that the first group is an equivalent of the phrase, 0 to 1. It is None where the
-    model that encodes the queries was not calibrated for it (see `phrasemate.encode.scoring`).
-
-    >>> import phrasemate as pm
-    >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
-    >>> with pm.Index.create("result", pm.load_model()) as index:
-    ...     _ = index.add([story], lang="en")
-    ...     result = Searcher(index).search("Er sitzt auf der [[Bank]].", k=1)
-    >>> result.phrase.text, result.groups[0].text, result.doubtful
-    ('Bank', 'bench', False)
-    """
-
-    query: str
-    phrase: Phrase
-    groups: tuple[Group, ...]
-    confidence: float | None = None
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether there is probably no equivalent: groups, but a confidence below `DOUBT`."""
-        return bool(self.groups) and self.confidence is not None and self.confidence < DOUBT
-
-    def as_dict(self, explain: bool = False) -> dict[str, Any]:
-        """Mapping for JSON; offsets count in the query without its marks. ``explain``: with the evidence of groups."""
-        groups = [group.as_dict(explain) for group in self.groups]
-        sure = None if self.confidence is None else round(self.confidence, 3)
-        place = {"phrase": self.phrase.text, "start": self.phrase.start, "end": self.phrase.end}
-        return {**place, "confidence": sure, "groups": groups}
-
-
-class LazyMapping(Mapping[str, float]):
-    """Numbers by name, computed when one is first read. Pickled and copied as a dict.
-
-    >>> LazyMapping(lambda: {"count": 2.0})["count"]
-    2.0
-    """
-
-    def __init__(self, compute: Callable[[], dict[str, float]]) -> None:
-        self._compute = compute
-
-    @cached_property
-    def _numbers(self) -> dict[str, float]:
-        return self._compute()
-
-    def __getitem__(self, name: str) -> float:
-        return self._numbers[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._numbers)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __reduce__(self) -> tuple[type[dict[str, float]], tuple[dict[str, float]]]:
-        return dict, (self._numbers,)
-
-    def __repr__(self) -> str:
-        return repr(self._numbers)
 
 
 def _item(compute: Callable[[], Sequence[dict[str, float]]], place: int) -> dict[str, float]:
@@ -158,44 +38,6 @@ def _item(compute: Callable[[], Sequence[dict[str, float]]], place: int) -> dict
 def _by_name(features: Floats) -> dict[str, float]:
     """Features by their names, `FEATURES`."""
     return dict(zip(FEATURES, features.tolist(), strict=True))
-
-
-Answer = tuple[tuple[Group, ...], float | None]  # groups and confidence, as in `Result`
-
-
-@dataclass(frozen=True, slots=True)
-class SearchRequest:
-    """Filters and limits of a search, the same for each of its phrases.
-
-    Args:
-        k: Groups of an answer, at most.
-        contexts: Hits of a group, at most.
-        documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
-        languages: Languages of the documents to search; None for all.
-
-    Raises InputError for a k below 1, for contexts below 0 and for one text where a list of them is meant.
-
-    >>> SearchRequest(k=3, languages=["en"]).filters
-    Filters(documents=None, languages=('en',))
-    """
-
-    k: int = 10
-    contexts: int = 5
-    documents: Sequence[str] | None = None
-    languages: Sequence[str] | None = None
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.k, Integral) and isinstance(self.contexts, Integral) and self.k > 0 <= self.contexts):
-            raise InputError(
-                f"k {self.k!r} and contexts {self.contexts!r}: expected k of 1 or more and contexts of 0 or more"
-            )
-        object.__setattr__(self, "documents", name_tuple(self.documents, "documents"))
-        object.__setattr__(self, "languages", name_tuple(self.languages, "languages"))
-
-    @property
-    def filters(self) -> Filters:
-        """Documents and languages, as an index takes them."""
-        return Filters(self.documents, self.languages)
 
 
 class Searcher:
@@ -356,13 +198,12 @@ class Searcher:
         """
         if not phrases:
             return []
-        views, texts = self.views, [""] * len(phrases) if without is None else without
-        scorer = self.scorer
+        scorer, texts = self.scorer, [""] * len(phrases) if without is None else without
         if scorer is not None:
             phrase_vectors = self.model.encode([*phrases, *map(alone, phrases)])
             vectors, second = phrase_vectors[: len(phrases)], phrase_vectors[len(phrases) :]
         else:
-            vectors, second = (views or VOTES).queries(self.model, phrases)
+            vectors, second = (self.views or VOTES).queries(self.model, phrases)
         size, answers = at_once or len(phrases), []
         for at in range(0, len(phrases), size):
             progress()
@@ -370,7 +211,7 @@ class Searcher:
             if scorer is not None:
                 answers += self._choose(scorer, phrases[part], vectors[part], second[part], request, texts[part])
             else:
-                answers += self._groups(vectors[part], second[part], views, request, texts[part])
+                answers += self._vote_search(self.views).answers(vectors[part], second[part], request, texts[part])
         return answers
 
     @single_blas
@@ -400,7 +241,15 @@ class Searcher:
             mixture = unit(vectors + views.query * alone)
         elif views is not None:
             views = views.votes
-        return self._groups(vectors, mixture, views, request)
+        return self._vote_search(views).answers(vectors, mixture, request)
+
+    @property
+    def calibration(self) -> Confidence | None:
+        """The calibration of the scores of votes; None where the model has none for these views."""
+        return self._vote_search(self.views).calibration
+
+    def _vote_search(self, views: Views | None) -> VoteSearch:
+        return VoteSearch(self.index, self.model, views)
 
     def phrases(self, query: str) -> tuple[Phrase, ...]:
         """The marked phrases of a query, or those that the segmenter proposes where none is marked."""
@@ -536,102 +385,6 @@ class Searcher:
             ]
         return [list(hits.values())[:count] for hits in different]
 
-    def _groups(
-        self,
-        vectors: Floats,
-        search_vectors: Floats,
-        views: Views | None,
-        request: SearchRequest,
-        without: Sequence[str] = (),
-    ) -> list[Answer]:
-        """Up to k groups for each vector q, searched by its q' (``search_vectors``), and how sure the first is.
-
-        Looks at more hits for those whose hits so far hold fewer wordings, with views only at those of wordings that
-        are new.
-        """
-        k = request.k
-        hits_of: list[list[tuple[Hit, float]]] = [[] for _ in vectors]
-        sure: list[float | None] = [None] * len(vectors)
-        first = max(views.first if views else FETCH, 2 * k)
-        pending, fetch = np.arange(len(vectors)), first
-        while len(pending):
-            with self.index.snapshot():  # or a phrase that is found may be deleted before it is looked up
-                bans = [without[row] if without else "" for row in pending.tolist()]
-                hits, more = self._hits(search_vectors[pending], fetch, request, bans)
-                if views:
-                    hits = [_new(hits_of[row], new, k) for row, new in zip(pending, hits, strict=True)]
-                if views and views.mixed:
-                    hit_vectors = self.index.vectors([hit.phrase_id for new in hits for hit in new])
-            flat, owners = [*chain.from_iterable(hits)], np.repeat(pending, [len(new) for new in hits])
-            if views and views.mixed:
-                votes = iter(self._seen_again(flat, hit_vectors, vectors[owners], search_vectors[owners], views))
-            else:
-                votes = iter([(hit, hit.score) for hit in flat])
-            for row, new in zip(pending.tolist(), hits, strict=True):
-                hits_of[row] = [*(hits_of[row] if views else []), *islice(votes, len(new))]
-            if fetch == first:
-                most = views.first if views else HITS
-                sure = [self._confidence(_wordings(row_hits[:most], views), views) for row_hits in hits_of]
-            short = np.array([len(_wordings(hits_of[row], None)) < k for row in pending], bool)
-            pending, fetch = pending[short & more], fetch * 4
-            if fetch > max(FETCH_MOST, 2 * k):
-                break
-        groups = (
-            tuple(_group(wording, request.contexts, views) for wording in _wordings(row_hits, views)[:k])
-            for row_hits in hits_of
-        )
-        return list(zip(groups, sure, strict=True))
-
-    def _hits(
-        self, vectors: Floats, fetch: int, request: SearchRequest, without: Sequence[str]
-    ) -> tuple[list[list[Hit]], NDArray[np.bool_]]:
-        """Up to ``fetch`` hits for each vector, as if the index had nothing of its text in ``without``; and whether
-        there may be more of them.
-        """
-        hits: list[list[Hit]] = [[] for _ in vectors]
-        more = np.zeros(len(vectors), np.bool_)
-        pending, wide = np.arange(len(vectors)), fetch
-        while len(pending) and wide <= 4 * max(FETCH_MOST, fetch):
-            run = self.index.nearest(vectors[pending], wide, request.filters)
-            full = run.ids >= 0
-            remaining = iter(self.index.hits(run.ids[full], run.scores[full]))
-            more[pending] = full.all(1)
-            for row, number in zip(pending.tolist(), full.sum(1).tolist(), strict=True):
-                hits_allowed = _allowed(list(islice(remaining, number)), without[row])
-                hits[row], more[row] = hits_allowed[:fetch], more[row] or len(hits_allowed) > fetch
-            lacking = np.array([len(hits[row]) < fetch for row in pending], np.bool_)  # of a full list: left out
-            pending, wide = pending[lacking & more[pending]], wide * 4
-        return hits, more
-
-    def _seen_again(
-        self, hits: Sequence[Hit], stored: Floats, vectors: Floats, search_vectors: Floats, views: Views
-    ) -> list[tuple[Hit, float]]:
-        """The hits with their cosines in their sentences, and with those by which they vote.
-
-        ``stored``: v, ``vectors``: q, ``search_vectors``: q' of each hit, (hits, dim).
-        """
-        mixture = views.hits(self.model, [hit.phrase for hit in hits], stored)
-        near = np.einsum("nd,nd->n", stored, vectors).tolist()
-        votes: list[float] = np.einsum("nd,nd->n", mixture, search_vectors).tolist()
-        return [(replace(hit, score=score), vote) for hit, score, vote in zip(hits, near, votes, strict=True)]
-
-    @property
-    def calibrated(self) -> Confidence | None:
-        """The calibration of scores to probabilities; None where the model has none for these views."""
-        return self._calibrated(self.views)
-
-    def _calibrated(self, views: Views | None) -> Confidence | None:
-        confidence: Confidence | None = getattr(self.model, "confidence", None)
-        if confidence is None or views in (None, VOTES):
-            return confidence
-        return confidence.with_views if views == Views() else None
-
-    def _confidence(self, wordings: Sequence[_Wording], views: Views | None) -> float | None:
-        calibration = self._calibrated(views)
-        if calibration is None or not wordings:
-            return None if calibration is None else 0.0
-        return float(calibration.of([features([wording.votes for wording in wordings])])[0])
-
 
 def _answer(
     query: proposals.CandidateSet,
@@ -681,83 +434,3 @@ def _widened(hit: Hit, candidate: proposals.Candidate) -> Hit:
     phrase = hit.phrase
     start, end = proposals.begins_at(phrase, candidate.leading), proposals.ends_at(phrase, candidate.trailing)
     return replace(hit, phrase=Phrase(phrase.context, start, end))
-
-
-def is_of(text: str) -> Callable[[str], bool]:
-    """Tells of a sentence whether it is one or more sentences of the text that follow one another, or holds all of it.
-
-    Case, white space and Unicode's form aside. A sentence may begin and end wherever the text has a mark that ends one,
-    whatever abbreviations a language has: others may have split it otherwise.
-    """
-    whole = _squeezed(text)
-    ends = {0, len(whole), *(match.end() for match in _END.finditer(whole))}
-    ends |= set(accumulate(len(_squeezed(text[start:end])) for start, end in split_sentences(text)))
-
-    def contains(sentence: str) -> bool:
-        plain_sentence = _squeezed(sentence)
-        if not plain_sentence or not whole:
-            return False
-        at = whole.find(plain_sentence)
-        while at >= 0:
-            if at in ends and at + len(plain_sentence) in ends:
-                return True
-            at = whole.find(plain_sentence, at + 1)
-        return whole in plain_sentence
-
-    return contains
-
-
-def _squeezed(text: str) -> str:
-    return "".join(composed(plain(text)).casefold().split())
-
-
-class _Wording(NamedTuple):
-    """The hits of one wording, and what each is worth; both by score, highest first."""
-
-    hits: list[Hit]
-    votes: list[float]
-
-
-def _wordings(scored: Sequence[tuple[Hit, float]], views: Views | None) -> list[_Wording]:
-    """Hits and their votes -> those of each wording together, the best wording first."""
-    wordings: dict[str, _Wording] = {}
-    for hit, vote in scored:
-        hits, votes = wordings.setdefault(folded(hit.text), _Wording([], []))
-        hits.append(hit)
-        votes.append(vote)
-    if views is None:  # they came by score, highest first
-        return list(wordings.values())
-    for hits, votes in wordings.values():
-        hits.sort(key=lambda hit: (-hit.score, hit.phrase_id))  # or what the first look rounded would order equal ones
-        votes.sort(reverse=True)
-    return sorted(wordings.values(), key=lambda wording: views.support(wording.votes), reverse=True)
-
-
-def _allowed(hits: list[Hit], without: str) -> list[Hit]:
-    if not without.strip():
-        return hits
-    is_same = is_of(without)
-    return [hit for hit in hits if not is_same(hit.context)]
-
-
-def _new(scored: Sequence[tuple[Hit, float]], hits: Sequence[Hit], k: int) -> list[Hit]:
-    """Hits of new wordings, as many wordings as lack to k; at first all hits."""
-    had = {folded(hit.text) for hit, _ in scored}
-    if not had:
-        return list(hits)
-    lacking = [name for name in dict.fromkeys(folded(hit.text) for hit in hits) if name not in had][: k - len(had)]
-    return [hit for hit in hits if folded(hit.text) in lacking]
-
-
-def _group(wording: _Wording, contexts: int, views: Views | None) -> Group:
-    different: dict[str, Hit] = {}
-    for hit in wording.hits:  # the best hit of a sentence stays
-        different.setdefault(hit.context, hit)
-    best = tuple(different.values())[:contexts]
-    support = None if views is None else views.support(wording.votes)
-    return Group(wording.hits[0].text, wording.votes[0], len(wording.hits), best, support)
-
-
-def _hit_as_dict(hit: Hit) -> dict[str, Any]:
-    place = {"document": hit.document, "line": hit.line, "language": hit.language, "metadata": dict(hit.metadata)}
-    return {"context": hit.context, "start": hit.start, "end": hit.end, "score": round(hit.score, 4), **place}

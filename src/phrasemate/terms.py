@@ -34,7 +34,8 @@ from phrasemate.errors import InputError
 from phrasemate.lexicon import bundled_lexicon
 from phrasemate.lexicon.induced import grammatical_words
 from phrasemate.lexicon.inflection import stemmed
-from phrasemate.search import Group, Searcher, SearchRequest
+from phrasemate.results import Group, SearchRequest
+from phrasemate.search import Searcher
 from phrasemate.termhood import (
     Occurrence,
     PhraseStatistics,

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from phrasemate.cli.render import facts, kwic, marked, print_results
 from phrasemate.cli.shell import clean, count
-from phrasemate.search import Group, Result
+from phrasemate.results import Group, Result
 from phrasemate.types import Hit, Phrase
 
 

@@ -20,7 +20,8 @@ from phrasemate.errors import ClusterError, IndexMissing
 from phrasemate.index import BaseIndex, Index
 from phrasemate.index.shards import ShardedIndex
 from phrasemate.query import parse_query
-from phrasemate.search import Searcher, SearchRequest
+from phrasemate.results import SearchRequest
+from phrasemate.search import Searcher
 from phrasemate.types import Document
 
 TEXTS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from phrasemate.search import Group, Result
+from phrasemate.results import Group, Result
 from phrasemate.types import Hit, Phrase, Span
 
 

@@ -20,7 +20,9 @@ from phrasemate.lexicon import Dictionary
 from phrasemate.mt import Hint, Hinter, Hints
 from phrasemate.mt.hints import Equivalent, chosen, cut, within
 from phrasemate.query import Query, parse_query
-from phrasemate.search import Group, Result, Searcher, is_of
+from phrasemate.results import Group, Result
+from phrasemate.search import Searcher
+from phrasemate.text.sentences import is_of
 from phrasemate.types import Hit, Phrase, Run, Span
 
 TEXT = "Das alte Motorrad stand vor dem kleinen Haus."
@@ -71,7 +73,7 @@ class FakeSearcher:
         self.scorer = None
 
     @property
-    def calibrated(self) -> object:
+    def calibration(self) -> object:
         return getattr(self.model, "confidence", None)
 
     @property

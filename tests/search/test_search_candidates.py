@@ -48,7 +48,8 @@ from phrasemate.index import Index
 from phrasemate.lexicon import Dictionary as FileDictionary
 from phrasemate.lexicon import DictionaryFolder, Equivalent, InducedLexicon, bundled_collocates, bundled_lexicon
 from phrasemate.lexicon.induced import Pair, write_lexicon
-from phrasemate.search import LazyMapping, Searcher, SearchRequest
+from phrasemate.results import LazyMapping, SearchRequest
+from phrasemate.search import Searcher
 from phrasemate.text import folded
 from phrasemate.types import Document, Phrase
 

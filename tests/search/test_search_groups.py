@@ -12,8 +12,11 @@ from search_fakes import FakeIndex, FakeModel, hit
 from phrasemate.encode.scoring import Confidence
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index.types import Filters
-from phrasemate.search import FETCH, FETCH_MOST, Group, Result, Searcher, is_of
+from phrasemate.results import Group, Result
+from phrasemate.search import Searcher
+from phrasemate.text.sentences import is_of
 from phrasemate.types import Hit, Phrase
+from phrasemate.vote_search import FETCH, FETCH_MOST
 
 QUERY = "Er sitzt auf der [[Bank]]."
 

@@ -12,8 +12,10 @@ import pytest
 from search_fakes import FakeIndex, hit
 
 from phrasemate.encode.scoring import VOTES, Confidence, Views
-from phrasemate.search import FETCH, Searcher, SearchRequest
+from phrasemate.results import SearchRequest
+from phrasemate.search import Searcher
 from phrasemate.types import Hit, Phrase
+from phrasemate.vote_search import FETCH, VoteSearch
 
 QUERY = "Er sitzt auf der [[Bank]]."
 VIEWS = Views(query=0.5, hit=1.0, sharpness=0.1, first=4)
@@ -124,7 +126,7 @@ def test_each_query_keeps_its_own_hits() -> None:
     index: Any = FakeIndex(*lists, model=model)
     index.vectors = lambda ids: np.tile(np.array([[1, 0]], np.float32), (len(ids), 1))
     numbers = np.array([[0, 0], [1, 0], [2, 0]], np.float32)  # FakeIndex takes the first value as the number of a query
-    answers = Searcher(index, model, Views())._groups(numbers, numbers, Views(query=0, hit=1), SearchRequest(5))
+    answers = VoteSearch(index, model, Views(query=0, hit=1)).answers(numbers, numbers, SearchRequest(5))
     assert [[group.text for group in groups] for groups, _ in answers] == [["a", "b"], ["c"], []]
 
 

@@ -14,7 +14,7 @@ from server_fakes import FakeModel
 
 from phrasemate import Document, Index, Searcher
 from phrasemate.errors import InputError, PhrasemateError
-from phrasemate.search import Answer, SearchRequest
+from phrasemate.results import Answer, SearchRequest
 from phrasemate.server.batching import PHRASES_TOGETHER, SharedModel, SharedSearcher
 from phrasemate.types import Phrase
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from phrasemate.errors import InputError
-from phrasemate.search import Group
+from phrasemate.results import Group
 from phrasemate.terms import DocumentTerm, Occurrence, write_document_terms
 from phrasemate.text.formats.tables import sheet_rows
 from phrasemate.text.term_lists import read_terms

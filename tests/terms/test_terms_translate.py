@@ -11,7 +11,8 @@ from phrasemate.encode import Model
 from phrasemate.encode.scoring import Views
 from phrasemate.errors import InputError
 from phrasemate.index import Index
-from phrasemate.search import Searcher, SearchRequest
+from phrasemate.results import SearchRequest
+from phrasemate.search import Searcher
 from phrasemate.terms import DocumentTerm, Occurrence, TermSettings, document_terms, representative, translate_terms
 from phrasemate.types import Document, Phrase
 

@@ -28,7 +28,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from phrasemate.align.pairs import TokenizedSentence
 from phrasemate.align.symmetrise import Links, symmetrise
@@ -38,7 +37,7 @@ from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
 from phrasemate.types import check_opened
 from phrasemate.utils import import_extra
-from phrasemate.utils.arrays import Floats, Rows
+from phrasemate.utils.arrays import Flags, Floats, Rows
 from phrasemate.utils.machine import parts
 
 METHODS = ("intersection", "itermax", "mwmf", "softmax")
@@ -53,8 +52,6 @@ HEAD_THRESHOLD, HEAD_TEMPERATURE = 0.5, 0.05  # of the head's cosines; the tempe
 THRESHOLD = 1e-3  # awesome-align, section 3.1
 GRAM = 3  # letters of a run whose sets are compared
 TEMPERATURE = 0.1  # theirs is 1; e5's states are shorter than mBERT's (products of 20 to 30), and 1 would link most
-
-Bools = NDArray[np.bool_]
 
 
 class NeuralAligner:
@@ -128,7 +125,7 @@ class NeuralAligner:
         """
         if self.symmetrisation is not None:
             return [symmetrise(*pair, self.symmetrisation) for pair in self.directions(pairs)]
-        undirected: Callable[[Floats], Bools] | None = {"itermax": itermax, "mwmf": mwmf}.get(self.method)
+        undirected: Callable[[Floats], Flags] | None = {"itermax": itermax, "mwmf": mwmf}.get(self.method)
         link = undirected or (lambda values: np.logical_and(*self._directed(values)))
         return [_links(link(values)) for values in self._similarities(pairs)]
 
@@ -143,7 +140,7 @@ class NeuralAligner:
         masks = map(self._directed, self._similarities(pairs))
         return [(_links(forward), _links(reverse)) for forward, reverse in masks]
 
-    def _directed(self, similarity: Floats) -> tuple[Bools, Bools]:
+    def _directed(self, similarity: Floats) -> tuple[Flags, Flags]:
         """(m, n) links of either direction: what each source word chooses, and what each target word chooses."""
         if self.method == "softmax":
             return softmax(similarity / self.temperature, self.threshold)
@@ -250,13 +247,13 @@ def _grams(word: str) -> set[str]:
     return {text[at : at + GRAM] for at in range(len(text) - GRAM + 1)}
 
 
-def intersection(similarity: Floats) -> Bools:
+def intersection(similarity: Floats) -> Flags:
     """(m, n) similarities -> (m, n) links: each the other's argmax (SimAlign, "Argmax")."""
-    mask: Bools = _best(similarity) & _best(similarity.T).T
+    mask: Flags = _best(similarity) & _best(similarity.T).T
     return mask
 
 
-def itermax(similarity: Floats, alpha: float = ALPHA, iterations: int = ITERATIONS) -> Bools:
+def itermax(similarity: Floats, alpha: float = ALPHA, iterations: int = ITERATIONS) -> Flags:
     """(m, n) cosines -> (m, n) links by iterated argmax (SimAlign, algorithm 1)."""
     positive: Floats = np.divide(1 + similarity, 2, dtype=np.float32)
     links = intersection(positive)
@@ -264,14 +261,14 @@ def itermax(similarity: Floats, alpha: float = ALPHA, iterations: int = ITERATIO
         has_link = [links.any(axis=axis, keepdims=True).astype(np.int8) for axis in (0, 1)]  # (1, n), (m, 1)
         free = 2 - has_link[0] - has_link[1]  # (m, n): how many of the two words
         weight = np.array([0, alpha, 1], np.float32)[free]
-        new: Bools = np.logical_and(intersection(positive * weight), free > 0)
+        new: Flags = np.logical_and(intersection(positive * weight), free > 0)
         if not new.any():
             break
         links = np.logical_or(links, new)
     return links
 
 
-def mwmf(similarity: Floats) -> Bools:
+def mwmf(similarity: Floats) -> Flags:
     """(m, n) cosines -> (m, n) links of the assignment with the largest sum (SimAlign, "Match")."""
     links = np.zeros(similarity.shape, np.bool_)
     if similarity.size:
@@ -283,7 +280,7 @@ def _optimize() -> Any:
     return import_extra("scipy.optimize", "scipy", "match")
 
 
-def softmax(products: Floats, threshold: float = THRESHOLD) -> tuple[Bools, Bools]:
+def softmax(products: Floats, threshold: float = THRESHOLD) -> tuple[Flags, Flags]:
     """(m, n) dot products -> (m, n) links of the two directions (awesome-align, eq. 1); the alignment is where both."""
     return _softmax(products, 1) > threshold, _softmax(products, 0) > threshold
 
@@ -296,7 +293,7 @@ def _softmax(values: Floats, axis: int) -> Floats:
     return shares
 
 
-def _best(values: Floats) -> Bools:
+def _best(values: Floats) -> Flags:
     """True at the first maximum of each row."""
     mask = np.zeros(values.shape, np.bool_)
     if values.size:
@@ -304,5 +301,5 @@ def _best(values: Floats) -> Bools:
     return mask
 
 
-def _links(chosen: Bools) -> Links:
+def _links(chosen: Flags) -> Links:
     return [(int(source), int(target)) for source, target in np.argwhere(chosen)]

@@ -14,7 +14,7 @@ from phrasemate.cli.shell import clean, count
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from phrasemate.search import Group, Result
+    from phrasemate.results import Group, Result
     from phrasemate.types import Hit, Phrase
 
 INDENT = 6

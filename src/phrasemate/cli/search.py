@@ -28,7 +28,7 @@ from phrasemate.errors import InputError, QueryError, needs_extra
 
 if TYPE_CHECKING:
     from phrasemate.lookup import Lookup
-    from phrasemate.search import Result
+    from phrasemate.results import Result
 
 Languages = Annotated[list[str] | None, option("--language", "LANG", "Only in this language (repeatable).")]
 

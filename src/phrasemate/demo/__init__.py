@@ -23,7 +23,7 @@ from phrasemate.text import folded
 if TYPE_CHECKING:
     from phrasemate.encode import Model
     from phrasemate.index import BaseIndex
-    from phrasemate.search import Result
+    from phrasemate.results import Result
 
 __all__ = ["Answer", "Question", "ask", "build", "first", "questions", "sample"]
 

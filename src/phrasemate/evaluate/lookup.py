@@ -40,7 +40,7 @@ from phrasemate.evaluate.report import Result, Table, signature
 from phrasemate.index import BaseIndex, Index
 from phrasemate.lexicon import Lexicon, bundled_lexicon
 from phrasemate.query import marked
-from phrasemate.search import Result as SearchResult
+from phrasemate.results import Result as SearchResult
 from phrasemate.search import Searcher
 from phrasemate.text import folded, split_sentences, words
 from phrasemate.types import Document, Phrase, Progress

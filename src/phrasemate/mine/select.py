@@ -29,7 +29,7 @@ from phrasemate.text import folded, words
 from phrasemate.text.languages import primary
 from phrasemate.text.normalize import plain
 from phrasemate.types import PhrasePair, Run
-from phrasemate.utils.arrays import Floats
+from phrasemate.utils.arrays import Flags, Floats
 from phrasemate.utils.margin import lead, margin_of, neighbour_pairs, neighbourhood
 
 FLOORS = {
@@ -193,7 +193,6 @@ class Report:
 
 PAIRING = ("greedy", "mutual", "all")
 Ids = NDArray[np.int32]
-Flags = NDArray[np.bool_]
 
 SLACK = 8  # characters added to both lengths: short sentences differ more
 _GRAM = 3

@@ -28,8 +28,10 @@ from phrasemate.index import BaseIndex
 from phrasemate.lexicon import Dictionary
 from phrasemate.lexicon.dictionary import terms_in
 from phrasemate.query import marked
-from phrasemate.search import Group, Result, Searcher, is_of
+from phrasemate.results import Group, Result
+from phrasemate.search import Searcher
 from phrasemate.text import folded, words
+from phrasemate.text.sentences import is_of
 from phrasemate.types import Hit, Progress, Span
 from phrasemate.utils.storage import NewFile
 
@@ -186,7 +188,7 @@ class Hinter:
         self.settings = settings
         self.searcher = searcher or Searcher(index, views=not settings.quick, lexicons=dictionaries)
         self.model = self.searcher.model
-        limits = BY_CONFIDENCE if self.searcher.calibrated is not None else BY_COSINES
+        limits = BY_CONFIDENCE if self.searcher.calibration is not None else BY_COSINES
         limits = BY_SCORER if self.searcher.scorer is not None else limits
         self._confidence = limits.confidence if settings.confidence is None else settings.confidence
         self._floor = limits.floor if settings.floor is None else settings.floor

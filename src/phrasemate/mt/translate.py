@@ -1,7 +1,7 @@
 """Lines in, translations out; and lessons: prompts with references that teach a model their form (CCPR, appendix C.3).
 
 If the parallel text was indexed too, a sentence would find its own translation: hints and related sentences are those
-of an index without it (`phrasemate.search.is_of`).
+of an index without it (`phrasemate.text.sentences.is_of`).
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ from phrasemate.glossary import Entry, Glossary
 from phrasemate.lookup import lookup
 from phrasemate.mine import Mining, mine
 from phrasemate.query import parse_query
-from phrasemate.search import Group, Result, Searcher, SearchRequest
+from phrasemate.results import Group, Result, SearchRequest
+from phrasemate.search import Searcher
 from phrasemate.server import schemas
 from phrasemate.server.cancellation import go_on, work
 from phrasemate.server.errors import REASONS, Refusal, refusal_of

@@ -20,7 +20,8 @@ from cachetools import LRUCache
 
 from phrasemate.encode.scoring import alone
 from phrasemate.errors import PhrasemateError
-from phrasemate.search import Answer, Searcher, SearchRequest
+from phrasemate.results import Answer, SearchRequest
+from phrasemate.search import Searcher
 from phrasemate.server.cancellation import go_on
 from phrasemate.types import Phrase, Span
 from phrasemate.utils.arrays import Floats

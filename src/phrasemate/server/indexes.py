@@ -24,7 +24,8 @@ from phrasemate.index.manifest import SHARDS_JSON, Manifest
 from phrasemate.index.store import check_model
 from phrasemate.lexicon import Lexicon
 from phrasemate.lexicon.separable_verbs import separable_verbs
-from phrasemate.search import Searcher, SearchRequest
+from phrasemate.results import SearchRequest
+from phrasemate.search import Searcher
 from phrasemate.server.batching import SharedModel, SharedSearcher
 from phrasemate.server.errors import Refusal
 from phrasemate.server.settings import Settings

@@ -34,7 +34,7 @@ from unicodedata import category
 from icu4py.breakers import SentenceBreaker, WordBreaker
 
 from phrasemate.errors import InputError
-from phrasemate.text.normalize import composed, visible, visible_places
+from phrasemate.text.normalize import composed, plain, visible, visible_places
 
 _PLACES = ("../icu4py.libs", ".dylibs", "../icu4py.dylibs", ".")  # where wheels for Linux, macOS and Windows keep them
 _TAG = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*")
@@ -552,3 +552,34 @@ def content_words(text: str, stop: AbstractSet[str] = frozenset()) -> list[str]:
 
 def _plain(word: str) -> str:
     return composed(visible(word).lower())
+
+
+_END = re.compile("[.!?…。！？｡؟۔।॥։።។။།]+[\"'”’»)\\]」』]*")  # marks that end a sentence
+
+
+def is_of(text: str) -> Callable[[str], bool]:
+    """Tells of a sentence whether it is one or more sentences of the text that follow one another, or holds all of it.
+
+    Case, white space and Unicode's form aside. A sentence may begin and end wherever the text has a mark that ends one,
+    whatever abbreviations a language has: others may have split it otherwise.
+    """
+    whole = _squeezed(text)
+    ends = {0, len(whole), *(match.end() for match in _END.finditer(whole))}
+    ends |= set(accumulate(len(_squeezed(text[start:end])) for start, end in split_sentences(text)))
+
+    def contains(sentence: str) -> bool:
+        plain_sentence = _squeezed(sentence)
+        if not plain_sentence or not whole:
+            return False
+        at = whole.find(plain_sentence)
+        while at >= 0:
+            if at in ends and at + len(plain_sentence) in ends:
+                return True
+            at = whole.find(plain_sentence, at + 1)
+        return whole in plain_sentence
+
+    return contains
+
+
+def _squeezed(text: str) -> str:
+    return "".join(composed(plain(text)).casefold().split())

@@ -12,3 +12,4 @@ Ids = NDArray[np.int64]  # of phrases, sentences, documents
 Rows = NDArray[np.int64]  # places in an array
 Integers = NDArray[np.int64]  # of any kind
 Offsets = NDArray[np.int32]  # in characters
+Flags = NDArray[np.bool_]

@@ -34,7 +34,8 @@ from phrasemate.lexicon import Equivalent, Lexicon, bundled_lexicon
 from phrasemate.lexicon.separable_verbs import SeparableVerb
 from phrasemate.lookup import Lookup, lookup
 from phrasemate.query import marked, parse_query
-from phrasemate.search import DOUBT, Searcher
+from phrasemate.results import DOUBT
+from phrasemate.search import Searcher
 from phrasemate.server.cancellation import go_on, work
 from phrasemate.server.errors import Refusal, refusal_of
 from phrasemate.server.indexes import Library

@@ -1,0 +1,172 @@
+"""What a search is asked, and what it answers: groups of hits with one wording, each with its sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+from phrasemate.errors import InputError
+from phrasemate.index.types import Filters
+from phrasemate.types import Hit, Phrase, name_tuple
+
+DOUBT = 0.2  # nineteen of twenty such answers are wrong (results/log/benchmarks.md)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """Filters and limits of a search, the same for each of its phrases.
+
+    Args:
+        k: Groups of an answer, at most.
+        contexts: Hits of a group, at most.
+        documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
+        languages: Languages of the documents to search; None for all.
+
+    Raises InputError for a k below 1, for contexts below 0 and for one text where a list of them is meant.
+
+    >>> SearchRequest(k=3, languages=["en"]).filters
+    Filters(documents=None, languages=('en',))
+    """
+
+    k: int = 10
+    contexts: int = 5
+    documents: Sequence[str] | None = None
+    languages: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.k, Integral) and isinstance(self.contexts, Integral) and self.k > 0 <= self.contexts):
+            raise InputError(
+                f"k {self.k!r} and contexts {self.contexts!r}: expected k of 1 or more and contexts of 0 or more"
+            )
+        object.__setattr__(self, "documents", name_tuple(self.documents, "documents"))
+        object.__setattr__(self, "languages", name_tuple(self.languages, "languages"))
+
+    @property
+    def filters(self) -> Filters:
+        """Documents and languages, as an index takes them."""
+        return Filters(self.documents, self.languages)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Hits of one wording (case-folded, white space trimmed and folded): one candidate translation.
+
+    ``text`` is the best hit's wording, as most hits spell it, and ``score`` its cosine. ``count`` is how many of the
+    hits that were looked at have the wording. ``hits`` are the best of them, no two of the same sentence.
+
+    With views (`phrasemate.encode.scoring`) ``score`` is the highest cosine of q' and v', and ``support`` the soft
+    maximum of all, which several hits raise. Hits keep the cosine in their sentences, which tells senses apart, and are
+    ordered by it. Groups come by ``weight``; of one that hits did not vote for, ``support`` is None.
+
+    Where candidates are proposed and chosen (`phrasemate.candidates`), ``probability`` says how likely the wording is
+    an equivalent, and ``evidence`` holds the features that it was computed from. ``reasons`` tells what they add to
+    its log-odds, beside the other candidates (`phrasemate.encode.scoring.CandidateScorer.reasons`). ``score`` is the
+    best hit's cosine then, and ``count`` how often the wording and its inflected forms occur in the whole index.
+    ``source`` names the dictionary that gives it.
+
+    >>> group = Group("bench", score=0.81, count=2, hits=(), probability=0.97)
+    >>> group.weight
+    0.97
+    """
+
+    text: str
+    score: float
+    count: int
+    hits: tuple[Hit, ...]
+    support: float | None = None
+    probability: float | None = None
+    source: str = ""
+    evidence: Mapping[str, float] = field(default_factory=dict)
+    reasons: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def weight(self) -> float:
+        """The value that orders groups: the probability, else the support, else the score."""
+        return next(rank for rank in (self.probability, self.support, self.score) if rank is not None)
+
+    def as_dict(self, explain: bool = False) -> dict[str, Any]:
+        """Mapping for JSON; with ``explain`` the evidence and the reasons, too."""
+        hits = [_hit_as_dict(hit) for hit in self.hits]
+        numbers: dict[str, Any] = {"score": round(self.score, 4), "support": round(self.weight, 4), "count": self.count}
+        if self.probability is not None:
+            numbers["probability"] = round(self.probability, 4)
+        more: dict[str, Any] = {"source": self.source} if self.source else {}
+        if explain:
+            for name, values in (("reasons", self.reasons), ("evidence", self.evidence)):
+                more[name] = {key: round(value, 4) for key, value in values.items()}
+        return {"text": self.text, **numbers, **more, "hits": hits}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The answer for one phrase of a query; ``groups`` by support, highest first.
+
+    ``confidence`` is the probability that the first group is an equivalent of the phrase, 0 to 1. It is None where the
+    model that encodes the queries was not calibrated for it (see `phrasemate.encode.scoring`).
+
+    >>> import phrasemate as pm
+    >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
+    >>> with pm.Index.create("result", pm.load_model()) as index:
+    ...     _ = index.add([story], lang="en")
+    ...     result = Searcher(index).search("Er sitzt auf der [[Bank]].", k=1)
+    >>> result.phrase.text, result.groups[0].text, result.doubtful
+    ('Bank', 'bench', False)
+    """
+
+    query: str
+    phrase: Phrase
+    groups: tuple[Group, ...]
+    confidence: float | None = None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether there is probably no equivalent: groups, but a confidence below `DOUBT`."""
+        return bool(self.groups) and self.confidence is not None and self.confidence < DOUBT
+
+    def as_dict(self, explain: bool = False) -> dict[str, Any]:
+        """Mapping for JSON; offsets count in the query without its marks. ``explain``: with the evidence of groups."""
+        groups = [group.as_dict(explain) for group in self.groups]
+        sure = None if self.confidence is None else round(self.confidence, 3)
+        place = {"phrase": self.phrase.text, "start": self.phrase.start, "end": self.phrase.end}
+        return {**place, "confidence": sure, "groups": groups}
+
+
+Answer = tuple[tuple[Group, ...], float | None]  # groups and confidence, as in `Result`
+
+
+class LazyMapping(Mapping[str, float]):
+    """Numbers by name, computed when one is first read. Pickled and copied as a dict.
+
+    >>> LazyMapping(lambda: {"count": 2.0})["count"]
+    2.0
+    """
+
+    def __init__(self, compute: Callable[[], dict[str, float]]) -> None:
+        self._compute = compute
+
+    @cached_property
+    def _numbers(self) -> dict[str, float]:
+        return self._compute()
+
+    def __getitem__(self, name: str) -> float:
+        return self._numbers[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __reduce__(self) -> tuple[type[dict[str, float]], tuple[dict[str, float]]]:
+        return dict, (self._numbers,)
+
+    def __repr__(self) -> str:
+        return repr(self._numbers)
+
+
+def _hit_as_dict(hit: Hit) -> dict[str, Any]:
+    place = {"document": hit.document, "line": hit.line, "language": hit.language, "metadata": dict(hit.metadata)}
+    return {"context": hit.context, "start": hit.start, "end": hit.end, "score": round(hit.score, 4), **place}

@@ -1,0 +1,198 @@
+"""Search by vectors alone: the nearest phrases of the index vote for their wordings.
+
+A vote is a hit with its score. The hits of a wording are its group, and groups come by the score of their best hit.
+With views (`phrasemate.encode.scoring`) hits are compared again, with some of the phrase by itself, and groups come by
+the soft maximum of their votes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phrasemate.encode.scoring import HITS, VOTES, Confidence, Views, features
+from phrasemate.index import BaseIndex
+from phrasemate.results import Answer, Group, SearchRequest
+from phrasemate.text import folded
+from phrasemate.text.sentences import is_of
+from phrasemate.types import Hit
+from phrasemate.utils.arrays import Flags, Floats
+
+FETCH = HITS  # hits looked at first; more are fetched while they hold fewer wordings than were asked for
+FETCH_MOST = 1_600
+
+Vote = tuple[Hit, float]
+
+
+@dataclass(frozen=True, slots=True)
+class VoteSearch:
+    """Searches an index by vectors. ``views``: how hits are compared again and vote; None: neither is done.
+
+    Args:
+        index: Index to search.
+        model: Encoder of the queries. Its ``confidence``, if it has one, turns votes into probabilities.
+        views: Settings of the second comparison and of the votes.
+    """
+
+    index: BaseIndex
+    model: Any
+    views: Views | None
+
+    @property
+    def calibration(self) -> Confidence | None:
+        """The calibration of scores to probabilities; None where the model has none for these views."""
+        confidence: Confidence | None = getattr(self.model, "confidence", None)
+        if confidence is None or self.views in (None, VOTES):
+            return confidence
+        return confidence.with_views if self.views == Views() else None
+
+    def answers(
+        self, vectors: Floats, search_vectors: Floats, request: SearchRequest, without: Sequence[str] = ()
+    ) -> list[Answer]:
+        """Up to k groups of each query, and the probability that the first is an equivalent.
+
+        More hits are fetched for queries whose hits so far hold fewer than k wordings; with views only those of
+        wordings that are new are compared again.
+
+        Args:
+            vectors: Vectors q of the queries, (queries, dim) of unit length.
+            search_vectors: Their q' (`phrasemate.encode.scoring`), by which phrases are searched, (queries, dim).
+            request: What is asked for each query.
+            without: A text to leave out for each query, see `phrasemate.text.sentences.is_of`.
+        """
+        k, views = request.k, self.views
+        votes_of: list[list[Vote]] = [[] for _ in vectors]
+        probabilities: list[float | None] = [None] * len(vectors)
+        fetch = first = max(views.first if views else FETCH, 2 * k)
+        pending = np.arange(len(vectors))
+        while len(pending):
+            rows = pending.tolist()
+            texts = [without[row] if without else "" for row in rows]
+            former = [votes_of[row] if views else [] for row in rows]
+            votes, more = self._votes(vectors[pending], search_vectors[pending], fetch, request, texts, former)
+            for row, former_votes, new in zip(rows, former, votes, strict=True):
+                votes_of[row] = [*former_votes, *new]
+            if fetch == first:
+                most = views.first if views else HITS
+                probabilities = [self._probability(_wordings(row_votes[:most], views)) for row_votes in votes_of]
+            fetch *= 4
+            if fetch > max(FETCH_MOST, 2 * k):
+                break
+            short = np.array([len(_wordings(votes_of[row], None)) < k for row in rows], bool)
+            pending = pending[short & more]
+        groups = [
+            tuple(_group(wording, request.contexts, views) for wording in _wordings(row_votes, views)[:k])
+            for row_votes in votes_of
+        ]
+        return list(zip(groups, probabilities, strict=True))
+
+    def _votes(
+        self,
+        vectors: Floats,
+        search_vectors: Floats,
+        fetch: int,
+        request: SearchRequest,
+        without: Sequence[str],
+        former: Sequence[Sequence[Vote]],
+    ) -> tuple[list[list[Vote]], Flags]:
+        """The votes of ``fetch`` hits for each query, and whether there may be more hits.
+
+        With views only those of wordings that its ``former`` votes lack.
+        """
+        views = self.views
+        with self.index.snapshot():  # or a phrase may be deleted before its vector is read
+            hits, more = self._hits(search_vectors, fetch, request, without)
+            if views:
+                hits = [_new(row_votes, row_hits, request.k) for row_votes, row_hits in zip(former, hits, strict=True)]
+            flat = list(chain.from_iterable(hits))
+            stored = self.index.vectors([hit.phrase_id for hit in flat]) if views and views.mixed else None
+        votes: list[Vote] = [(hit, hit.score) for hit in flat]
+        if views and stored is not None:
+            owners = np.repeat(np.arange(len(hits)), [len(row_hits) for row_hits in hits])
+            mixture = views.hits(self.model, [hit.phrase for hit in flat], stored)
+            cosines = np.einsum("nd,nd->n", stored, vectors[owners]).tolist()
+            scores: list[float] = np.einsum("nd,nd->n", mixture, search_vectors[owners]).tolist()
+            pairs = zip(flat, cosines, scores, strict=True)
+            votes = [(replace(hit, score=cosine), score) for hit, cosine, score in pairs]
+        remaining = iter(votes)
+        return [list(islice(remaining, len(row_hits))) for row_hits in hits], more
+
+    def _hits(
+        self, vectors: Floats, fetch: int, request: SearchRequest, without: Sequence[str]
+    ) -> tuple[list[list[Hit]], Flags]:
+        """Up to ``fetch`` hits for each vector, as if the index had nothing of its text in ``without``; and whether
+        there may be more of them.
+        """
+        hits: list[list[Hit]] = [[] for _ in vectors]
+        more = np.zeros(len(vectors), np.bool_)
+        pending, wide = np.arange(len(vectors)), fetch
+        while len(pending) and wide <= 4 * max(FETCH_MOST, fetch):
+            run = self.index.nearest(vectors[pending], wide, request.filters)
+            full = run.ids >= 0
+            remaining = iter(self.index.hits(run.ids[full], run.scores[full]))
+            more[pending] = full.all(1)
+            for row, number in zip(pending.tolist(), full.sum(1).tolist(), strict=True):
+                hits_allowed = _allowed(list(islice(remaining, number)), without[row])
+                hits[row], more[row] = hits_allowed[:fetch], more[row] or len(hits_allowed) > fetch
+            lacking = np.array([len(hits[row]) < fetch for row in pending], np.bool_)  # of a full list: left out
+            pending, wide = pending[lacking & more[pending]], wide * 4
+        return hits, more
+
+    def _probability(self, wordings: Sequence[_Wording]) -> float | None:
+        """The probability that the first wording is an equivalent; None without a calibration."""
+        calibration = self.calibration
+        if calibration is None or not wordings:
+            return None if calibration is None else 0.0
+        return float(calibration.of([features([wording.votes for wording in wordings])])[0])
+
+
+class _Wording(NamedTuple):
+    """The hits of one wording, and what each is worth; both by score, highest first."""
+
+    hits: list[Hit]
+    votes: list[float]
+
+
+def _wordings(votes_by_hit: Sequence[Vote], views: Views | None) -> list[_Wording]:
+    """Group the votes by wording, the best wording first."""
+    wordings: dict[str, _Wording] = {}
+    for hit, vote in votes_by_hit:
+        hits, votes = wordings.setdefault(folded(hit.text), _Wording([], []))
+        hits.append(hit)
+        votes.append(vote)
+    if views is None:  # they came by score, highest first
+        return list(wordings.values())
+    for hits, votes in wordings.values():
+        hits.sort(key=lambda hit: (-hit.score, hit.phrase_id))  # or what the first look rounded would order equal ones
+        votes.sort(reverse=True)
+    return sorted(wordings.values(), key=lambda wording: views.support(wording.votes), reverse=True)
+
+
+def _allowed(hits: list[Hit], without: str) -> list[Hit]:
+    """The hits whose sentence is not of the text to leave out."""
+    if not without.strip():
+        return hits
+    is_same = is_of(without)
+    return [hit for hit in hits if not is_same(hit.context)]
+
+
+def _new(votes: Sequence[Vote], hits: Sequence[Hit], k: int) -> list[Hit]:
+    """Hits of new wordings, as many wordings as lack to k; all hits where there are no votes yet."""
+    known = {folded(hit.text) for hit, _ in votes}
+    if not known:
+        return list(hits)
+    names = [name for name in dict.fromkeys(folded(hit.text) for hit in hits) if name not in known][: k - len(known)]
+    return [hit for hit in hits if folded(hit.text) in names]
+
+
+def _group(wording: _Wording, contexts: int, views: Views | None) -> Group:
+    different: dict[str, Hit] = {}
+    for hit in wording.hits:  # the best hit of a sentence stays
+        different.setdefault(hit.context, hit)
+    best = tuple(different.values())[:contexts]
+    support = None if views is None else views.support(wording.votes)
+    return Group(wording.hits[0].text, wording.votes[0], len(wording.hits), best, support)
