@@ -61,7 +61,8 @@ MODULES = {
     "encode.export.to_hf": "unpack_model",
     "index": "AddReport BaseIndex DocumentInfo Index IndexSettings IndexStats ProgressEvent TuneReport VerifyReport",
     "index.ray": "build",
-    "search": "DOUBT Group Result SearchRequest Searcher",
+    "search": "Searcher",
+    "results": "DOUBT Group Result SearchRequest",
     "lookup": "Lookup lookup",
     "reranker": "bundled_reranker load_reranker",
     "align": "METHODS SYMMETRISATIONS EflomalAligner NeuralAligner ParallelText PhraseFinder PhraseSettings "

@@ -82,8 +82,8 @@ class VoteSearch:
             fetch *= 4
             if fetch > max(FETCH_MOST, 2 * k):
                 break
-            short = np.array([len(_wordings(votes_of[row], None)) < k for row in rows], bool)
-            pending = pending[short & more]
+            is_short = np.array([len(_wordings(votes_of[row], None)) < k for row in rows], bool)
+            pending = pending[is_short & more]
         groups = [
             tuple(_group(wording, request.contexts, views) for wording in _wordings(row_votes, views)[:k])
             for row_votes in votes_of
@@ -109,13 +109,13 @@ class VoteSearch:
             if views:
                 hits = [_new(row_votes, row_hits, request.k) for row_votes, row_hits in zip(former, hits, strict=True)]
             flat = list(chain.from_iterable(hits))
-            stored = self.index.vectors([hit.phrase_id for hit in flat]) if views and views.mixed else None
+            stored_vectors = self.index.vectors([hit.phrase_id for hit in flat]) if views and views.mixed else None
         votes: list[Vote] = [(hit, hit.score) for hit in flat]
-        if views and stored is not None:
+        if views and stored_vectors is not None:
             owners = np.repeat(np.arange(len(hits)), [len(row_hits) for row_hits in hits])
-            mixture = views.hits(self.model, [hit.phrase for hit in flat], stored)
-            cosines = np.einsum("nd,nd->n", stored, vectors[owners]).tolist()
-            scores: list[float] = np.einsum("nd,nd->n", mixture, search_vectors[owners]).tolist()
+            mixtures = views.hits(self.model, [hit.phrase for hit in flat], stored_vectors)
+            cosines = np.einsum("nd,nd->n", stored_vectors, vectors[owners]).tolist()
+            scores: list[float] = np.einsum("nd,nd->n", mixtures, search_vectors[owners]).tolist()
             pairs = zip(flat, cosines, scores, strict=True)
             votes = [(replace(hit, score=cosine), score) for hit, cosine, score in pairs]
         remaining = iter(votes)
@@ -132,14 +132,14 @@ class VoteSearch:
         pending, wide = np.arange(len(vectors)), fetch
         while len(pending) and wide <= 4 * max(FETCH_MOST, fetch):
             run = self.index.nearest(vectors[pending], wide, request.filters)
-            full = run.ids >= 0
-            remaining = iter(self.index.hits(run.ids[full], run.scores[full]))
-            more[pending] = full.all(1)
-            for row, number in zip(pending.tolist(), full.sum(1).tolist(), strict=True):
+            is_hit = run.ids >= 0
+            remaining = iter(self.index.hits(run.ids[is_hit], run.scores[is_hit]))
+            more[pending] = is_hit.all(1)
+            for row, number in zip(pending.tolist(), is_hit.sum(1).tolist(), strict=True):
                 hits_allowed = _allowed(list(islice(remaining, number)), without[row])
                 hits[row], more[row] = hits_allowed[:fetch], more[row] or len(hits_allowed) > fetch
-            lacking = np.array([len(hits[row]) < fetch for row in pending], np.bool_)  # of a full list: left out
-            pending, wide = pending[lacking & more[pending]], wide * 4
+            is_short = np.array([len(hits[row]) < fetch for row in pending], np.bool_)  # of a full list: left out
+            pending, wide = pending[is_short & more[pending]], wide * 4
         return hits, more
 
     def _probability(self, wordings: Sequence[_Wording]) -> float | None:
@@ -182,10 +182,12 @@ def _allowed(hits: list[Hit], without: str) -> list[Hit]:
 
 def _new(votes: Sequence[Vote], hits: Sequence[Hit], k: int) -> list[Hit]:
     """Hits of new wordings, as many wordings as lack to k; all hits where there are no votes yet."""
-    known = {folded(hit.text) for hit, _ in votes}
-    if not known:
+    former_names = {folded(hit.text) for hit, _ in votes}
+    if not former_names:
         return list(hits)
-    names = [name for name in dict.fromkeys(folded(hit.text) for hit in hits) if name not in known][: k - len(known)]
+    names = [name for name in dict.fromkeys(folded(hit.text) for hit in hits) if name not in former_names][
+        : k - len(former_names)
+    ]
     return [hit for hit in hits if folded(hit.text) in names]
 
 
