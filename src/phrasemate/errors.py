@@ -1,4 +1,4 @@
-"""Everything that phrasemate raises on purpose.
+"""Errors that phrasemate raises on purpose.
 
 PhrasemateError
 ├── InputError            a file, line or argument that the user can fix
@@ -41,14 +41,14 @@ class PhrasemateError(Exception):
 
 
 class InputError(PhrasemateError):
-    """Something that the user gave and can fix."""
+    """An argument, line or file that the user can fix."""
 
 
 class ReadError(InputError):
     """A text that cannot be read.
 
-    ``file`` and ``line`` (1-based; 0 when the whole file is meant) say where, ``reason`` what was seen,
-    ``remedy`` what to do.
+    ``file`` and ``line`` (from 1; 0 for the whole file) are the place, ``reason`` is what is wrong, and ``remedy`` what
+    to do.
     """
 
     def __init__(self, file: str, line: int, reason: str, remedy: str) -> None:
@@ -61,7 +61,7 @@ class ReadError(InputError):
 
 
 class QueryError(InputError):
-    """A query whose ``[[ ]]`` marks are unbalanced, empty, nested or otherwise senseless."""
+    """A query whose ``[[ ]]`` marks are unbalanced, empty, nested or otherwise invalid."""
 
 
 class ModelError(PhrasemateError):
@@ -69,7 +69,7 @@ class ModelError(PhrasemateError):
 
 
 class ModelDamaged(ModelError):
-    """A file of a model folder is missing, truncated or altered."""
+    """A model folder with a missing, truncated or altered file."""
 
 
 class ModelUnsupported(ModelError):
@@ -77,7 +77,7 @@ class ModelUnsupported(ModelError):
 
 
 class ModelMismatch(ModelError):
-    """An index and a model that do not belong together."""
+    """A model other than the one that built the index."""
 
 
 class PhraseIndexError(PhrasemateError):
@@ -92,11 +92,11 @@ class IndexMissing(PhraseIndexError):
 
 
 class IndexExists(PhraseIndexError):
-    """There is an index already where a new one was asked for."""
+    """An index already exists at the path of a new one."""
 
 
 class IndexDamaged(PhraseIndexError):
-    """A checksum, an offset or a count of an index does not hold."""
+    """An index with a wrong checksum, offset or count."""
 
 
 class IndexUnsupported(PhraseIndexError):
@@ -104,23 +104,23 @@ class IndexUnsupported(PhraseIndexError):
 
 
 class IndexLocked(PhraseIndexError):
-    """Another process is writing to the index."""
+    """An index to which another process is writing."""
 
 
 class CheckpointDamaged(PhrasemateError):
-    """A checkpoint of a training run is truncated or altered."""
+    """A truncated or altered checkpoint of a training run."""
 
 
 class EndpointError(PhrasemateError):
-    """The server of a language model is not there, refuses the key, or knows no such model."""
+    """A language model's server that cannot be reached, refuses the key, or does not have the model."""
 
 
 class ClusterError(PhrasemateError):
-    """A Ray cluster does not answer, or its workers fail again and again."""
+    """A Ray cluster that does not answer, or whose workers fail repeatedly."""
 
 
 class MissingExtra(PhrasemateError):
-    """An optional dependency is absent."""
+    """A missing optional dependency."""
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"this needs the package {package!r}; install it with: pip install 'phrasemate[{extra}]'")

@@ -50,9 +50,9 @@ class _TimeOver(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Places of a text in an index.
+    """Result of a look-up: the places of a text in an index.
 
-    ``count`` are all matches, ``lines`` the first of them; ``whole`` is False where time ran out before the end.
+    ``count`` is the number of matches, ``lines`` are the first of them; ``whole`` is False if time ran out.
     ``wordings`` are the matched wordings with their counts, ``before`` and ``after`` the words near them, ``documents``
     the documents, each most frequent first. Upper and lower case count together, as the form that is most frequent.
 
@@ -104,7 +104,7 @@ def lookup(
     side: str = "text",
     near: str = "",
 ) -> Lookup:
-    """Find every place of a text in an index, upper and lower case alike; what is not seen counts for nothing.
+    """Find every place of a text in an index, ignoring case and invisible characters.
 
     The words around the matches are counted: up to four on each side, function words only directly beside a match.
 

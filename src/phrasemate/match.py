@@ -1,12 +1,12 @@
-"""Match two term lists by the sentences that contain their terms.
+"""Match two term lists by sentences that contain the terms.
 
-A term's vector comes from example sentences (XPR, Zheng et al., ACL 2022; `phrasemate.encode.pooling`). Two terms are
-as close as the cosine of their vectors. A margin lowers the score of terms that are near to everything (CSLS, Conneau
-et al., ICLR 2018; or the ratio of Artetxe and Schwenk, ACL 2019).
+A term's vector comes from example sentences (XPR, Zheng et al., ACL 2022; `phrasemate.encode.pooling`). The score of
+two terms is the cosine of their vectors. A margin lowers the score of terms that are similar to everything (CSLS,
+Conneau et al., ICLR 2018; or the ratio of Artetxe and Schwenk, ACL 2019).
 
-With the margin "probability" the scorer of searches compares them (`phrasemate.encode.scoring`): a source term asks,
-the target terms are the candidates, and their sentences the occurrences. A pair then counts for as much as it is ahead
-of the others of its two terms. It is the default with a lexicon to ask.
+With the margin "probability", the scorer of searches rates the pairs (`phrasemate.encode.scoring`): a source term is
+the query, target terms are candidates, and their sentences the occurrences. The result is the pair's lead over the
+other pairs of its two terms. This is the default if the lexicon has the languages.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ READABLE = 80  # characters: of many sentences, those of about this length are s
 
 @dataclass(frozen=True, slots=True)
 class MatchSettings:
-    """Settings of the comparison, and what counts as a match. Raises InputError for invalid values.
+    """Settings of the comparison and of what counts as a match. Raises InputError for invalid values.
 
     ``examples``: sentences a term; ``bare``, ``pooling``, ``layer`` as in `by_examples` ("": `pooling_of` the model).
     ``margin``: csls or ratio, over the ``neighbours`` nearest; probability, by the scorer; or auto, see `resolved`.
-    ``threshold``: the least margin (None: that of `THRESHOLDS`), ``least_score``: the least cosine. ``candidates``:
-    matches of a source term at most; ``mutual``: only terms that are each other's best; ``one_to_one``: no term twice,
-    with the greatest sum of margins.
-    ``evidence``: sentences that are kept of each side.
+    ``threshold``: the minimum margin (None: that of `THRESHOLDS`), ``least_score``: the minimum cosine. ``candidates``:
+    maximum number of matches of a source term. ``mutual``: only terms that are each other's best match. ``one_to_one``:
+    the assignment with the greatest sum of margins that uses no term twice. ``evidence``: sentences that are kept of
+    each side.
 
     >>> MatchSettings(margin="ratio").least_margin
     1.15
@@ -108,7 +108,7 @@ class MatchSettings:
 
 
 class MatchSide(NamedTuple):
-    """A term list, and where its example sentences come from (None: only the terms' own contexts).
+    """A term list and the source of its example sentences (None: only the terms' own contexts).
 
     >>> len(MatchSide([Term("Hund", "de"), Term("Haus", "de")]).terms)
     2
@@ -123,9 +123,9 @@ Side = MatchSide  # the former name, which other modules have too
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A source term and a target term: ``score`` is their cosine, ``rank`` that of the target among the source's.
+    """A source term and its target term: ``score`` is the cosine, ``rank`` that of the target for the source.
 
-    ``source_examples``, ``target_examples``: how many sentences each was compared by (0: by its wording alone);
+    ``source_examples``, ``target_examples``: number of sentences that each was compared by (0: by its wording alone);
     ``source_evidence``, ``target_evidence``: some of them.
 
     >>> from phrasemate import load_model
@@ -164,8 +164,8 @@ class Match:
 class Matching:
     """Result of two lists: ``matches`` in the order of the source list, and the terms of each side without one.
 
-    ``repeated``: how many terms of each side stand in their list before, and were passed over. ``alone``: how many
-    have no sentence that contains them.
+    ``repeated``: number of duplicate terms of each side, which were skipped. ``alone``: number of terms without a
+    sentence that contains them.
 
     >>> from phrasemate import load_model
     >>> source = MatchSide([Term("Hund", "de"), Term("Haus", "de")])
@@ -213,7 +213,7 @@ def match_terms(
         model: Model that encodes the terms.
         settings: How pairs are scored and chosen.
         progress: Called with what is being done, how much of it is done, and of how much.
-        lexicons: Dictionaries that are asked beside the bundled lexicon, with the margin "probability".
+        lexicons: Dictionaries to use in addition to the bundled lexicon, with the margin "probability".
 
     Raises InputError for a list without terms and for dictionaries with another margin, MissingExtra where an
     assignment one to one needs a package that is absent.

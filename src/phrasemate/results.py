@@ -52,20 +52,19 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Hits of one wording (case-folded, white space trimmed and folded): one candidate translation.
+    """A candidate translation: the hits of one wording, regardless of case and white space.
 
-    ``text`` is the best hit's wording, as most hits spell it, and ``score`` its cosine. ``count`` is how many of the
-    hits that were looked at have the wording. ``hits`` are the best of them, no two of the same sentence.
+    ``text`` is the wording as most hits spell it, and ``score`` the cosine of the best hit. ``count`` is the number of
+    examined hits with the wording. ``hits`` are the best of them, at most one per sentence.
 
     With views (`phrasemate.encode.scoring`) ``score`` is the highest cosine of q' and v', and ``support`` the soft
-    maximum of all, which several hits raise. Hits keep the cosine in their sentences, which tells senses apart, and are
-    ordered by it. Groups come by ``weight``; of one that hits did not vote for, ``support`` is None.
+    maximum of all, which rises with the number of hits. Hits are sorted by the cosine in their sentences, which tells
+    senses apart. Groups are sorted by ``weight``. ``support`` is None for a group without votes.
 
-    Where candidates are proposed and chosen (`phrasemate.candidates`), ``probability`` says how likely the wording is
-    an equivalent, and ``evidence`` holds the features that it was computed from. ``reasons`` tells what they add to
-    its log-odds, beside the other candidates (`phrasemate.encode.scoring.CandidateScorer.reasons`). ``score`` is the
-    best hit's cosine then, and ``count`` how often the wording and its inflected forms occur in the whole index.
-    ``source`` names the dictionary that gives it.
+    With a scorer (`phrasemate.candidates`), ``probability`` is that of the wording being an equivalent, and
+    ``evidence`` holds its features. ``reasons`` is what these add to its log-odds, compared with the other candidates
+    (`phrasemate.encode.scoring.CandidateScorer.reasons`). ``count`` is then the frequency of the wording and its
+    inflected forms in the whole index. ``source`` is the name of the dictionary that has it.
 
     >>> group = Group("bench", score=0.81, count=2, hits=(), probability=0.97)
     >>> group.weight
@@ -88,7 +87,7 @@ class Group:
         return next(rank for rank in (self.probability, self.support, self.score) if rank is not None)
 
     def as_dict(self, explain: bool = False) -> dict[str, Any]:
-        """Mapping for JSON; with ``explain`` the evidence and the reasons, too."""
+        """Mapping for JSON; with ``explain``, including evidence and reasons."""
         hits = [_hit_as_dict(hit) for hit in self.hits]
         numbers: dict[str, Any] = {"score": round(self.score, 4), "support": round(self.weight, 4), "count": self.count}
         if self.probability is not None:

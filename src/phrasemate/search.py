@@ -1,4 +1,4 @@
-"""Find what means the same as a marked phrase, grouped by wording, each group with its sentences."""
+"""Find phrases that mean the same as a marked phrase, grouped by wording, with their sentences."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def _by_name(features: Floats) -> dict[str, float]:
 
 
 class Searcher:
-    """Answers queries from an index.
+    """Search engine for phrases in an index.
 
-    ``model`` encodes the queries; by default it is the index's own, which is loaded with the first query.
+    ``model`` encodes the queries; the default is the model of the index, which the first query loads.
 
-    ``views``: True proposes candidates by vector and by dictionary and lets the model's scorer choose
-    (`phrasemate.candidates`); where the model has no scorer, it looks at hits again (`phrasemate.encode.scoring`).
-    False compares phrases in their sentences only, and lets hits vote. For models without a trained head neither is
-    done.
+    ``views``: True collects candidates by vector and by dictionary, and the model's scorer ranks them
+    (`phrasemate.candidates`). For a model without a scorer, hits are compared a second time
+    (`phrasemate.encode.scoring`). False compares phrases in their sentences only, and hits vote. Models without a
+    trained head do neither.
 
-    ``lexicons``: dictionaries that propose candidates, see `phrasemate.lexicon.open_dictionaries`; those that the index
-    keeps are asked too, and the induced lexicon that comes with phrasemate, unless ``lexicon`` is False.
+    ``lexicons``: dictionaries that give candidates, see `phrasemate.lexicon.open_dictionaries`. Those of the index are
+    used, too, and the bundled lexicon unless ``lexicon`` is False.
 
     >>> import phrasemate
     >>> story = phrasemate.Document.from_texts("story", ["She sat on the bench in the park."])
@@ -119,7 +119,7 @@ class Searcher:
         documents: Sequence[str] | None = None,
         languages: Sequence[str] | None = None,
     ) -> Result:
-        """The answer for a query with exactly one marked phrase: ``Er sitzt auf der [[Bank]].``
+        """Answer a query with exactly one marked phrase: ``Er sitzt auf der [[Bank]].``
 
         Args:
             query: Sentence with the phrase in double brackets.
@@ -146,9 +146,9 @@ class Searcher:
         languages: Sequence[str] | None = None,
         without: Sequence[str] | None = None,
     ) -> list[Result]:
-        """The answers for many queries at once, a result for each marked phrase, in order.
+        """Answer many queries at once, with one result for each marked phrase, in order.
 
-        A query without marks is answered for every phrase that the model's segmenter proposes in it.
+        A query without marks gets a result for every phrase that the model's segmenter finds in it.
 
         Args:
             queries: Sentences, with any number of phrases in double brackets.
@@ -156,8 +156,8 @@ class Searcher:
             contexts: Hits of each group at most.
             documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
             languages: Languages of the documents to search; None for all.
-            without: For each query a text to leave out, such as its own translation. The answer is as if the index had
-                neither its sentences nor a longer one that holds it (`is_of`).
+            without: For each query a text to leave out, such as its own translation. The search ignores sentences of
+                this text, and longer ones that contain it (`is_of`).
 
         Errors as in `search`; InputError for another number of texts to leave out than of queries.
         """
@@ -185,7 +185,7 @@ class Searcher:
         at_once: int | None = None,
         progress: Callable[[], object] = lambda: None,
     ) -> list[Answer]:
-        """The answers for phrases in their sentences, which are encoded together.
+        """Answer phrases in their sentences, all encoded together.
 
         Args:
             phrases: Phrases to answer.
@@ -222,7 +222,7 @@ class Searcher:
         alone: Floats | None = None,
         phrases: Sequence[Phrase] | None = None,
     ) -> list[Answer]:
-        """Groups and confidence, as in `Result`, of each vector, however it was made.
+        """Groups and confidence for each vector, as in `Result`.
 
         Args:
             vectors: Queries, (n, dim) of unit length.
@@ -252,7 +252,7 @@ class Searcher:
         return VoteSearch(self.index, self.model, views)
 
     def phrases(self, query: str) -> tuple[Phrase, ...]:
-        """The marked phrases of a query, or those that the segmenter proposes where none is marked."""
+        """The marked phrases of a query; without marks, the phrases that the segmenter finds."""
         marked_query = parse_query(query)
         if marked_query.phrases or not marked_query.text.strip():
             return marked_query.phrases

@@ -1,4 +1,4 @@
-"""The terms of a document: its phrases ranked by termhood, with candidate translations from an index.
+"""Term extraction: the phrases of a document ranked by termhood, with candidate translations from an index.
 
     from phrasemate import Index, Searcher, read
     from phrasemate.terms import document_terms, write_document_terms
@@ -7,7 +7,7 @@
     terms = document_terms(read("manual.docx", lang="de"), searcher)
     write_document_terms("terms.tbx", terms, language="de")
 
-Lists of terms that are in files already are read and written by `phrasemate.text.term_lists`.
+`phrasemate.text` reads and writes existing term lists.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ RANKINGS = ("termhood", "expected", "frequency", "cvalue")
 class DocumentTerm:
     """A phrase of a document that may be a term, with its candidate translations.
 
-    ``text`` is its most usual wording; ``variants`` are all wordings with how often each comes, ``count`` their sum
-    and ``places`` every occurrence, in order. ``score`` ranks it (see `TermSettings`), ``belief`` is the segmenter's
-    mean belief in its occurrences. ``groups`` are candidate translations, best first, ``confidence`` the probability
-    that the first is one (None: not searched, or the model is not calibrated). ``in_glossary``: whether a glossary
-    that was given has it.
+    ``text`` is its most frequent wording; ``variants`` are all wordings with their frequencies, ``count`` is the sum of
+    these, and ``places`` are all occurrences, in order. ``score`` ranks it (see `TermSettings`), ``belief`` is the mean
+    probability of its occurrences by the segmenter. ``groups`` are candidate translations, best first, and
+    ``confidence`` the probability that the first is right (None: not searched, or the model is not calibrated).
+    ``in_glossary``: whether the given glossary has it.
 
     >>> import phrasemate as pm
     >>> text = ["The hard disk is full.", "Format the hard disk.", "A hard disk has platters."]
@@ -104,9 +104,9 @@ class DocumentTerm:
 class TermSettings:
     """Settings for finding, ranking and translating the terms of a document.
 
-    Of all runs of up to ``max_words`` words, those are proposed that the segmenter gives a probability of ``belief`` or
-    more somewhere, and that come ``least`` times or more. Inflected forms count as one phrase; ``language`` tells how
-    words inflect ("": guessed). Placeholders and code are left out, and so are phrases that hardly stand outside one
+    Candidates are sequences of up to ``max_words`` words that have a probability of at least ``belief`` somewhere in
+    the document and occur at least ``least`` times. Inflected forms count as one phrase; ``language`` sets the rules of
+    inflection ("": guessed). Placeholders and code are left out, and so are phrases that rarely occur outside one
     longer phrase. ``ranking``: "termhood" (`phrasemate.termhood`), "expected" (f times the mean probability),
     "frequency" (f, how often it comes) or "cvalue" (Frantzi and others 2000). The ``most`` best stay (None: all).
 
@@ -162,7 +162,7 @@ def extract_terms(
     progress: Progress = lambda what, count, total: None,
     reference: Reference | None = None,
 ) -> list[DocumentTerm]:
-    """The terms of documents, best first, without translations. All is held in memory, some 2 KB for each word.
+    """Extract the terms of documents, best first, without translations. Takes about 2 KB of memory per word.
 
     Args:
         documents: Documents (``phrasemate.read``).
@@ -358,10 +358,10 @@ def translate_terms(
     documents: Sequence[str] | None = None,
     languages: Sequence[str] | None = None,
 ) -> list[DocumentTerm]:
-    """The terms, each with its candidate translations from the searcher's index.
+    """Add candidate translations from the searcher's index to terms.
 
-    A term is searched by the mean vector of some of its occurrences (XPR's eq. 2; see `by_examples`); one without
-    places by its wording alone. Candidates are chosen as those of a search are.
+    The query is the mean vector of some of a term's occurrences (XPR's eq. 2; see `by_examples`), or without places its
+    wording alone. Candidates are ranked as in a search.
 
     Args:
         terms: Terms to translate.
@@ -447,7 +447,7 @@ def _beside(
 
 
 def mark_known(terms: Iterable[DocumentTerm], glossary: Iterable[Term]) -> list[DocumentTerm]:
-    """The terms, those marked that a glossary has: in one of their forms, whatever its case, hyphens or inflection."""
+    """Mark the terms that a glossary has, regardless of case, hyphens and inflection."""
     entries = list(glossary)
     languages = {term.language for term in entries}
     wordings = {key for term in entries for key in (wording(term.text), stemmed(term.text, term.language))}
@@ -478,7 +478,7 @@ def document_terms(
     reference: Reference | None = None,
     glossary: Iterable[Term] = (),
 ) -> list[DocumentTerm]:
-    """The terms of a document (or of several together), best first.
+    """Extract and translate the terms of a document (or of several together), best first.
 
     Args:
         document: Document or documents; for text in memory ``Document.from_texts(name, sentences)``.
@@ -517,7 +517,7 @@ def write_document_terms(
     target_language: str = "",
     contexts: int = CONTEXTS,
 ) -> None:
-    """Write terms in the format that the name of the file says. The file appears when it is complete.
+    """Write terms in the format of the file's extension. The file appears when it is complete.
 
     In a term base a term and its translations are one concept, with sentences of each. Tables have a row for each
     translation, with one sentence of each at most; a term without translations has one row with an empty target. JSON
@@ -547,7 +547,7 @@ def write_document_terms(
 def term_rows(
     terms: Iterable[DocumentTerm], language: str = "", target_language: str = "", contexts: int = 1
 ) -> Iterator[TermPair]:
-    """Pairs for the tables: one for each translation of each term; score 0 where there is no translation.
+    """Rows of a table: one for each translation of each term, with score 0 if there is no translation.
 
     A pair's ``metadata`` are rank, termhood, count, belief, variants, known, places, confidence (of a term's first
     translation), target_count and target_context.

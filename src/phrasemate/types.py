@@ -1,4 +1,4 @@
-"""The plain records that pass between the stages, and the protocols that the stages fulfil.
+"""Basic data types, such as documents, phrases and hits, and the protocols of models.
 
 All offsets are characters (Unicode code points) of the original text, end exclusive.
 """
@@ -55,7 +55,7 @@ def check_opened(value: object, opening: str) -> None:
 
 
 class Span(NamedTuple):
-    """A stretch of a text: ``text[start:end]``; ``score`` is the segmenter's belief in it, 0 to 1.
+    """Part of a text: ``text[start:end]``. ``score`` is the segmenter's probability that it is a phrase.
 
     >>> span = Span(17, 21)
     >>> "Er sitzt auf der Bank."[span.start : span.end]
@@ -82,10 +82,10 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A named text. ``sentences()`` starts a new pass over it, so nothing is held in memory.
+    """A named text. ``sentences()`` reads it from the start, so nothing is held in memory.
 
-    ``digest`` changes when the content (or how it is read) changes; ``size`` is in bytes, 0 if unknown,
-    and ``consumed()`` says how many of them the latest pass has read.
+    ``digest`` changes when the content, or the way to read it, changes. ``size`` is in bytes, 0 if unknown, and
+    ``consumed()`` is how many of these the latest pass has read.
 
     >>> [sentence.text for sentence in Document.from_texts("story", ["It rained.", "It snowed."]).sentences()]
     ['It rained.', 'It snowed.']
@@ -152,7 +152,7 @@ class PhrasePair:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A phrase that was found: where it stands, and how close it is (cosine).
+    """A phrase of the index that a search returned, with its place and its similarity (cosine).
 
     >>> hit = Hit(Phrase("She sat on the bench.", 15, 20), 0.81, "story.txt", 7)
     >>> hit.text, hit.document, hit.line
@@ -205,7 +205,7 @@ class Run:
 
 
 class Encoder(Protocol):
-    """Phrase -> vector: what can be indexed.
+    """Protocol of an encoder: phrases to vectors.
 
     >>> from phrasemate import load_model
     >>> encoder: Encoder = load_model()

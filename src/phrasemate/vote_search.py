@@ -44,7 +44,7 @@ class VoteSearch:
 
     @property
     def calibration(self) -> Confidence | None:
-        """The calibration of scores to probabilities; None where the model has none for these views."""
+        """The calibration of scores to probabilities; None if the model has none for these views."""
         confidence: Confidence | None = getattr(self.model, "confidence", None)
         if confidence is None or self.views in (None, VOTES):
             return confidence

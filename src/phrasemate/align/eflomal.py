@@ -22,7 +22,7 @@ MODELS = (1, 2, 3)  # IBM model 1; and HMM; and fertility
 
 
 class EflomalAligner:
-    """Links words with eflomal, both directions, then symmetrised.
+    """Word aligner with eflomal in both directions, symmetrised.
 
     ``chunk``: sentence pairs at once; the more, the better it learns and the more memory it takes. Words are compared
     in lower case. Each run draws its own samples: links differ a little from run to run.

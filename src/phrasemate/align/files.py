@@ -222,7 +222,7 @@ def align_files(
     force: bool = False,
     progress: Progress = lambda *_: None,
 ) -> Report:
-    """Write the word links of a parallel text, one line in the Pharaoh format for each of its lines.
+    """Write the word links of a parallel text in the Pharaoh format, line by line.
 
     A stopped run continues where it was (see `ResumableFile`).
 
@@ -286,7 +286,7 @@ def pair_files(
     force: bool = False,
     progress: Progress = lambda *_: None,
 ) -> Report:
-    """Write the phrase pairs of a parallel text with word links, one JSON object for each of its lines.
+    """Write the phrase pairs of a parallel text with word links, one JSON object per line.
 
     ``{"source": ..., "target": ..., "pairs": [[start, end, start, end], ...]}``: characters of source and target. The
     text is read twice: first to count the words that may not begin or end a phrase. A stopped run continues where it
@@ -331,7 +331,7 @@ def pair_files(
 
 
 def read_pairs(path: str | Path) -> Iterator[PhrasePair]:
-    """The phrase pairs of a file that `pair_files` made (gzip where its name ends in .gz).
+    """Read the phrase pairs of a file that `pair_files` made (gzip if its name ends in .gz).
 
     Raises ReadError naming file and line for what is not such a line.
     """

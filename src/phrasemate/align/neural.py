@@ -55,7 +55,7 @@ TEMPERATURE = 0.1  # theirs is 1; e5's states are shorter than mBERT's (products
 
 
 class NeuralAligner:
-    """Links words by the likeness of their states; see the module for the methods.
+    """Word aligner by the similarity of token states; see the module for the methods.
 
     ``layer`` None is the model's last. ``symmetrisation`` None: the method's own (both directions agree); else one of
     `SYMMETRISATIONS`, over the two directions of ``intersection`` or ``softmax``. ``temperature`` divides the dot

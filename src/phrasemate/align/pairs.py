@@ -43,12 +43,12 @@ def parse_links(line: str, file: str = "links", number: int = 0) -> Links:
 
 
 def format_links(links: Iterable[tuple[int, int]]) -> str:
-    """Links as one line in the Pharaoh format, without its line end."""
+    """Format links as one line in the Pharaoh format, without the line end."""
     return " ".join(f"{source}-{target}" for source, target in links)
 
 
 def read_links(path: str | Path) -> Iterator[Links]:
-    """The links of each line of a file (gzip where its name ends in .gz); raises ReadError with file and line."""
+    """Read the links of each line of a file (gzip if its name ends in .gz); raises ReadError with file and line."""
     path = Path(path)
     for number, line in numbered_lines(path):
         yield parse_links(line, str(path), number)
@@ -227,7 +227,7 @@ class BorderWords:
 
 
 class PhraseFinder:
-    """Sentence pair and links -> phrase pairs, filtered.
+    """Extractor of filtered phrase pairs from a sentence pair and its links.
 
     ``frequent``: for each side the case-folded words that may not begin or end a phrase (`BorderWords`).
 

@@ -216,7 +216,7 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class DatasetSettings:
-    """The filters, and how many examples and pairs are wanted.
+    """Filters, and limits of examples and pairs.
 
     Raises InputError for invalid values.
 

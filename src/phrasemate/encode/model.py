@@ -95,13 +95,13 @@ DEVICE = "PHRASEMATE_DEVICE"  # the variable that names the device of the encode
 
 
 def load_model(path: str | Path | None = None, threads: int | None = None, device: str | None = None) -> Model:
-    """Load a model folder; the bundled one when no path is given. Every byte is checked on the way.
+    """Load a model folder, by default the bundled one. Every byte is checked.
 
     Args:
         path: Model folder.
         threads: Threads to compute with; None for all that the process may use.
-        device: One of OpenVINO's devices, such as "GPU", or "CUDA" (ONNX Runtime, a card of NVIDIA). None: what the
-            environment variable PHRASEMATE_DEVICE names, else the processor.
+        device: An OpenVINO device, such as "GPU", or "CUDA" (ONNX Runtime, NVIDIA cards). None: that of the environment
+            variable PHRASEMATE_DEVICE, else the processor.
 
     Raises ModelError and its kinds (see `phrasemate.errors`), InputError for a device that is absent.
     """
@@ -110,11 +110,11 @@ def load_model(path: str | Path | None = None, threads: int | None = None, devic
 
 
 class Model:
-    """An encoder with what it takes to turn phrases and sentences into vectors; made by `load_model`.
+    """Encoder of phrases and sentences as vectors, with a segmenter; returned by `load_model`.
 
-    ``segmenter`` finds the phrases: ``learned`` if the model was trained for it (else None), or ``ngram``. To
-    force one, assign it: ``model.segmenter = model.ngram``. ``confidence`` (None if not fitted) tells how sure a search
-    is.
+    ``segmenter`` finds the phrases. It is ``learned``, or ``ngram`` if the model has no trained one (``learned`` is
+    None). To choose, assign it: ``model.segmenter = model.ngram``. ``confidence`` is the calibration of searches, None
+    if not fitted.
 
     >>> from phrasemate import Phrase, load_model
     >>> model = load_model()
@@ -141,7 +141,7 @@ class Model:
         self.runtime = Runtime(folder, self.config, threads, device)
 
     def warm_up(self) -> Model:
-        """Load what the first long texts would load, the whole tokenizer: for a server, before it answers."""
+        """Load the whole tokenizer, which the first long texts need, so that a server's first answer is fast."""
         _ = self.runtime.tokenizer
         return self
 
@@ -195,9 +195,8 @@ class Model:
     def encode_sentences(self, texts: Iterable[str], layer: int | None = None, prompt: str | None = None) -> Floats:
         """Vectors of whole sentences: (texts, sentence_dim) float32, unit length; by default the mean of all states.
 
-        A model that comes of a sentence-transformers folder pools as that folder says (`SentenceHead`) and reads no
-        further than it. With other models, a text of more than 20,000 characters has the mean of its stretches'
-        vectors.
+        A model from a sentence-transformers folder uses the folder's pooling (`SentenceHead`) and longest text. With
+        other models, the vector of a text of more than 20,000 characters is the mean over its parts.
 
         Args:
             texts: Sentences.
@@ -217,7 +216,7 @@ class Model:
         return vectors if len(vectors) == count else unit(np.add.reduceat(vectors, cut.bounds[:-1]))
 
     def sentence_prompt(self, name: str | None = None) -> str:
-        """The text that is put before a sentence; ``name``: one of the prompts of a sentence-transformers folder."""
+        """The prompt that is put before a sentence; ``name``: one of a sentence-transformers folder."""
         if self.sentence_head is not None:
             return self.sentence_head.prompt(name)
         if name is not None:
@@ -237,7 +236,7 @@ class Model:
     def segment(
         self, texts: Sequence[str], frequent: Collection[str] = (), **options: Unpack[SegmentOptions]
     ) -> list[list[Span]]:
-        """The phrases of each text, by start, then end.
+        """Find the phrases of each text, sorted by start, then end.
 
         Args:
             texts: Texts to segment.
@@ -264,8 +263,8 @@ class Model:
     ) -> list[TextPhrases]:
         """Segment (as in `segment`) and encode in one pass of the encoder.
 
-        The same texts in the same call give the same bits. A text of more than 20,000 characters is worked on in
-        stretches, which end at white space where there is any; no phrase crosses their ends.
+        The same texts in the same call give the same bits. A text of more than 20,000 characters is processed in parts,
+        split at white space if possible; no phrase crosses the ends of a part.
 
         Args:
             texts: Texts to segment.

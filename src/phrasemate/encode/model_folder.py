@@ -41,7 +41,7 @@ REMEDY = "export the model again, or reinstall phrasemate if it is the bundled o
 
 
 def bundled_folder() -> Path:
-    """The model that comes with the package."""
+    """Folder of the model that comes with the package."""
     return Path(__file__).parent.parent / "models" / "e5-small"
 
 

@@ -88,7 +88,7 @@ class SegmentOptions(TypedDict, total=False):
 
 
 class Segmenter(Protocol):
-    """Finds the phrases of texts.
+    """Protocol of a segmenter, which finds the phrases of texts.
 
     >>> segmenter: Segmenter = NgramSegmenter(max_words=1)
     >>> segmenter.contextual, len(segmenter.find(["red house"]).starts)
@@ -105,7 +105,7 @@ class Segmenter(Protocol):
         Args:
             texts: Texts of the block.
             states: Token states of the texts, for a contextual segmenter.
-            frequent: Case-folded words at which no phrase may begin or end, for a segmenter that knows no better.
+            frequent: Case-folded words at which no phrase may begin or end, for the n-gram segmenter.
         """
 
     def using(self, **options: Unpack[SegmentOptions]) -> Self:
@@ -144,7 +144,7 @@ class FrequentWords:
 
 
 class NgramSegmenter:
-    """Every run of 1 to ``max_words`` words (None: any length), less what cannot be a phrase; the score is always 1.
+    """Segmenter that takes all sequences of 1 to ``max_words`` words (None: any length) as phrases, with score 1.
 
     ``common``: case-folded words that are frequent in any language (see `common_pieces`). Raises InputError for
     ``max_words`` below 1.
@@ -228,7 +228,7 @@ class _Words(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LearnedSegmenter:
-    """Every span of words whose probability of being a phrase is ``threshold`` or more; the score is that probability.
+    """Segmenter that finds all spans with a phrase probability of at least ``threshold``, which is their score.
 
     ``start``, ``end`` (width,) and ``bias`` (lengths,): the span of the words i to j has the logit H_i . start + H_j .
     end + bias_w, where w is its number of words (longer ones have the last bias). H_i is the state of the first token
@@ -240,8 +240,8 @@ class LearnedSegmenter:
     a long span displaces the short ones in it when it is as probable as they are, weighted by their words, and not
     because it is long. Of equal totals: more words covered, then fewer spans.
 
-    Frequent words are for the n-gram segmenter: this one has learned where phrases begin and end, and ignores them.
-    Raises InputError for a threshold outside 0 to 1 and for ``max_words`` below 1.
+    Frequent words are ignored, because this segmenter has learned where phrases begin and end. Raises InputError for a
+    threshold outside 0 to 1 and for ``max_words`` below 1.
 
     >>> from phrasemate import load_model
     >>> sentence = "The central bank warned of rising prices."

@@ -1,4 +1,4 @@
-"""Measures, tests of significance, and the protocols of the papers."""
+"""Evaluation: measures, significance tests, and the protocols of the papers."""
 
 from __future__ import annotations
 

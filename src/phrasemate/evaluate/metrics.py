@@ -239,7 +239,7 @@ def stratified_test(
 
 
 def randomisation_test(first: ArrayLike, second: ArrayLike, samples: int = SAMPLES, seed: int = 0) -> float:
-    """P of the paired randomisation test: how often differences with random signs sum up to as much.
+    """The p value of a paired randomisation test: how often random signs give a sum at least as large.
 
     Exact where at most 16 queries differ, else of ``samples`` random draws.
 

@@ -1,4 +1,4 @@
-"""Example sentences: sentences that contain a phrase, from an index's text or from text files."""
+"""Find example sentences that contain a phrase, in an index or in text files."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class SubstringSearch(Protocol):
 
 
 class BaseIndex(ABC):
-    """An open index of either kind, as ``Index.open`` returns it; use it in ``with``, or ``close`` it.
+    """Base of open indexes: a folder, Lance tables, or several parts. Use it in ``with``, or ``close`` it.
 
     Attributes:
         path: Folder or URI of the index.
@@ -142,14 +142,14 @@ class BaseIndex(ABC):
         return tuple(DictionaryFolder(Path(self.path)).read())
 
     def take(self, model: IndexModel) -> None:
-        """Encode with a model that is loaded already. Raises ModelMismatch if the index was built with another."""
+        """Use a model that is already loaded. Raises ModelMismatch if another one built the index."""
         check_model(self.path, self.manifest, model)
         self._model = model
 
     # -- writing; PhraseIndexError from what this kind of index leaves to others
 
     def begin(self, model: IndexModel, segment: Mapping[str, Any] | None = None) -> None:
-        """Take another model and other options of segmenting, while there is no document."""
+        """Change the model and the segmenting options of an index without documents."""
         raise self._elsewhere()
 
     def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport:
@@ -195,7 +195,7 @@ class BaseIndex(ABC):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Freeze the index for all searches and look-ups inside, whatever a writer commits meanwhile."""
+        """Make all searches and look-ups inside see the same state, even if a writer commits."""
         with self.store.snapshot():
             yield
 
@@ -346,10 +346,10 @@ class BaseIndex(ABC):
         return self._documents_of[1]
 
     def documents_in(self, filters: Filters, exact: bool = False) -> list[int]:
-        """Ids of the documents that pass the filters. Raises InputError for a name or language that is unknown.
+        """Ids of the documents that pass the filters. Raises InputError for an unknown name or language.
 
-        Unless ``exact``, a name that no document has stands for those that begin with it, such as a folder, and ``*``
-        in it for anything. A language takes its varieties, see `speaks`.
+        Unless ``exact``, a name that no document has selects all that begin with it, such as a folder, and ``*`` in it
+        matches anything. A language includes its varieties, see `speaks`.
         """
         names, languages = filters.documents, filters.languages
         with self.store.reading():

@@ -49,7 +49,7 @@ DEPTHS = (1, 10)  # k of the recall@k that `Index.optimize` can aim at
 
 
 class Index(BaseIndex):
-    """Folder of indexed text. Make one with ``Index.create`` or ``Index.open``; use it in ``with`` or ``close`` it.
+    """An index in a folder. Get one by ``Index.create`` or ``Index.open``; use it in ``with``, or ``close`` it.
 
     Searching needs no lock and sees the latest committed state; ``add``, ``delete`` and ``optimize`` take the lock
     of the writer while they work. Safe to share between threads: one works at a time.
@@ -190,8 +190,8 @@ class Index(BaseIndex):
     def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport:
         """Store documents; each finished chunk is committed at once.
 
-        A document whose name, digest and language already exist changes nothing, one with another digest or language
-        replaces the old version, one that was interrupted is continued.
+        A document with the same name, digest and language is skipped. With another digest or language it replaces the
+        old version. An interrupted one is continued.
 
         Args:
             documents: Documents to store.

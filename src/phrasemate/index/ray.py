@@ -313,7 +313,7 @@ def build(
     progress: Progress | None = None,
     worker: type[Worker] = Worker,
 ) -> AddReport:
-    """Make or extend the index of Lance tables at ``path`` with Ray workers.
+    """Build or extend the index of Lance tables at ``path`` with Ray workers.
 
     The rows are those that ``Index.add`` would make. A run that was stopped is continued by the same call: shards that
     workers committed are kept.

@@ -93,7 +93,7 @@ ALL_IDS = IdRange()
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """Every number that steers an index, once. The figures behind them are in results/log/index.md.
+    """Settings of an index. The figures behind the defaults are in results/log/index.md.
 
     >>> import phrasemate as pm
     >>> with pm.Index.create("settings", pm.load_model(), settings=IndexSettings(exact_below=10_000)) as index:
@@ -116,7 +116,7 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True)
 class ProgressEvent:
-    """Progress of an ``add`` after a chunk: what it has stored so far. ``bytes_total`` is 0 when unknown.
+    """Progress of an ``add``: what it has stored so far. ``bytes_total`` is 0 if unknown.
 
     >>> import phrasemate as pm
     >>> story, events = pm.Document.from_texts("story", ["She sat on the bench."]), []
@@ -140,7 +140,7 @@ Progress = Callable[[ProgressEvent], None]
 
 @dataclass(frozen=True, slots=True)
 class AddReport:
-    """Report of one ``add``. ``sentences`` and ``phrases`` count what this call stored, not what was there.
+    """Report of one ``add``. ``sentences`` and ``phrases`` count only what this call stored.
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
@@ -161,7 +161,7 @@ class AddReport:
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """A document in an index; ``complete`` is False while an interrupted ``add`` waits to be continued.
+    """A document in an index; ``complete`` is False after an interrupted ``add``.
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
@@ -213,7 +213,7 @@ class IndexStats:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """The outcome of ``Index.verify``: every problem in a line, and how many of each thing were checked.
+    """Result of ``Index.verify``: a line for each problem, and the number of items checked.
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She sat on the bench."])

@@ -136,7 +136,7 @@ class Dictionary:
         return sum(len(side.keys.wordings) for side in self._sides)
 
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
-        """The equivalents of a wording, the best first. Their weights fall as one divided by the rank, and sum to 1.
+        """The equivalents of a wording, best first. Their weights are proportional to 1 / rank and sum to 1.
 
         Four ways to look it up are tried until one gives something: folded (case, white space); without leading
         function words; by its stems; by other forms of its last word. A side whose language is unknown is taken for

@@ -1,4 +1,4 @@
-"""Sentence mates between two collections that are not aligned: bitext mining.
+"""Bitext mining: find sentences that translate each other in two collections that are not aligned.
 
 >>> from phrasemate import load_model, read
 >>> with mine(read("german/", lang="de"), read("english/", lang="en"), load_model()) as mates:  # doctest: +SKIP

@@ -225,7 +225,7 @@ def check_output(path: str | Path, force: bool = False) -> Path:
 
 
 def write_mates(path: str | Path, mates: Iterable[Mate], languages: tuple[str, str] = ("", "")) -> None:
-    """Write mates in the format that the name of the file tells; the file appears when it is whole.
+    """Write mates in the format of the file's extension; the file appears when it is complete.
 
     `.tsv`: source, target, score, places of the source, places of the target, without a header; a place is
     ``document:line``, several are separated by `` | ``. `.jsonl`: an object for each. `.tmx`: a unit for each; score
@@ -333,15 +333,15 @@ def mine(
 ) -> MiningResult:
     """Find the sentences of two collections that are each other's translations.
 
-    A stopped run resumes in its folder ``work``. Other thresholds, filters, pairs to calibrate with and so on can be
-    tried in it, and only what they change is computed again.
+    A stopped run resumes in its folder ``work``. With another threshold, filter or calibration, only what depends on it
+    is computed again.
 
     Args:
         source: Documents of one language.
         target: Documents of the other language.
         model: Model that encodes the sentences.
-        work: Folder for what is computed on the way; None: a temporary one. It is refused for other texts, languages or
-            another model.
+        work: Folder for intermediate results; None: a temporary one. It is refused for other texts, languages or
+            models.
         settings: How pairs are scored and chosen.
         known: Pairs that are translations. They are hidden among the sentences to fit the threshold, see `calibrate`.
         scorer: Scorer of pairs, instead of ``settings.rerank``; it needs a threshold or known pairs.

@@ -143,7 +143,7 @@ class Mining:
 
 
 class Mate(NamedTuple):
-    """A sentence and its mate, with all places where each stands.
+    """A pair of sentences that translate each other, with all their places.
 
     ``cosine``: of the vectors that were compared, see `Mining`.
 
@@ -347,7 +347,7 @@ def _bare(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A threshold fitted to known pairs, and the precision, recall and F1 to expect with it, from 0 to 1.
+    """A threshold fitted to known pairs, with the expected precision, recall and F1, from 0 to 1.
 
     ``known`` pairs were hidden, ``found`` of them are at or above the threshold; ``mates`` is an estimate of how many
     other mates there are in the collections.

@@ -1,4 +1,4 @@
-"""Translation by a language model that is given retrieved phrases: prompts, client, scores."""
+"""Translate with a language model and retrieved phrases: prompts, client, scores."""
 
 from __future__ import annotations
 

@@ -296,7 +296,7 @@ def body_of(endpoint: Endpoint, prompt: Prompt) -> dict[str, Any]:
 
 
 class Client:
-    """Asks one endpoint; use it in ``with``. ``requests`` counts what was sent, ``repeats`` what was sent again.
+    """Client of one endpoint; use it in ``with``. ``requests`` and ``repeats`` count requests and retries.
 
     >>> with Client(Endpoint("http://127.0.0.1:8000/v1"), Cache(Path("answers.sqlite"))) as client:
     ...     client.requests

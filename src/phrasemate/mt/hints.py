@@ -107,7 +107,7 @@ class SentenceHints(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Settings of the choice of hints.
+    """Settings for choosing hints.
 
     Args:
         threshold: The least score of a phrase (paper: 0.9). In a sentence of news or parliament the bundled model finds
@@ -152,16 +152,15 @@ class Hints:
 
 
 class Hinter:
-    """Retrieves and chooses hints, of many sentences at once; the index and its model stay open.
+    """Retriever of hints for many sentences at once. The index and its model stay open.
 
     Args:
         index: Text in the target language.
         settings: How hints are chosen.
-        searcher: What looks phrases up (default: one of the index).
-        apart: Look for the phrases that share no word, too, which takes another pass of the encoder.
-        dictionaries: Their terms become hints, whether or not the index holds the equivalents, and go before
-            retrieved ones.
-        languages: Of the sentences and of the index, where the dictionaries have several; "" for any.
+        searcher: Searcher of the phrases (default: a new one on the index).
+        apart: Whether to look up non-overlapping phrases, too, which takes another pass of the encoder.
+        dictionaries: Their terms become hints even if the index lacks the equivalents, and come before retrieved ones.
+        languages: Languages of the sentences and of the index, to choose from dictionaries with several; "" for any.
 
     Raises InputError where the learned segmenter is wanted of a model that has none.
 

@@ -140,7 +140,7 @@ class Prompt:
 
 
 class Prompter:
-    """Makes the prompts of a form for one pair of languages (codes such as ``de``; see `language_name`).
+    """Builder of prompts in one form for one language pair (codes such as ``de``; see `language_name`).
 
     Raises InputError for a template with an unknown name.
 

@@ -114,7 +114,7 @@ class Retrieval:
 
 
 class Translator:
-    """Asks a model for the translation of each line.
+    """Translator of lines by a language model.
 
     >>> from phrasemate.mt import FORMS
     >>> translator = Translator(Prompter(FORMS["plain"], "de", "en"), Retrieval())

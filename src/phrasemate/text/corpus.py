@@ -278,7 +278,7 @@ def read(
     on_error: str = "raise",
     encoding: str = "utf-8",
 ) -> Corpus:
-    """Read the texts of files, of folders and all below them, and of standard input ("-"), lazily.
+    """Read files, folders with subfolders, and standard input ("-") lazily.
 
     Args:
         paths: Files and folders; "-" for standard input.
@@ -307,10 +307,9 @@ def read(
 
 
 class Corpus:
-    """Documents to be read, file by file: iterate as often as needed, nothing is held in memory.
+    """Documents of files, read one by one. You may iterate repeatedly; nothing is held in memory.
 
-    The paths are looked up at the first use. What was passed over under ``on_error="skip"`` is in ``skipped``,
-    as far as the documents have been read.
+    The paths are resolved at the first use. With ``on_error="skip"``, ``skipped`` lists what could not be read so far.
 
     >>> from pathlib import Path
     >>> _ = Path("story.txt").write_text("It rained. It snowed.")

@@ -376,7 +376,7 @@ _MAY_END = frozenset({"a.m", "p.m", "u.s", "u.k", "u.s.a", "n.e", "e.kr", "н.э
 
 
 def words(text: str) -> Offsets:
-    """The spans of the words: the UAX #29 segments that hold a letter or digit; no punctuation, no white space.
+    """Find the words of a text: the spans of UAX #29 segments with a letter or digit.
 
     Offsets are characters of ``text``, end exclusive, in order and without overlap.
     """
@@ -395,7 +395,7 @@ def words(text: str) -> Offsets:
 
 
 def split_sentences(text: str, lang: str = "") -> Offsets:
-    """The spans of the sentences, trimmed of white space; together they cover every other character.
+    """Split a text into sentences: spans without surrounding white space that cover all other characters.
 
     ``lang`` (a code such as "de") picks the abbreviations; without it those of all languages hold, and ordinal
     numbers ("am 5. Mai") are not known. A line break always ends a sentence.

@@ -206,7 +206,7 @@ def _of_language(terms: Iterator[Term], language: str, name: str) -> Iterator[Te
 
 
 def write_terms(path: str | os.PathLike[str], terms: Iterable[Term], version: int = 2) -> None:
-    """Write a term base (.tbx); terms that follow one another and share an ``id`` are one concept.
+    """Write a term base (.tbx); consecutive terms with the same ``id`` are one concept.
 
     The file keeps text, language, definition, note and contexts, and of ``metadata`` what TBX-Basic has a place for. An
     id that XML does not allow as one, or that another concept has, is changed (17 to c17, c17 to c17-2). Characters
@@ -227,7 +227,7 @@ def write_terms(path: str | os.PathLike[str], terms: Iterable[Term], version: in
 
 
 def write_pairs(path: str | os.PathLike[str], rows: Iterable[TermPair]) -> None:
-    """Writes pairs of terms, by the name of the file: .tsv, .csv, .jsonl, .xlsx or .tbx.
+    """Write pairs of terms in the format of the file's extension: .tsv, .csv, .jsonl, .xlsx or .tbx.
 
     Tables have the columns source, target, score, source_language, target_language, id, definition, note, context, and
     one for each key of the first pair's ``metadata``. Tabs and line breaks within cells of .tsv become spaces. In .tsv

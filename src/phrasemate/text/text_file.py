@@ -48,7 +48,7 @@ _OTHERS = re.compile(r",? or (?:use )?--on-error skip| \(choose one with --[a-z-
 
 
 class SkippedInput(NamedTuple):
-    """What was passed over: a line, or a file (from that line on) if ``whole``; line 0 means all of the file.
+    """A skipped line, or the rest of a file from there if ``whole``; line 0 means the whole file.
 
     >>> from pathlib import Path
     >>> from phrasemate import read

@@ -1,4 +1,4 @@
-"""Static word vectors: read, distilled from an encoder or learnt from text; two languages mapped into one space."""
+"""Static word vectors: read them, distil them from an encoder, learn them from text, map them into one space."""
 
 from __future__ import annotations
 

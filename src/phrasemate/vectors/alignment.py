@@ -298,8 +298,7 @@ def map_unsupervised(
 ) -> MappedVectors:
     """Map the vectors of two languages into one space by self-learning (Artetxe et al. 2018).
 
-    Both spaces need to be alike, as those of comparable texts are; otherwise the result is at random: look at the
-    objective.
+    Both spaces must be similar, as those of comparable texts are; otherwise the result is random. Check the objective.
 
     Args:
         source: Vectors of the source language.

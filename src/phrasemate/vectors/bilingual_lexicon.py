@@ -25,7 +25,7 @@ Lexicon = Sequence[tuple[str, str]]
 
 
 def read_lexicon(path: str | Path, columns: tuple[int, int] = (1, 2)) -> list[tuple[str, str]]:
-    """The pairs of a file, in its order: cells between tabs, or between spaces where a line has no tab; gzip by name.
+    """Read the pairs of a file in order, separated by tabs, or by spaces in a line without tabs; gzip by name.
 
     ``columns``: of the source and the target word, from 1. Raises ReadError naming file and line.
     """
@@ -121,7 +121,7 @@ class Induction:
 
 
 def induce(source: WordVectors, target: WordVectors, lexicon: Lexicon, k: int = NEIGHBOURS) -> Induction:
-    """Ask for each source word of a lexicon the nearest of all target words, by cosine and by CSLS.
+    """Find the nearest target word of each source word of a lexicon, by cosine and by CSLS.
 
     Any of its translations counts as right. CSLS takes the hubs from all words of both sides.
 

@@ -72,7 +72,7 @@ def distil(
     partial: Path | None = None,
     progress: Progress = lambda *_: None,
 ) -> WordVectors:
-    """A vector for each of the most frequent words of some texts, unit length, with the projection that made it.
+    """Make a unit vector for each of the most frequent words of some texts, with the projection that made it.
 
     Args:
         model: Model that encodes the sentences.

@@ -363,7 +363,7 @@ def read_fasttext(
 
 
 def write_fasttext(vectors: WordVectors, path: str | Path, force: bool = False) -> None:
-    """Write fastText text vectors, complete or not at all, with seven significant digits a number.
+    """Write fastText text vectors with seven significant digits per number. The file appears when it is complete.
 
     Args:
         vectors: Vectors to write.

@@ -218,7 +218,7 @@ _BLANK_LINES = re.compile(r"\n{2,}")
 
 
 def read_units(path: str | os.PathLike[str], encoding: str = "utf-8") -> Iterator[Unit]:
-    """The units of a translation memory or a document in translation, as a stream.
+    """Read the units of a translation memory or bilingual document as a stream.
 
     Read are .tmx, .xlf, .xliff, .sdlxliff, .mqxliff and .mxliff, each also with .gz: all languages, texts as they are,
     without inline markup. ``encoding`` other than UTF-8 overrules what the file says of itself. Raises ReadError.
@@ -270,7 +270,7 @@ def chosen(units: Iterable[Unit], language: str, name: str) -> Iterator[tuple[Un
 def read_bilingual(
     path: str | os.PathLike[str], source: str = "", target: str = "", encoding: str = "utf-8"
 ) -> Iterator[tuple[str, str]]:
-    """Sentence pairs of a translation memory or a document in translation, as a stream; line breaks become spaces.
+    """Read sentence pairs of a translation memory or bilingual document as a stream; line breaks become spaces.
 
     Without languages a unit's first side is the source and its second the target, and all units must have them in the
     same two languages. Units that lack a side, or text on one, are passed over.
@@ -324,7 +324,7 @@ def paragraphs(text: str) -> str:
 def write_units(
     path: str | os.PathLike[str], units: Iterable[Unit], languages: tuple[str, str] | None = None, version: str = ""
 ) -> None:
-    """Write units as they come, in the format that the name of the file tells: .tmx, .xlf or .xliff.
+    """Write units in the format of the file's extension: .tmx, .xlf or .xliff.
 
     XLIFF holds one source and one target side each, and of the metadata "name" (or "id", "tuid"), "note" and "state".
     TMX holds all. Characters that XML cannot hold become U+FFFD (XLIFF 2.0 has a place for control characters). The

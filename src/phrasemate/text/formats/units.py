@@ -25,7 +25,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Texts that mean the same in different languages, as a translation memory has them; ``line`` counts from 1.
+    """A translation unit: texts that mean the same in several languages. ``line`` counts from 1.
 
     >>> from phrasemate.text import read_units, write_units
     >>> unit = Unit((Side("Der Hund bellt.", "de"), Side("The dog barks.", "en")))
