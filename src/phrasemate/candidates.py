@@ -28,7 +28,7 @@ from phrasemate.lexicon.locutions import locutions
 from phrasemate.text import folded, words
 from phrasemate.text.languages import primary
 from phrasemate.types import Phrase
-from phrasemate.utils.arrays import Doubles, Floats, Ids
+from phrasemate.utils.arrays import Doubles, Flags, Floats, Ids
 
 OCCURRENCES = 24  # of a candidate, whose vectors are looked at; more are sampled evenly
 _STEPS = np.arange(OCCURRENCES)
@@ -577,33 +577,14 @@ def describe(
 def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: Floats) -> CandidateSet:
     """``ids`` (phrases,) and ``stored`` (phrases, dim): of all candidates, one after the other, and their vectors."""
     bounds = np.cumsum([0, *(len(candidate.ids) for candidate in candidates)], dtype=np.int64)
-    sizes = np.diff(bounds)
     table = np.zeros((len(candidates), len(FEATURES)), np.float32)
     if not candidates:
         return CandidateSet([], table, ids, np.zeros(0, np.float32), bounds)
-    cosines_both = stored @ np.stack([query.vector, query.alone], 1)  # (phrases, 2)
-    owner = np.repeat(np.arange(len(candidates)), sizes)
-    order = np.lexsort((-cosines_both[:, 0], owner))
-    cosines, firsts = cosines_both[order, 0], bounds[:-1]
-    lengths = np.linalg.norm(np.add.reduceat(stored, firsts), axis=1)  # of the sums, (candidates,)
-    types = np.add.reduceat(cosines_both, firsts) / np.maximum(lengths, 1e-9)[:, None]
-    running_sums = np.concatenate([[0.0], np.cumsum(cosines, dtype=np.float64)])
-    near = np.minimum(sizes, NEAREST)
     column = {name: table[:, number] for number, name in enumerate(FEATURES)}
-    column["context"][:] = cosines[firsts]
-    column["contexts"][:] = (running_sums[firsts + near] - running_sums[firsts]) / near
-    column["type"][:], column["alone"][:] = types.T
-    column["alike"][:] = lengths / sizes
-    listings = [candidate.listing for candidate in candidates]
-    column["probability"][:] = [_log(listing.probability) for listing in listings]
-    column["count"][:] = np.log([candidate.count for candidate in candidates])
-    is_listed = np.array([listing.probability > 0 for listing in listings])
-    column["listed"][:] = is_listed
-    column["exact"][:] = [listing.exact for listing in listings]
-    column["verbatim"][:] = [listing.verbatim for listing in listings]
-    column["others listed"][:] = ~is_listed if is_listed.any() else 0
-    column["lead"][:] = column["context"] - column["context"].max()
-    column["alone lead"][:] = column["alone"] - column["alone"].max()
+    cosines = stored @ np.stack([query.vector, query.alone], 1)  # (phrases, 2)
+    order = np.lexsort((-cosines[:, 0], np.repeat(np.arange(len(candidates)), np.diff(bounds))))
+    _fill_meaning(column, stored, cosines, cosines[order, 0], bounds)
+    is_listed = _fill_listings(column, candidates)
     collocates = bundled_collocates() if query.language == "en" and query.wording.surroundings else None
     if collocates is not None:
         stems_of = [_content_stems(candidate.wording) for candidate in candidates]
@@ -612,27 +593,67 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
         shift = column["type"] - column["alone"]
         values = np.column_stack([*(column[name] for name in _COMPARED), shift])[is_listed]
         table[np.ix_(is_listed, _LISTED_COLUMNS)] = values - values.max(axis=0)
-    wording, length = folded(query.phrase), len(query.wording.parts)  # a compound is as long as its parts
-    every = {stem for part in query.wording.parts for stem in part.stems}
-    required_parts = [part.stems for part in query.wording.parts if not part.optional]
-    optional = [part.stems.keys() for part in query.wording.parts if part.optional] if required_parts else []
-    required_parts = required_parts or [part.stems for part in query.wording.parts]
+    _fill_words(column, query, candidates)
+    wording = folded(query.phrase)
+    is_same = np.array([candidate.wording == wording for candidate in candidates])
+    column["same wording"][:] = is_same & ~is_listed
+    column["no lexicon"][:] = query.wording.no_lexicon
+    same = int(is_same.argmax()) if is_same.any() and query.wording.stands_for_itself else -1
+    return CandidateSet(list(candidates), table, ids[order], cosines[order, 0], bounds, same)
+
+
+def _fill_meaning(
+    column: Mapping[str, Floats], stored: Floats, cosines: Floats, descending: Floats, bounds: Ids
+) -> None:
+    """Fill in the features that vectors give.
+
+    ``stored`` (phrases, dim) and ``cosines`` (phrases, 2): of candidate i are the rows ``bounds[i]:bounds[i + 1]``.
+    ``descending`` (phrases,): the first cosines, those of each candidate from the highest on.
+    """
+    sizes, firsts = np.diff(bounds), bounds[:-1]
+    lengths = np.linalg.norm(np.add.reduceat(stored, firsts), axis=1)  # of the sums, (candidates,)
+    types = np.add.reduceat(cosines, firsts) / np.maximum(lengths, 1e-9)[:, None]
+    running_sums = np.concatenate([[0.0], np.cumsum(descending, dtype=np.float64)])
+    near = np.minimum(sizes, NEAREST)
+    column["context"][:] = descending[firsts]
+    column["contexts"][:] = (running_sums[firsts + near] - running_sums[firsts]) / near
+    column["type"][:], column["alone"][:] = types.T
+    column["alike"][:] = lengths / sizes
+    column["lead"][:] = column["context"] - column["context"].max()
+    column["alone lead"][:] = column["alone"] - column["alone"].max()
+
+
+def _fill_listings(column: Mapping[str, Floats], candidates: Sequence[Candidate]) -> Flags:
+    """Fill in what dictionaries and the index say of candidates; returns which ones dictionaries list."""
+    listings = [candidate.listing for candidate in candidates]
+    is_listed = np.array([listing.probability > 0 for listing in listings])
+    column["listed"][:] = is_listed
+    column["probability"][:] = [_log(listing.probability) for listing in listings]
+    column["exact"][:] = [listing.exact for listing in listings]
+    column["verbatim"][:] = [listing.verbatim for listing in listings]
+    column["others listed"][:] = ~is_listed if is_listed.any() else 0
+    column["count"][:] = np.log([candidate.count for candidate in candidates])
+    return is_listed
+
+
+def _fill_words(column: Mapping[str, Floats], query: Query, candidates: Sequence[Candidate]) -> None:
+    """Fill in the features that compare the words of candidates with those of the query."""
+    query_parts, length = query.wording.parts, len(query.wording.parts)  # a compound is as long as its parts
+    query_stems = {stem for part in query_parts for stem in part.stems}
+    required_parts = [part.stems for part in query_parts if not part.optional]
+    optional = [part.stems.keys() for part in query_parts if part.optional] if required_parts else []
+    required_parts = required_parts or [part.stems for part in query_parts]
     required_stems = [stems.keys() for stems in required_parts]
     forms = [_form(candidate.core or candidate.wording, query.language) for candidate in candidates]
-    lengths_of_forms = np.array([count for _, count, _ in forms])
-    column["covered"][:] = [sum(map(every.__contains__, stems)) / max(len(stems), 1) for stems, _, _ in forms]
+    lengths = np.array([count for _, count, _ in forms])
+    column["covered"][:] = [sum(map(query_stems.__contains__, stems)) / max(len(stems), 1) for stems, _, _ in forms]
     column["covers"][:] = [_share_met(required_stems, stems) for stems, _, _ in forms]
     column["composed"][:] = [_composed(required_parts, stems) for stems, _, _ in forms]
     column["word by word"][:] = (column["covered"] == 1) & (column["covers"] == 1) & (length > 1)
     column["covers function words"][:] = [_share_met(optional, stems) for stems, _, _ in forms] if optional else 1
-    is_same = np.array([candidate.wording == wording for candidate in candidates])
-    column["same wording"][:] = is_same & ~is_listed
-    column["words"][:] = np.maximum(lengths_of_forms - length, 0)
-    column["fewer words"][:] = np.maximum(length - lengths_of_forms, 0)
+    column["words"][:] = np.maximum(lengths - length, 0)
+    column["fewer words"][:] = np.maximum(length - lengths, 0)
     column["function word"][:] = [function_word for _, _, function_word in forms]
-    column["no lexicon"][:] = query.wording.no_lexicon
-    same = int(is_same.argmax()) if is_same.any() and query.wording.stands_for_itself else -1
-    return CandidateSet(list(candidates), table, ids[order], cosines, bounds, same)
 
 
 def stands_for_itself(phrase: str, dictionaries: Dictionaries, language: str, target: str) -> bool:

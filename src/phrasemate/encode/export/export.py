@@ -126,26 +126,12 @@ def export_model(
     >>> export_model("multilingual-e5-small", "my-model", pooling="mean")  # doctest: +SKIP
     """
     folder, out = Path(folder), Path(out)
-    if pooling not in (None, *DEFAULTS) or embedding_bits not in (None, *BITS):
-        raise InputError(f"pooling {pooling!r} in {embedding_bits} bits; expected {'|'.join(DEFAULTS)} and 4, 8 or 16")
-    if graph not in GRAPHS or precision not in names.PRECISIONS or ONLY.get(graph, precision) != precision:
-        requirement = f"{'|'.join(GRAPHS)} and {'|'.join(names.PRECISIONS)}, a written graph in int8, onnx in fp32"
-        raise InputError(f"graph {graph!r} in {precision!r}; expected {requirement}")
-    context_weight = _context(read_training(folder)) if context_weight is None else context_weight
+    _check_options(pooling, embedding_bits, graph, precision, base, share)
+    training = read_training(folder)
+    context_weight = _context(training) if context_weight is None else context_weight
     if context_weight < 0 or (context_weight and not (folder / names.HEADS).is_file()):
         raise InputError(f"context weight {context_weight}: expected 0 or more, and {names.HEADS} in {folder}")
-    if out.exists() and not force:
-        raise InputError(f"{out}: exists; give another place, or --force to replace it")
-    if folder.resolve().is_relative_to(out.resolve()):
-        raise InputError(f"{out}: is where the weights come from; give another place")
-    if out.exists() and not (out / names.MANIFEST).is_file():
-        raise InputError(f"{out}: exists and is not a model folder, so it is not replaced; give another place")
-    if licence is not None and not Path(licence).is_file():
-        raise InputError(f"{licence}: no such file; expected the licence of the weights")
-    if base is None and share != 1:
-        raise InputError(f"share {share} without a base; name the encoder that the training began with")
-    if not 0 <= share <= 1:
-        raise InputError(f"share {share}; expected 0 (the base alone) to 1 (the trained weights alone)")
+    _check_places(folder, out, force, licence)
     sentences = read_sentence_folder(folder)
     source = sentences.encoder if sentences else folder
     mixture = (Path(base), share) if base is not None else None
@@ -159,7 +145,6 @@ def export_model(
     if heads and project is not None:
         raise InputError(f"{folder / names.HEADS}: has a trained projection, so none is learned; leave out --project")
     segmenter = _segmenter(heads, folder, segment_threshold, max_words)
-    training = read_training(folder)
     history = {**training, **({"share": share} if base is not None else {}), **(signature or {})}
     tokenizer, common = read_tokenizer(source, encoder.tokens, sentences is not None and sentences.lower)
     head, max_tokens = _sentence_head(sentences, encoder, prompt, sentence_prefix)
@@ -198,6 +183,38 @@ def export_model(
             digest = add_projection(target, project, dim)
         swap_folder(target, out, Path(scratch) / "old")
     return digest
+
+
+def _check_options(
+    pooling: str | None,
+    embedding_bits: int | None,
+    graph: str,
+    precision: str,
+    base: str | Path | None,
+    share: float,
+) -> None:
+    """Raises InputError for options of `export_model` that it does not know or that do not go together."""
+    if pooling not in (None, *DEFAULTS) or embedding_bits not in (None, *BITS):
+        raise InputError(f"pooling {pooling!r} in {embedding_bits} bits; expected {'|'.join(DEFAULTS)} and 4, 8 or 16")
+    if graph not in GRAPHS or precision not in names.PRECISIONS or ONLY.get(graph, precision) != precision:
+        requirement = f"{'|'.join(GRAPHS)} and {'|'.join(names.PRECISIONS)}, a written graph in int8, onnx in fp32"
+        raise InputError(f"graph {graph!r} in {precision!r}; expected {requirement}")
+    if base is None and share != 1:
+        raise InputError(f"share {share} without a base; name the encoder that the training began with")
+    if not 0 <= share <= 1:
+        raise InputError(f"share {share}; expected 0 (the base alone) to 1 (the trained weights alone)")
+
+
+def _check_places(folder: Path, out: Path, force: bool, licence: str | Path | None) -> None:
+    """Raises InputError for an ``out`` that must not be replaced, and for a licence that is not there."""
+    if out.exists() and not force:
+        raise InputError(f"{out}: exists; give another place, or --force to replace it")
+    if folder.resolve().is_relative_to(out.resolve()):
+        raise InputError(f"{out}: is where the weights come from; give another place")
+    if out.exists() and not (out / names.MANIFEST).is_file():
+        raise InputError(f"{out}: exists and is not a model folder, so it is not replaced; give another place")
+    if licence is not None and not Path(licence).is_file():
+        raise InputError(f"{licence}: no such file; expected the licence of the weights")
 
 
 @contextmanager
