@@ -136,7 +136,6 @@ class Searcher:
             raise QueryError(f"{count} phrases are marked in {query!r}, expected one; {EXPECTED}, or use search_all")
         return self.search_all([query], k, contexts, documents, languages)[0]
 
-    @single_blas
     def search_all(
         self,
         queries: Iterable[str],
@@ -176,6 +175,7 @@ class Searcher:
         )
         return [Result(query, phrase, *answer) for (query, phrase, _), answer in zip(marks, answers, strict=True)]
 
+    @single_blas
     def search_phrases(
         self,
         phrases: Sequence[Phrase],

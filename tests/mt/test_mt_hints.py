@@ -19,8 +19,7 @@ from phrasemate.errors import InputError
 from phrasemate.lexicon import Dictionary
 from phrasemate.mt import Hint, Hinter, Hints
 from phrasemate.mt.hints import Equivalent, chosen, cut, within
-from phrasemate.query import Query, parse_query
-from phrasemate.results import Group, Result
+from phrasemate.results import Answer, Group, SearchRequest
 from phrasemate.search import Searcher
 from phrasemate.text.sentences import is_of
 from phrasemate.types import Hit, Phrase, Run, Span
@@ -69,7 +68,7 @@ class FakeSearcher:
         self, model: FakeModel, table: dict[str, list[tuple[str, float, list[str]]]], sure: float | None = None
     ):
         self.model, self.found, self.sure = model, table, sure
-        self.requests: list[Query] = []
+        self.requests: list[Phrase] = []
         self.scorer = None
 
     @property
@@ -85,23 +84,29 @@ class FakeSearcher:
         scores = [[self.found[phrase][0][1] if phrase in self.found else -1.0] * k for phrase in phrases]
         return Run(np.zeros((len(vectors), k), np.int64), np.array(scores, np.float32))
 
-    def search_all(self, queries: list[str], k: int, contexts: int, without: list[str] | None = None) -> list[Result]:
-        calls = []
-        for query, text in zip(queries, without or [""] * len(queries), strict=True):
-            parsed, banned = parse_query(query), is_of(text)
-            self.requests.append(parsed)
-            (phrase,) = parsed.phrases
+    def search_phrases(
+        self, phrases: list[Phrase], request: SearchRequest, without: list[str] | None = None
+    ) -> list[Answer]:
+        answers: list[Answer] = []
+        for phrase, text in zip(phrases, without or [""] * len(phrases), strict=True):
+            banned = is_of(text)
+            self.requests.append(phrase)
             results = [
                 (wording, score, [place for place in places if not banned(place)])
                 for wording, score, places in self.found.get(phrase.text, [])
             ]
             groups = [
-                Group(text, score, len(places), tuple(self.hit(text, place, score) for place in places[:contexts]))
-                for text, score, places in results[:k]
+                Group(
+                    text,
+                    score,
+                    len(places),
+                    tuple(self.hit(text, place, score) for place in places[: request.contexts]),
+                )
+                for text, score, places in results[: request.k]
                 if places
             ]
-            calls.append(Result(query, phrase, tuple(groups), self.sure))
-        return calls
+            answers.append((tuple(groups), self.sure))
+        return answers
 
     def hit(self, text: str, context: str, score: float) -> Hit:
         start = context.index(text)
@@ -183,7 +188,7 @@ def test_where_a_scorer_judges_cosines_do_not_and_70_percent_are_enough() -> Non
 def test_hits_are_looked_up_only_for_phrases_that_may_pass() -> None:
     result = hinter()
     result([TEXT, "Ein Haus."])
-    texts = [query.phrases[0].text for query in result.searcher.requests]  # type: ignore[attr-defined]
+    texts = [phrase.text for phrase in result.searcher.requests]  # type: ignore[attr-defined]
     # alte Motorrad .84 is nearer to its floor of .85 than two cosines may differ; stand .7 is not to .8
     assert texts == ["alte Motorrad", "Motorrad", "kleinen Haus", "Haus", "Haus"]
 
@@ -276,12 +281,10 @@ class SupportSearcher(FakeSearcher):
         super().__init__(FakeModel(("Haus", 0.95)), {"Haus": [("", 0.9, [])]}, sure)
         self.groups = table
 
-    def search_all(self, queries: list[str], k: int, contexts: int, without: list[str] | None = None) -> list[Result]:
-        phrases = [parse_query(query).phrases[0] for query in queries]
-        return [
-            Result(query, phrase, tuple(self.groups[phrase.text][:k]), self.sure)
-            for query, phrase in zip(queries, phrases, strict=True)
-        ]
+    def search_phrases(
+        self, phrases: list[Phrase], request: SearchRequest, without: list[str] | None = None
+    ) -> list[Answer]:
+        return [(tuple(self.groups[phrase.text][: request.k]), self.sure) for phrase in phrases]
 
 
 def test_no_other_takes_the_place_of_the_best_which_is_too_far_away() -> None:

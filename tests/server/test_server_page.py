@@ -410,7 +410,7 @@ def test_indexes_that_all_fail_are_each_said_to(tmp_path: Path, monkeypatch: pyt
     with TestClient(create_app(library), base_url="http://127.0.0.1") as client:
         browser = Browser(client)
         browser.get(q=TEXT)
-        monkeypatch.setattr("phrasemate.search.Searcher.search", broken)
+        monkeypatch.setattr("phrasemate.search.Searcher.search_phrases", broken)
         page = browser.get("/", ("in", "one"), ("in", "two"), q=TEXT, at=BANK, view="one")
     assert page.status == 200
     assert len(page.texts(".problem")) == 2

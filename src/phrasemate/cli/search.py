@@ -294,7 +294,7 @@ def _answer(copied: Iterator[str], folder: Any, k: int, dictionary: list[Path] |
     from phrasemate.cli.render import print_results
     from phrasemate.concordance import phrases_of
     from phrasemate.index import Index
-    from phrasemate.query import marked
+    from phrasemate.results import Result, SearchRequest
     from phrasemate.search import Searcher
 
     console = out()
@@ -306,5 +306,6 @@ def _answer(copied: Iterator[str], folder: Any, k: int, dictionary: list[Path] |
             except QueryError as error:
                 typer.echo(clean(f"passed over: {error}"), err=True)
                 continue
-            queries = [marked(phrase.context, phrase.start, phrase.end) for phrase in phrases]
-            print_results(console, searcher.search_all(queries, k, 1))
+            answers = searcher.search_phrases(phrases, SearchRequest(k, contexts=1))
+            results = [Result(text, phrase, *answer) for phrase, answer in zip(phrases, answers, strict=True)]
+            print_results(console, results)

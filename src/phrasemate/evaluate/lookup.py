@@ -39,8 +39,7 @@ from phrasemate.evaluate.metrics import bootstrap, check_seed, randomisation_tes
 from phrasemate.evaluate.report import Result, Table, signature
 from phrasemate.index import BaseIndex, Index
 from phrasemate.lexicon import Lexicon, bundled_lexicon
-from phrasemate.query import marked
-from phrasemate.results import Result as SearchResult
+from phrasemate.results import Answer, SearchRequest
 from phrasemate.search import Searcher
 from phrasemate.text import folded, split_sentences, words
 from phrasemate.types import Document, Phrase, Progress
@@ -428,14 +427,15 @@ class Collection:
 
 def search_answers(searcher: Searcher, queries: Sequence[LookupQuery], progress: Callable[[int], None]) -> Answers:
     """The wordings of the groups of a search, in which the mates of the queries count for nothing."""
-    results: list[SearchResult] = []
+    request = SearchRequest(DEPTH, contexts=1)
+    answers: list[Answer] = []
     for batch in _batches(queries):
-        texts = [marked(query.phrase.context, query.phrase.start, query.phrase.end) for query in batch]
-        results += searcher.search_all(texts, DEPTH, 1, without=[query.mate for query in batch])
-        progress(len(results))
-    confidence = [result.confidence for result in results if result.confidence is not None]
-    wordings = [[group.text for group in result.groups] for result in results]
-    return Answers(wordings, confidence if len(confidence) == len(results) else None)
+        phrases = [query.phrase for query in batch]
+        answers += searcher.search_phrases(phrases, request, without=[query.mate for query in batch])
+        progress(len(answers))
+    confidence = [value for _, value in answers if value is not None]
+    wordings = [[group.text for group in groups] for groups, _ in answers]
+    return Answers(wordings, confidence if len(confidence) == len(answers) else None)
 
 
 def _batches(queries: Sequence[LookupQuery]) -> Iterator[Sequence[LookupQuery]]:

@@ -28,11 +28,11 @@ from phrasemate.index import BaseIndex
 from phrasemate.lexicon import Dictionary
 from phrasemate.lexicon.dictionary import terms_in
 from phrasemate.query import marked
-from phrasemate.results import Group, Result
+from phrasemate.results import Answer, Group, SearchRequest
 from phrasemate.search import Searcher
 from phrasemate.text import folded, words
 from phrasemate.text.sentences import is_of
-from phrasemate.types import Hit, Progress, Span
+from phrasemate.types import Hit, Phrase, Progress, Span
 from phrasemate.utils.storage import NewFile
 
 WIDE = 20  # equivalents among which one that occurs in a translation is looked for
@@ -208,13 +208,13 @@ class Hinter:
         spans = self.promising(sentences)
         parts = self.segment(sentences, overlapping=False) if self.apart else [[] for _ in sentences]
         chances = [(number, span) for number, candidates in enumerate(spans) for span, good in candidates if good]
-        queries = [marked(sentences[number], span.start, span.end) for number, span in chances]
+        phrases = [Phrase(sentences[number], span.start, span.end) for number, span in chances]
         ban = None if without is None else [without[number] for number, _ in chances]
-        places = max(1, self.settings.contexts)
-        results = iter(self.searcher.search_all(queries, self.settings.k, places, without=ban))
+        request = SearchRequest(self.settings.k, max(1, self.settings.contexts))
+        answers_of = iter(zip(phrases, self.searcher.search_phrases(phrases, request, without=ban), strict=True))
         answers = []
         for number, (text, candidates) in enumerate(zip(sentences, spans, strict=True)):
-            hints = [hint for _, good in candidates if good and (hint := self._hint(next(results))) is not None]
+            hints = [hint for _, good in candidates if good and (hint := self._hint(*next(answers_of))) is not None]
             hints = self._with_terms(text, hints)
             free = hints if self.settings.overlapping else chosen(hints)
             affordable = within(free, self.settings.budget, cost)
@@ -290,10 +290,10 @@ class Hinter:
         ]
         return sorted([*terms, *outside_hints], key=lambda hint: (hint.start, hint.end))
 
-    def _hint(self, result: Result) -> Hint | None:
+    def _hint(self, phrase: Phrase, answer: Answer) -> Hint | None:
         """Hint of a phrase; None where no candidate is good enough, or the best one is not."""
-        settings, phrase, groups = self.settings, result.phrase, result.groups
-        sure = None if result.confidence is None else result.confidence >= self._confidence
+        settings, (groups, confidence) = self.settings, answer
+        sure = None if confidence is None else confidence >= self._confidence
         if not groups or sure is False:
             return None
         floor, least = self.floor(phrase.text), groups[0].weight - settings.close
@@ -301,7 +301,7 @@ class Hinter:
         if not near or (sure and self._confidence and near[0] is not groups[0]):
             return None
         good = tuple(self._equivalent(group) for group in near[: settings.k])
-        return Hint(phrase.text, phrase.start, phrase.end, good, result.confidence)
+        return Hint(phrase.text, phrase.start, phrase.end, good, confidence)
 
     def _equivalent(self, group: Group) -> Equivalent:
         places = tuple(map(self._place, group.hits[: self.settings.contexts]))

@@ -25,7 +25,6 @@ from phrasemate.search import Searcher
 from phrasemate.server.cancellation import go_on
 from phrasemate.types import Phrase, Span
 from phrasemate.utils.arrays import Floats
-from phrasemate.utils.machine import single_blas
 
 PHRASES_TOGETHER = 16  # phrases that are searched together: 0.15 s of one core
 _context = attrgetter("context")
@@ -321,6 +320,6 @@ class SharedSearcher(Searcher):
         views = self.views
         self.model.encode([*phrases, *(map(alone, phrases) if views and views.mixed else ())])  # and keeps them
         filters = (None if names is None else tuple(names) for names in (request.documents, request.languages))
-        work = single_blas(partial(search, request=request))
+        work = partial(search, request=request)
         answers: list[Answer] = self.batches.do((request.k, request.contexts, *filters), work, phrases, len(phrases))
         return answers

@@ -33,8 +33,8 @@ from phrasemate.index import BaseIndex
 from phrasemate.lexicon import Equivalent, Lexicon, bundled_lexicon
 from phrasemate.lexicon.separable_verbs import SeparableVerb
 from phrasemate.lookup import Lookup, lookup
-from phrasemate.query import marked, parse_query
-from phrasemate.results import DOUBT
+from phrasemate.query import parse_query
+from phrasemate.results import DOUBT, Result, SearchRequest
 from phrasemate.search import Searcher
 from phrasemate.server.cancellation import go_on, work
 from phrasemate.server.errors import Refusal, refusal_of
@@ -576,10 +576,9 @@ async def _panel(library: Library, state: State, fact: Facts, phrase: Phrase) ->
     def ask(searcher: Searcher) -> Column:
         documents = list(state.documents) or None
         languages = [language for language in state.languages if language in fact.languages] or None
-        result = searcher.search(
-            marked(phrase.context, phrase.start, phrase.end), state.groups, state.lines, documents, languages
-        )
-        return column(fact.name, result)
+        request = SearchRequest(state.groups, state.lines, documents, languages)
+        (answer,) = searcher.search_phrases([phrase], request)
+        return column(fact.name, Result(phrase.context, phrase, *answer))
 
     try:
         column_result: Column = await work(library, library.ask, fact.name, ask)
