@@ -110,7 +110,7 @@ class Result:
     >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
     >>> with pm.Index.create("result", pm.load_model()) as index:
     ...     _ = index.add([story], lang="en")
-    ...     result = Searcher(index).search("Er sitzt auf der [[Bank]].", k=1)
+    ...     result = pm.Searcher(index).search("Er sitzt auf der [[Bank]].", k=1)
     >>> result.phrase.text, result.groups[0].text, result.doubtful
     ('Bank', 'bench', False)
     """
