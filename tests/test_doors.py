@@ -20,6 +20,7 @@ from phrasemate.index.types import Filters
 from phrasemate.lexicon import open_dictionaries
 from phrasemate.lookup import lookup
 from phrasemate.results import SearchRequest
+from phrasemate.terms import document_terms
 
 STORY = pm.Document.from_texts("story", ["She sat on the bench in the park.", "The bank lends money."])
 QUERY = "Er sitzt auf der [[Bank]]."
@@ -61,22 +62,40 @@ def test_a_generator_of_phrases_is_encoded_like_a_list(model: Any) -> None:
         lambda: pm.Searcher("idx"),  # type: ignore[arg-type]
         lambda: pm.Searcher(None),  # type: ignore[arg-type]
         lambda: SearchRequest(k="3"),  # type: ignore[arg-type]
-        lambda: SearchRequest(k=2.5),  # type: ignore[arg-type]
         lambda: SearchRequest(documents=[3]),  # type: ignore[list-item]
         lambda: Filters(languages=3),  # type: ignore[arg-type]
         lambda: pm.Document.from_texts(3, ["a"]),  # type: ignore[arg-type]
         lambda: pm.Document.from_texts("n", [None]),  # type: ignore[list-item]
+        lambda: pm.Document.from_texts("n", None),  # type: ignore[arg-type]
         lambda: open_dictionaries("d.tsv"),  # type: ignore[arg-type]
         lambda: lookup("idx", "bench"),  # type: ignore[arg-type]
         lambda: NeuralAligner("x"),  # type: ignore[arg-type]
         lambda: ExampleIndex.build("file"),  # type: ignore[arg-type]
-        lambda: pm.read(""),
-        lambda: pm.read(["a.txt"]),  # type: ignore[arg-type]
     ],
 )
 def test_a_wrong_argument_is_refused_at_once(call: Callable[[], object]) -> None:
     with pytest.raises(InputError, match="expected"):
         call()
+
+
+def test_each_error_says_what_is_wrong() -> None:
+    for call, reason in (
+        (lambda: SearchRequest(k=2.5), "^k 2.5 .* both whole numbers"),  # type: ignore[arg-type]
+        (lambda: pm.read(""), "^an empty path; expected a file"),
+        (lambda: pm.read(["a.txt"]), r"^\['a.txt'\]: expected a path; give several one by one"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InputError, match=reason):
+            call()
+
+
+def test_a_model_refuses_what_it_cannot_encode(model: Any) -> None:
+    with pytest.raises(InputError, match=r"^3: expected phrases"):
+        model.encode([3])
+    for method in ("encode_sentences", "segment", "extract", "token_states", "ends"):
+        with pytest.raises(InputError, match=r"^\[None\]: expected a list of texts"):
+            list(getattr(model, method)([None]))
+    with pytest.raises(InputError, match="expected a list of documents"):
+        document_terms("story.txt", model=model)  # type: ignore[arg-type]
 
 
 def test_an_index_refuses_names_where_it_needs_what_they_name(folder: Path, model: Any, tmp_path: Path) -> None:
@@ -89,8 +108,9 @@ def test_an_index_refuses_names_where_it_needs_what_they_name(folder: Path, mode
         with pytest.raises(InputError, match="expected 1 or more"):
             pm.Index.open(folder, threads=threads)  # type: ignore[arg-type]
     with pm.Index.open(folder, model) as index:
-        with pytest.raises(InputError, match="in brackets"):
-            index.add(STORY)  # type: ignore[arg-type]
+        for one in (STORY, folder, [folder], [None]):
+            with pytest.raises(InputError, match=r"expected (a list of )?documents"):
+                index.add(one)  # type: ignore[arg-type]
         with pytest.raises(InputError, match="expected a list of documents"):
             index.delete(["story"])  # type: ignore[arg-type]
         with pytest.raises(QueryError, match="expected a text"):

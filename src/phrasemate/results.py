@@ -10,7 +10,7 @@ from typing import Any
 
 from phrasemate.errors import InputError
 from phrasemate.index.types import Filters
-from phrasemate.types import Hit, Phrase, name_tuple
+from phrasemate.types import Hit, Phrase
 
 DOUBT = 0.2  # nineteen of twenty such answers are wrong (results/log/benchmarks.md)
 
@@ -25,7 +25,7 @@ class SearchRequest:
         documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
         languages: Languages of the documents to search; None for all.
 
-    Raises InputError for a k below 1, for contexts below 0 and for one text where a list of them is meant.
+    Raises InputError for a k below 1, for contexts below 0, for fractions, and for one text where a list is meant.
 
     >>> SearchRequest(k=3, languages=["en"]).filters
     Filters(documents=None, languages=('en',))
@@ -37,12 +37,15 @@ class SearchRequest:
     languages: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.k, Integral) and isinstance(self.contexts, Integral) and self.k > 0 <= self.contexts):
+        are_whole = isinstance(self.k, Integral) and isinstance(self.contexts, Integral)
+        if not are_whole or self.k < 1 or self.contexts < 0:
             raise InputError(
-                f"k {self.k!r} and contexts {self.contexts!r}: expected k of 1 or more and contexts of 0 or more"
+                f"k {self.k!r} and contexts {self.contexts!r}: expected k of 1 or more and contexts of 0 or more, "
+                f"both whole numbers"
             )
-        object.__setattr__(self, "documents", name_tuple(self.documents, "documents"))
-        object.__setattr__(self, "languages", name_tuple(self.languages, "languages"))
+        filters = self.filters  # which reads the names once
+        object.__setattr__(self, "documents", filters.documents)
+        object.__setattr__(self, "languages", filters.languages)
 
     @property
     def filters(self) -> Filters:

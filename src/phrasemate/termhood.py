@@ -252,14 +252,15 @@ def longer_phrases(phrases: Phrases) -> dict[str, list[str]]:
     key_of = {form: key for key, statistics in phrases.items() for form in statistics.forms or (key,)}
     longer: dict[str, list[str]] = {key: [] for key in phrases}
     for key, statistics in phrases.items():
-        inside = {part for form in statistics.forms or (key,) for part in _parts_of(form)}
+        inside = {part for form in statistics.forms or (key,) for part in parts_of(form)}
         for part in dict.fromkeys(key_of[part] for part in inside if part in key_of):
             if part != key:
                 longer[part].append(key)
     return longer
 
 
-def _parts_of(wording: str) -> set[str]:
+def parts_of(wording: str) -> set[str]:
+    """The runs of words of a wording, itself among them."""
     parts = wording.split(" ")
     ends = range(1, len(parts) + 1)
     return {" ".join(parts[low:high]) for high in ends for low in range(high)}

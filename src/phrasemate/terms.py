@@ -45,13 +45,14 @@ from phrasemate.termhood import (
     is_code,
     is_phrase_of,
     merge_inflected,
+    parts_of,
     termhood,
     tokenizer_reference,
 )
 from phrasemate.text import Term, TermPair, words, write_pairs, write_terms
 from phrasemate.text.formats.tables import write_lines
 from phrasemate.text.normalize import composed, plain
-from phrasemate.types import Document, Hit, Phrase, Progress, Span
+from phrasemate.types import Document, Hit, Phrase, Progress, Span, check_list
 
 RANKINGS = ("termhood", "expected", "frequency", "cvalue")
 
@@ -219,6 +220,7 @@ def find_phrases(
     progress: Progress = lambda what, count, total: None,
 ) -> dict[str, PhraseStatistics]:
     """Wording -> phrase, in order of first occurrence: all that pass the settings, in no ranking."""
+    check_list(documents, "documents")
     places: defaultdict[str, list[tuple[str, int, str]]] = defaultdict(list)  # a sentence that comes again is read once
     order: dict[str, int] = {}
     for document in documents:
@@ -326,9 +328,7 @@ def _cvalue(phrases: Mapping[str, PhraseStatistics]) -> dict[str, float]:
     """
     longer: defaultdict[str, list[int]] = defaultdict(list)
     for key, statistics in phrases.items():
-        parts = key.split(" ")
-        ends = range(1, len(parts) + 1)
-        for inside in {" ".join(parts[low:high]) for high in ends for low in range(high)} - {key}:
+        for inside in parts_of(key) - {key}:
             longer[inside].append(statistics.count)
     scores = {}
     for key, statistics in phrases.items():

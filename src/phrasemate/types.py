@@ -36,16 +36,13 @@ def check_list(values: object, items: str) -> None:
         raise InputError(f"{repr(values)[:40]}: expected a list of {items}; put one alone in brackets: [...]")
 
 
-def name_tuple(values: Iterable[str] | None, items: str) -> tuple[str, ...] | None:
-    """The names of an iterable, which is read once; None for None. Raises InputError unless all are texts."""
+def text_tuple(values: Iterable[str], items: str) -> tuple[str, ...]:
+    """The texts of an iterable, which is read once. Raises InputError for anything else."""
     check_list(values, items)
-    if values is None:
-        return None
-    if isinstance(values, Iterable):
-        names = tuple(values)
-        if all(isinstance(name, str) for name in names):
-            return names
-    raise InputError(f"{repr(values)[:40]}: expected a list of {items}, as texts")
+    texts = tuple(values) if isinstance(values, Iterable) else None
+    if texts is None or not all(isinstance(text, str) for text in texts):
+        raise InputError(f"{repr(values)[:40]}: expected a list of {items}, each a text")
+    return texts
 
 
 def check_opened(value: object, opening: str) -> None:
@@ -105,7 +102,7 @@ class Document:
         """
         if not isinstance(name, str):
             raise InputError(f"{name!r}: expected the name of a document, as text")
-        sentences = [Sentence(text, line) for line, text in enumerate(name_tuple(texts, "sentences") or (), 1)]
+        sentences = [Sentence(text, line) for line, text in enumerate(text_tuple(texts, "sentences"), 1)]
         digest = sha256(json.dumps([sentence.text for sentence in sentences]).encode()).hexdigest()
         return cls(name, digest, lambda: iter(sentences))
 

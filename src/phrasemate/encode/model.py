@@ -27,7 +27,7 @@ from phrasemate.encode.runtime import STRETCH, Runtime, States, stretches
 from phrasemate.encode.scoring import load_confidence, load_scorer
 from phrasemate.encode.segmenter import NgramSegmenter, Segmenter, SegmentOptions
 from phrasemate.errors import InputError, ModelDamaged
-from phrasemate.types import Phrase, Span, check_list
+from phrasemate.types import Phrase, Span, text_tuple
 from phrasemate.utils.arrays import Floats, Offsets, Rows
 from phrasemate.utils.machine import single_blas
 
@@ -48,8 +48,7 @@ class _Stretches:
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        check_list(texts, "texts")
-        parts = [stretches(text) for text in texts]
+        parts = [stretches(text) for text in text_tuple(texts, "texts")]
         self.bounds = np.cumsum([0, *map(len, parts)])
         self.texts = [text for part in parts for _, text in part]
         self._places = [at for part in parts for at, _ in part]
@@ -169,14 +168,14 @@ class Model:
                 None for the model's own.
             layer: Layer of the encoder; None for the last.
 
-        Raises InputError for texts that are not phrases, for a pooling or layer that the model lacks, and for a phrase
+        Raises InputError for what is not a phrase, for a pooling or layer that the model lacks, and for a phrase
         of more than 200,000 tokens.
         """
         requested = list(phrases)
-        text: Any = next((phrase for phrase in requested if isinstance(phrase, str)), None)
-        if text is not None:
+        odd = [value for value in requested if not isinstance(value, Phrase)]
+        if odd:
             raise InputError(
-                f"{text[:40]!r}: expected phrases, such as Phrase(text, 0, 4); encode_sentences takes texts"
+                f"{repr(odd[0])[:40]}: expected phrases, such as Phrase(text, 0, 4); encode_sentences takes texts"
             )
         pooling, cut_phrases = self._pooling(pooling), _near(requested)
         numbers = {context: i for i, context in enumerate(dict.fromkeys(phrase.context for phrase in cut_phrases))}
@@ -234,7 +233,7 @@ class Model:
 
     @single_blas
     def segment(
-        self, texts: Sequence[str], frequent: Collection[str] = (), **options: Unpack[SegmentOptions]
+        self, texts: Iterable[str], frequent: Collection[str] = (), **options: Unpack[SegmentOptions]
     ) -> list[list[Span]]:
         """Find the phrases of each text, sorted by start, then end.
 
@@ -244,10 +243,9 @@ class Model:
             options: ``threshold``, ``max_words`` (None: no limit), ``overlapping`` as in `SegmentOptions`; by default
                 the model's.
         """
-        check_list(texts, "texts")
         segmenter = self.segmenter.using(**options)
         if not segmenter.contextual:
-            return segmenter.find(texts, None, frequent).lists()
+            return segmenter.find(text_tuple(texts, "texts"), None, frequent).lists()
         cut = _Stretches(texts)
         blocks = self.runtime.blocks(cut.texts)
         segments = (segmenter.find(cut.texts[part], states, frequent) for part, states in blocks)
@@ -286,14 +284,12 @@ class Model:
 
         Raises InputError at a text of more than 200,000 tokens.
         """
-        check_list(texts, "texts")
-        for _, states in self.runtime.blocks(list(texts), layer):
+        for _, states in self.runtime.blocks(text_tuple(texts, "texts"), layer):
             yield states
 
     def ends(self, texts: Iterable[str]) -> Iterator[Floats]:
         """(phrases, 2 x width) states of the ends of the segmented phrases, block by block, to learn a projection."""
-        check_list(texts, "texts")
-        listed_texts = list(texts)
+        listed_texts = text_tuple(texts, "texts")
         for part, states in self.runtime.blocks(listed_texts):
             segment = self.segmenter.find(listed_texts[part], states)
             yield pool_ends(states.values, *token_rows(states, segment.texts, segment.starts, segment.ends))

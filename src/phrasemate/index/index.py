@@ -205,8 +205,6 @@ class Index(BaseIndex):
         from phrasemate.index.ingest import Adder
 
         check_language(lang)
-        if isinstance(documents, Document):
-            raise InputError(f"{documents.name}: expected a list of documents; put one alone in brackets: [...]")
         with self._writing():
             begin = perf_counter()
             report = Adder(self.store, self.model, lang, self._settings, progress).run(documents, self.manifest)

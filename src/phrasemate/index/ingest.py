@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
+from os import PathLike
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,7 +27,7 @@ from phrasemate.index.types import (
     Progress,
     ProgressEvent,
 )
-from phrasemate.types import Document, Sentence
+from phrasemate.types import Document, Sentence, check_list
 
 if TYPE_CHECKING:
     from phrasemate.encode.segmenter import SegmentOptions
@@ -273,13 +274,14 @@ def _unkept(metadata: Mapping[str, Any]) -> str:
 def total_bytes(documents: Iterable[Document]) -> int:
     """Bytes of all documents if they are at hand without reading anything, else 0 for unknown.
 
-    Raises InputError for texts or names of files where documents are meant.
+    Raises InputError for one document, and for texts or names of files where documents are meant.
     """
-    items: Any = [documents] if isinstance(documents, str) else documents
+    items: Any = [documents] if isinstance(documents, str | PathLike) else documents
+    check_list(items, "documents")
     if not isinstance(items, list | tuple):
         size = getattr(items, "size", 0)
         return size if isinstance(size, int) else 0
-    for text in items:
-        if isinstance(text, str):
-            raise InputError(f"{text[:40]!r}: expected documents, as read() and Document.from_texts() give them")
+    for item in items:
+        if not isinstance(item, Document):
+            raise InputError(f"{repr(item)[:40]}: expected documents, as read() and Document.from_texts() give them")
     return sum(document.size for document in items)

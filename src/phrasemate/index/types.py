@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.types import name_tuple
+from phrasemate.types import text_tuple
 
 if TYPE_CHECKING:
     from phrasemate.encode.segmenter import SegmentOptions
@@ -64,8 +64,9 @@ class Filters:
     languages: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "documents", name_tuple(self.documents, "documents"))
-        object.__setattr__(self, "languages", name_tuple(self.languages, "languages"))
+        for name in ("documents", "languages"):
+            if (values := getattr(self, name)) is not None:
+                object.__setattr__(self, name, text_tuple(values, name))
 
     @property
     def pass_all(self) -> bool:

@@ -294,8 +294,11 @@ def read(
     """
     if not paths:
         raise InputError("no path given; expected files, folders or - for standard input")
-    if not all(isinstance(path, str | os.PathLike) and os.fspath(path) for path in paths):
-        raise InputError("an empty path or something else; expected files, folders or - for standard input, one by one")
+    for path in paths:
+        if not isinstance(path, str | os.PathLike):
+            raise InputError(f"{repr(path)[:40]}: expected a path; give several one by one: read(first, second)")
+        if not os.fspath(path):
+            raise InputError("an empty path; expected a file, a folder or - for standard input")
     if lines not in ("paragraph", "sentence", "wrapped"):
         raise InputError(f"lines={lines!r}; expected 'paragraph', 'sentence' or 'wrapped'")
     if on_error not in ("raise", "skip"):
