@@ -40,7 +40,7 @@ from common import LANGS, dictionary_rows, parser
 from phrase_table import held_out, linked, rows, spans
 
 from phrasemate.align.pairs import TokenizedSentence
-from phrasemate.evaluate.lookup import ENGLISH_FUNCTION_WORDS, lemmas
+from phrasemate.evaluate.lookup import lemmas
 from phrasemate.lexicon import bundled_lexicon
 from phrasemate.text import folded
 
@@ -52,6 +52,15 @@ GRAMMAR = frozenset(
     """
     i you he she it we they me him her us them is are was were be been am do does did have has had will
     would shall should can could may might must not no this that these those who which what
+    """.split()  # noqa: SIM905
+)
+ENGLISH_FUNCTION_WORDS = frozenset(  # with particles of verbs; the sets that are published were chosen with these
+    """
+    a an the to of in on at by for from with as into onto upon about over under up down out off than and or
+    but nor so if that this these those which who whom whose what when where why how there here not no i you
+    he she it we they me him her us them my your his its our their mine yours be am is are was were been
+    being have has had having do does did will would shall should can could may might must 's 't s t ll re
+    ve d m one some any all each every just also too very then now
     """.split()  # noqa: SIM905
 )
 PREPOSITIONS = frozenset(

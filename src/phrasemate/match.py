@@ -118,9 +118,6 @@ class MatchSide(NamedTuple):
     finder: Finder | None = None
 
 
-Side = MatchSide  # the former name, which other modules have too
-
-
 @dataclass(frozen=True, slots=True)
 class Match:
     """A source term and its target term: ``score`` is the cosine, ``rank`` that of the target for the source.
@@ -523,7 +520,7 @@ def measure_pairs(pairs: Candidates, source: Floats, target: Floats, k: int = 10
     return cosines, margin_of(cosines, *means, "csls"), lead(rows, columns, log_odds, log(RIVAL / (1 - RIVAL)))
 
 
-def _language(side: Side) -> str:
+def _language(side: MatchSide) -> str:
     """The language that all terms of a list have; "" if they do not say it or differ."""
     languages = {primary(term.language) for term in side.terms}
     return languages.pop() if len(languages) == 1 else ""

@@ -303,13 +303,6 @@ class Attention:
         return sentences
 
 
-def load_attention(model: Model, folder: Path | None = None) -> Attention:
-    """The re-ranker of a folder (default: the one that comes with the bundled encoder). Raises as `load_reranker` and
-    `Attention` do.
-    """
-    return Attention(model, load_reranker(folder))
-
-
 def sentence_blocks(model: Model, texts: Sequence[str]) -> Iterator[tuple[list[Floats], Floats]]:
     """States of the sentences' tokens without the special ones, and their vectors, block by block of the encoder."""
     prefix = model.sentence_prompt()

@@ -92,7 +92,7 @@ def test_appended_replaced_and_deleted(one: Index, place: Path, model: FakeModel
     assert result.vectors([]).shape == (0, model.dim)
     ids = [phrase for row in one.store.all_sentences() for phrase in range(row.first_phrase, row.first_phrase + 1)]
     np.testing.assert_array_equal(result.vectors(ids[::-1]), one.vectors(ids[::-1]))  # behind the deleted ones, too
-    lacking = next(phrase for phrase in range(ids[-1]) if one.store.sentence_of(phrase) is None)
+    lacking = one.store.sentences_of(list(range(ids[-1]))).index(None)
     for index, phrase, why in (
         (i, p, w) for i in (result, one) for p, w in ((lacking, "was deleted"), (10**6, "no phrase"))
     ):

@@ -27,7 +27,7 @@ from phrasemate.evaluate.bicla import (
 )
 from phrasemate.evaluate.metrics import t_test
 from phrasemate.rank import run_of, sums
-from phrasemate.reranker import Network, load_attention, load_reranker, mates, save_reranker
+from phrasemate.reranker import Attention, Network, load_reranker, mates, save_reranker
 from phrasemate.types import Run
 from phrasemate.vectors.word_vectors import WordVectors
 
@@ -239,7 +239,10 @@ def test_the_re_ranker_has_a_row(
     sentence_set = read_set(folders[0] / "sentence_bench" / "europarl", options.pairs[0])
     cosines = model.encode_sentences(sentence_set.queries) @ model.encode_sentences(sentence_set.documents).T
     expected = mates(
-        load_attention(model, tmp_path), sentence_set.candidates(cosines), sentence_set.queries, sentence_set.documents
+        Attention(model, load_reranker(tmp_path)),
+        sentence_set.candidates(cosines),
+        sentence_set.queries,
+        sentence_set.documents,
     )
     results = result.more["average precisions"]["rankers"][options.pairs[0]]["encoder, CSLS, re-ranker"]
     assert results == pytest.approx(run_precisions(expected), abs=1e-6)

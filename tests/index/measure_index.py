@@ -121,8 +121,8 @@ def words(path: Path) -> None:
         for name, call in (
             ("checksum", lambda: schema.words_checksum(index.store.connection)),
             ("integrity-check", lambda: schema.words_match(index.store.connection)),
-            ("a rare phrase", lambda: index.containing(index.store.sentence_of(5).text[:25])),
-            ("again", lambda: index.containing(index.store.sentence_of(905).text[:25])),
+            ("a rare phrase", lambda: index.containing(index.store.sentences_of([5])[0].text[:25])),
+            ("again", lambda: index.containing(index.store.sentences_of([905])[0].text[:25])),
             ("two characters", lambda: index.containing("qz")),
             ("rebuild", lambda: connection.execute("INSERT INTO words (words) VALUES ('rebuild')")),
         ):

@@ -103,7 +103,6 @@ def test_ids_and_counts_may_be_those_of_numpy(index: Index) -> None:
     run = index.search(FakeModel().extract(["three"])[0].vectors, 1)
     before, after = index.around(run.ids[0, 0], np.int64(1))
     assert ([s.text for s in before], [s.text for s in after]) == (["one two"], ["five six"])
-    assert index.store.sentence_of(run.ids[0, 0]).text == "three four"  # type: ignore[union-attr]
     assert index.containing("three", limit=np.int64(1)) == [1]
     assert index.texts.candidates("three", IdRange(*np.array([0, 3, 2]))) == [1]
     assert index.hits(run.ids, run.scores)[0].text == "three"

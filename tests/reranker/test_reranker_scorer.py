@@ -21,7 +21,6 @@ from phrasemate.reranker import (
     TrainedReranker,
     both_ways,
     bundled_reranker,
-    load_attention,
     load_reranker,
     mates,
     save_reranker,
@@ -98,7 +97,7 @@ def test_weights_of_another_shape_do_not_fit(folder: Path, trained: TrainedReran
 
 
 def test_another_encoder_is_refused(model: Model, folder: Path, trained: TrainedReranker) -> None:
-    load_attention(model, folder)
+    Attention(model, load_reranker(folder))
     with pytest.raises(ModelMismatch, match="trained on the encoder another"):
         Attention(model, trained._replace(encoder="another"))
 

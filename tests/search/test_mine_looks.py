@@ -15,7 +15,7 @@ from phrasemate.mine import Mining, MiningResult, mine
 from phrasemate.mine.mining import _look, _Steps
 from phrasemate.mine.select import CONTEST, Candidates, WordMatch
 from phrasemate.rank import whole
-from phrasemate.reranker import load_attention
+from phrasemate.reranker import Attention, load_reranker
 from phrasemate.types import Document, PhrasePair
 
 GERMAN = ["Der Hund schläft unter dem Tisch.", "Morgen fahren wir ans Meer.", "Sie hat den Brief verbrannt."]
@@ -39,7 +39,7 @@ def test_the_score_is_the_margin_and_the_weighted_second_look(model: Model, rera
         margins = {mate[:2]: mate.score for mate in plain}
         table = {mate[:2]: mate.score for mate in looked}
     pair = GERMAN[0], ENGLISH[1]
-    attention = load_attention(model)
+    attention = Attention(model, load_reranker())
     scorer, most = (attention, attention.highest) if rerank == "reranker" else (WordMatch(model), 1.0)
     expected = scorer.score([PhrasePair(whole(pair[0]), whole(pair[1]))])[0] / most
     assert abs(expected) <= 1
@@ -72,7 +72,7 @@ def test_pairs_are_scored_by_sentence_and_keep_their_scores(model: Model, monkey
 
 
 def test_no_score_of_the_reranker_is_above_the_highest(model: Model) -> None:
-    attention = load_attention(model)
+    attention = Attention(model, load_reranker())
     texts = [whole(text) for text in GERMAN + ENGLISH]
     scores = attention.score([PhrasePair(one, other) for one in texts for other in texts]).reshape(7, 7)
     assert scores.max() <= attention.highest

@@ -49,15 +49,6 @@ from phrasemate.utils.storage import save_arrays
 HALVES = ("dev", "test")
 DEPTH = 10  # answers that are looked at
 LEADING = frozenset({"a", "an", "the", "to"})
-ENGLISH_FUNCTION_WORDS = frozenset(
-    """
-    a an the to of in on at by for from with as into onto upon about over under up down out off than and or
-    but nor so if that this these those which who whom whose what when where why how there here not no i you
-    he she it we they me him her us them my your his its our their mine yours be am is are was were been
-    being have has had having do does did will would shall should can could may might must 's 't s t ll re
-    ve d m one some any all each every just also too very then now
-    """.split()  # noqa: SIM905
-)
 
 
 class LookupQuery(NamedTuple):

@@ -8,7 +8,6 @@ nothing is ever silently missing.
 from __future__ import annotations
 
 import json
-import operator
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -240,10 +239,6 @@ class Store:
         )
 
     # -- sentences
-
-    def sentence_of(self, phrase: int) -> SentenceRow | None:
-        """The sentence that holds a phrase id; None if that phrase was deleted."""
-        return self.sentences_of([operator.index(phrase)])[0]
 
     def sentences_of(self, phrases: Sequence[int]) -> list[SentenceRow | None]:
         """The sentence of each phrase id, each read once, by one statement; None for phrases that were deleted."""
