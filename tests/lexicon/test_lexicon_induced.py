@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from itertools import chain
 from pathlib import Path
 from unicodedata import normalize
 
@@ -16,6 +17,7 @@ from phrasemate.lexicon import Equivalent, InducedLexicon, bundled_lexicon
 from phrasemate.lexicon.induced import FORMAT, Pair, write_lexicon
 from phrasemate.lexicon.inflection import stemmed
 from phrasemate.lexicon.wordings import Keys, Wordings, beginning
+from phrasemate.text import folded
 
 GERMAN = [
     Pair("bank", "bench", 0.2, 0.8),
@@ -241,6 +243,14 @@ def test_the_bundled_lexicon_is_small_and_complete() -> None:
     for lang in lexicon.languages:
         [first, *_] = lexicon.equivalents("night", "en", lang)
         assert "night" in {equivalent.text for equivalent in lexicon.equivalents(first.text, lang)}
+
+
+def test_the_wordings_of_the_bundled_lexicon_are_folded_as_what_is_looked_up() -> None:
+    lexicon = bundled_lexicon()
+    for name in chain.from_iterable(lexicon._section_names.values()):
+        text = lexicon._tensor(f"{name}.text").tobytes().decode()
+        assert folded(text) == text, name
+    assert lexicon.knows("añadir perfil", "es")  # only with decomposed letters in what the lexicon was made of
 
 
 @pytest.mark.parametrize(
