@@ -244,6 +244,16 @@ def test_a_turkish_word_is_one_whatever_its_i(tmp_path: Path, query: str, way: s
         assert [line.hit.context for line in near.lines] == texts[:1]
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [("işik", ["ışık"]), ("IŞIK", ["ışık"]), ("iş", ["iş"]), ("kız", ["kız"]), ("bir", ["Bir"]), ("tibbi", ["tıbbi"])],
+)
+def test_short_turkish_words_are_found_whatever_their_i(tmp_path: Path, query: str, expected: list[str]) -> None:
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("a.txt", ["Bir ışık, tıbbi iş.", "Küçük kız."])], lang="tr")
+        assert matches(index, query) == matches(index, query, "forms") == expected
+
+
 def test_counts_have_no_dot_of_its_own_above_an_i(tmp_path: Path) -> None:
     with Index.create(tmp_path / "idx", load_model()) as index:
         index.add([Document.from_texts("a.txt", ["IŞIK ve İstanbul.", "Bir ışık, bir istanbul."])], lang="tr")

@@ -11,7 +11,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import groupby, islice, product
 from typing import Any
 
 import regex
@@ -144,10 +144,10 @@ def lookup(
         text_language = next((infos[number].language for number in sorted(document_ids)), "")
         if side == "translation":
             text_language = _language_of_translations(index)
-        find, fragment = _finder(query.strip(), way, text_language, end)
+        find, fragments = _finder(query.strip(), way, text_language, end)
         function_words, beside = frozenset(map(_key, general_words(text_language))), _key(near)
         try:
-            for number, row in enumerate(_rows(index, fragment, side)):
+            for number, row in enumerate(_rows(index, fragments, side)):
                 if number % 64 == 0:
                     progress()
                     _check(end)
@@ -212,12 +212,16 @@ def _check(end: float) -> None:
         raise _TimeOver
 
 
-def _rows(index: BaseIndex, fragment: str, side: str) -> Iterator[SentenceRow]:
-    """The sentences that may hold a fragment; of the other side, each translation once, with all its sentences."""
+def _rows(index: BaseIndex, fragments: Sequence[str], side: str) -> Iterator[SentenceRow]:
+    """The sentences that may hold one of the fragments, all if there are none.
+
+    Of the other side, each translation once, with all its sentences.
+    """
     if side == "text":
-        yield from index.store.sentences(index.texts.candidates(fragment)) if fragment else index.store.all_sentences()
+        ids = sorted(set().union(*map(index.texts.candidates, fragments)))
+        yield from index.store.sentences(ids) if fragments else index.store.all_sentences()
         return
-    rows = index.store.translated_sentences(fragment)
+    rows = index.store.translated_sentences(_I.sub("%", fragments[0]) if len(fragments) > 1 else "".join(fragments))
     for _, unit in groupby(rows, key=lambda row: (row.document, row.line, row.metadata["translation"])):
         first, *rest = unit
         text = " ".join(row.text for row in (first, *rest))
@@ -244,13 +248,13 @@ def _near(text: str, count: int, function_words: frozenset[str]) -> dict[str, st
     return dict([*beside[nearest:][:1], *content])
 
 
-def _finder(query: str, way: str, language: str, end: float) -> tuple[Find, str]:
+def _finder(query: str, way: str, language: str, end: float) -> tuple[Find, list[str]]:
     """What finds the matches in a sentence until ``end``, on the clock of `time.monotonic`.
 
-    Besides, a text that every sentence with a match contains ("": unknown).
+    Besides, texts of which every sentence with a match contains one (none: unknown).
     """
     if way == "regex":
-        return _spans(_expression(query), end, visible), ""
+        return _spans(_expression(query), end, visible), []
     query = composed(plain(query))
     if not any(map(str.isalnum, query)):
         raise InputError(f"{query[:40]!r} has no letter or digit; give a word or several")
@@ -266,7 +270,7 @@ def _finder(query: str, way: str, language: str, end: float) -> tuple[Find, str]
     full = regex.FULLCASE if "ss" in folded(query) else 0  # ß is ss; three times as slow
     expression = regex.compile(before + pattern + after, regex.IGNORECASE | full)
     literal = max((part for part in parts if part not in ("*", "?") and part.strip()), key=len)
-    return _spans(expression, end, plain), _fragment(literal, language)
+    return _spans(expression, end, plain), _fragments(literal, language)
 
 
 def _has_dotless_i(text: str, language: str) -> bool:
@@ -274,10 +278,16 @@ def _has_dotless_i(text: str, language: str) -> bool:
     return primary(language) in ("az", "tr") or "ı" in text or "İ" in text
 
 
-def _fragment(literal: str, language: str) -> str:
-    """What a sentence with a literal text contains: in a language with ı a part without i."""
-    longest = max(_I.split(literal), key=len) if _has_dotless_i(literal, language) else ""
-    return longest if len(longest) >= TRIGRAM else literal
+def _fragments(literal: str, language: str) -> list[str]:
+    """What a sentence with a literal text contains: in a language with ı a part with few i, with each of i and ı."""
+    if not _has_dotless_i(literal, language):
+        return [literal]
+    longest = max(_I.split(literal), key=len)
+    if len(longest) >= TRIGRAM:
+        return [longest]
+    parts = [literal[at : at + TRIGRAM] for at in range(max(1, len(literal) - TRIGRAM + 1))]
+    part = min(parts, key=lambda part: len(_I.findall(part)))
+    return ["".join(letters) for letters in product(*("iı" if _I.match(letter) else letter for letter in part))]
 
 
 def _unspaced(text: str) -> bool:
@@ -300,7 +310,7 @@ def _spans(expression: regex.Pattern[str], end: float, comparable: Callable[[str
     return find
 
 
-def _forms(query: str, language: str) -> tuple[Find, str]:
+def _forms(query: str, language: str) -> tuple[Find, list[str]]:
     """Finds words with the same stems as those of the query, one after the other."""
     stems = [_key(stemmed(query[start:end], language or "en")) for start, end in words(query)]
     beginnings = [_shared(_key(query[a:b]), stem) for (a, b), stem in zip(words(query), stems, strict=True)]
@@ -317,7 +327,7 @@ def _forms(query: str, language: str) -> tuple[Find, str]:
             ):
                 yield window[0][0], window[-1][1]
 
-    return find, _fragment(max(beginnings, key=len), language)
+    return find, _fragments(max(beginnings, key=len), language)
 
 
 def _shared(one: str, other: str) -> str:
