@@ -118,6 +118,9 @@ class MatchSide(NamedTuple):
     finder: Finder | None = None
 
 
+Side = MatchSide  # the former name, which other modules have too
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
     """A source term and its target term: ``score`` is the cosine, ``rank`` that of the target for the source.

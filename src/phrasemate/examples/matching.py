@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 
 from phrasemate.errors import InputError
 from phrasemate.text import words
@@ -105,12 +105,12 @@ class Matcher:
         if not (phrase := visible(phrase)).strip():
             raise InputError("cannot look for an empty phrase; expected at least one character")
         self._case = _TURKISH if "ı" in phrase else _PLAIN
-        folded_text = _folded_piece(phrase, self._case)
+        folded_text = _folded(phrase, self._case)
         self._pattern = re.compile(r"\s+".join(map(re.escape, folded_text.split())))
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Find the phrase as whole words: start and end in ``text``, ascending, without overlap."""
-        alignment = Alignment(text, form=partial(_folded_piece, case=self._case))
+        alignment = Alignment(text, form=lambda piece: _lower(composed(piece), self._case))
         around, at = _Words(alignment.plain), 0
         while match := self._pattern.search(alignment.text, at):
             span = alignment.plain_span(*match.span())
@@ -175,7 +175,7 @@ def tokens(text: str) -> list[str]:
     All sentences in which `Matcher` finds a phrase have its tokens in sequence.
     """
     spans = []
-    for match in _RUN.finditer(_folded_piece(text, _ONE_I)):
+    for match in _RUN.finditer(_folded(text, _ONE_I)):
         run = match[0]
         spans.extend([run[i : i + 2] for i in range(len(run))] if match[1] else [run])
     return spans
@@ -183,7 +183,7 @@ def tokens(text: str) -> list[str]:
 
 def characters(text: str) -> list[str]:
     """The characters of a text that are looked up by pairs: a word of one character has no pair of its own."""
-    return list("".join(match[1] or "" for match in _RUN.finditer(_folded_piece(text, _ONE_I))))
+    return list("".join(match[1] or "" for match in _RUN.finditer(_folded(text, _ONE_I))))
 
 
 def lookup(phrase: str) -> tuple[list[str], bool]:
@@ -191,7 +191,7 @@ def lookup(phrase: str) -> tuple[list[str], bool]:
 
     No tokens at all for a phrase without letter or digit.
     """
-    runs = list(_RUN.finditer(_folded_piece(phrase, _ONE_I)))
+    runs = list(_RUN.finditer(_folded(phrase, _ONE_I)))
     phrase_tokens = tokens(phrase)
     last = (runs[-1][1] or "") if runs else ""  # a last run of pairs
     if len(last) > 1:
@@ -199,7 +199,7 @@ def lookup(phrase: str) -> tuple[list[str], bool]:
     return phrase_tokens[:_LOOKED_UP], len(last) == 1 and len(phrase_tokens) <= _LOOKED_UP
 
 
-def _folded_piece(text: str, case: _Case) -> str:
+def _folded(text: str, case: _Case) -> str:
     return _lower(composed(plain(text)), case)
 
 

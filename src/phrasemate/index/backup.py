@@ -83,9 +83,9 @@ def upgrade(folder: str | Path, model: IndexModel, progress: Progress | None = N
     """Bring an index up to date: encode its sentences again with ``model``, or add its table of wordings.
 
     The sentences come from the index itself, so the texts need not be there. Its options of segmenting and the recall
-    that it was tuned for stay. The new index takes the place of the old
-    one when it is complete; after an error or a stop nothing has changed. A document whose adding was interrupted is
-    read again by the next `Index.add`. Raises IndexMissing, IndexLocked, PhraseIndexError where the disk is full,
+    that it was tuned for stay. The new index takes the place of the old one when it is complete; after an error or a
+    stop nothing has changed. A document whose adding was interrupted is read again by the next `Index.add`. Raises
+    IndexMissing, IndexLocked, IndexExists where the folder holds other files, PhraseIndexError where the disk is full,
     InputError for Lance tables.
     """
     source = Path(folder)
@@ -147,10 +147,10 @@ def _new_folder(folder: Path, force: bool) -> Iterator[Path]:
     if folder.exists() and any(folder.iterdir()):
         if not (folder / INDEX_JSON).exists():
             raise IndexExists(f"{folder}: is not empty and not an index; choose another folder")
-        if force and (foreign := _foreign(folder)):
-            raise IndexExists(f"{folder}: holds {foreign.name}, too, which is not of the index; move it away first")
         if not force:
             raise IndexExists(f"{folder}: holds an index; choose another folder, or give --force to replace it")
+        if foreign := _foreign(folder):
+            raise IndexExists(f"{folder}: holds {foreign.name}, too, which is not of the index; move it away first")
     partial, old = (folder.with_name(f".{folder.resolve().name}.{suffix}") for suffix in ("partial", "old"))
     shutil.rmtree(partial, ignore_errors=True)
     with schema.translate_errors(folder):

@@ -334,7 +334,7 @@ def check(store: Store, state: State, report: VerifyReport) -> None:
         names = np.repeat(np.arange(len(segment)), np.diff(segment.occurrences))[~dead.contains(segment.ids)]
         texts = [segment.wording(row) for row in names.tolist()]
         right = [reference.wording(row) for row in reference.rows[live - file.low].tolist()] if len(live) else []
-        # folding did not compose letters once
+        # a table may be older than the composing of letters in `folded`
         is_right = texts == right or [*map(folded, texts)] == right
         if len(live) != len(reference.ids) or not is_right:
             report.problems.append(f"{file.file}: does not match the sentences; run: phrasemate index optimize")

@@ -263,8 +263,8 @@ def _stream(pipe: Path | None) -> AbstractContextManager[IO[bytes]]:
     return nullcontext(sys.stdin.buffer if sys.stdin is not None else BytesIO())
 
 
-# Counts up when the same file and options come to give other sentences. Composed letters did not count: decomposed
-# ones in an index are found all the same.
+# Counts up when the same file and options come to give other sentences. It did not when letters were first composed:
+# decomposed ones in an index are found all the same.
 _HOW_READ = "5"
 _HOW_CONVERTED = "6"  # the same, of files in UTF-16 and the like
 

@@ -47,7 +47,7 @@ def visible(text: str) -> str:
 
 
 def visible_places(text: str) -> list[int]:
-    """Places of each character of ``visible(text)``, and of ``plain(text)``, stands in the text."""
+    """The place in the text of each character of ``visible(text)``; those of ``plain(text)`` are the same."""
     return list(chain.from_iterable(range(start, end) for start, end in _visible_spans(text)))
 
 
