@@ -11,6 +11,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import merge
 from itertools import groupby, islice, product
 from typing import Any
 
@@ -218,7 +219,7 @@ def _rows(index: BaseIndex, fragments: Sequence[str], side: str) -> Iterator[Sen
     Of the other side, each translation once, with all its sentences.
     """
     if side == "text":
-        ids = sorted(set().union(*map(index.texts.candidates, fragments)))
+        ids = (number for number, _ in groupby(merge(*map(index.texts.candidates, fragments))))  # each once
         yield from index.store.sentences(ids) if fragments else index.store.all_sentences()
         return
     rows = index.store.translated_sentences(_I.sub("%", fragments[0]) if len(fragments) > 1 else "".join(fragments))
