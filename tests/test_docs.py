@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import inspect
@@ -140,6 +141,9 @@ def test_the_rule_of_arguments_itself() -> None:
     ("module", "former", "name"),
     [
         ("errors", "IndexError_", "PhraseIndexError"),
+        ("align", "Worded", "TokenizedSentence"),
+        ("mine", "Mined", "MiningResult"),
+        ("text", "Skipped", "SkippedInput"),
         ("index", "Settings", "IndexSettings"),
         ("match", "Side", "MatchSide"),
         ("dataset", "Settings", "DatasetSettings"),
@@ -150,6 +154,22 @@ def test_the_rule_of_arguments_itself() -> None:
 def test_former_names_still_work(module: str, former: str, name: str) -> None:
     home = importlib.import_module(f"phrasemate.{module}")
     assert getattr(home, former) is getattr(home, name)
+
+
+def imports_of_page(text: str) -> Iterator[tuple[str, str]]:
+    """The modules of phrasemate and their names that the Python blocks of a page import."""
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("phrasemate"):
+                yield from ((str(node.module).removeprefix("phrasemate").strip("."), name.name) for name in node.names)
+
+
+def test_pages_use_documented_names(generate: ModuleType) -> None:
+    documented = {module: names.split() for module, names in generate.MODULES.items()} | {"": phrasemate.__all__}
+    pages = [page for page in WRITTEN if "log" not in page.parts]
+    imports = [(page.name, *item) for page in pages for item in imports_of_page(page.read_text("utf-8"))]
+    assert len(imports) > 20
+    assert [item for item in imports if item[2] not in documented.get(item[1], ())] == []
 
 
 def test_the_overview_of_python_links_every_module(generate: ModuleType, generated: dict[str, str]) -> None:

@@ -314,13 +314,13 @@ def compositions(table: Wordings, query: Sequence[Part]) -> list[str]:
     for part in query:
         likeliest = sorted(part.stems.items(), key=lambda item: -item[1])[:CHOICES]
         choices = [*likeliest, *([("", 0.5)] if part.optional else [])]
-        extended = [
+        extensions = [
             (probability * factor, [*stems, stem] if stem else stems)
             for probability, stems in combinations
             for stem, factor in choices
         ]
         # the likeliest of all begin with the likeliest of the words so far
-        combinations = sorted(extended, key=lambda item: -item[0])[:COMPOSED]
+        combinations = sorted(extensions, key=lambda item: -item[0])[:COMPOSED]
     orders = [" ".join(order) for _, stems in combinations for order in (stems, stems[::-1])]
     return list(dict.fromkeys(chain(*table.of_stems(orders))))
 
@@ -598,8 +598,8 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
     is_same = np.array([candidate.wording == wording for candidate in candidates])
     column["same wording"][:] = is_same & ~is_listed
     column["no lexicon"][:] = query.wording.no_lexicon
-    same = int(is_same.argmax()) if is_same.any() and query.wording.stands_for_itself else -1
-    return CandidateSet(list(candidates), table, ids[order], cosines[order, 0], bounds, same)
+    same_row = int(is_same.argmax()) if is_same.any() and query.wording.stands_for_itself else -1
+    return CandidateSet(list(candidates), table, ids[order], cosines[order, 0], bounds, same_row)
 
 
 def _fill_meaning(

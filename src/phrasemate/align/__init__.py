@@ -39,3 +39,5 @@ __all__ = [
     "read_pairs",
     "symmetrise",
 ]
+
+Worded = TokenizedSentence  # the former name

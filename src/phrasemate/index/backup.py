@@ -20,7 +20,7 @@ from phrasemate.index.schema import write_lock
 from phrasemate.index.store import Store
 from phrasemate.index.types import DocumentInfo, IndexModel, IndexStats, Progress
 from phrasemate.index.wordings import WordingsManifest
-from phrasemate.types import Document, Sentence
+from phrasemate.types import Document, Sentence, check_opened
 from phrasemate.utils.storage import swap_folder
 
 
@@ -88,6 +88,7 @@ def upgrade(folder: str | Path, model: IndexModel, progress: Progress | None = N
     IndexMissing, IndexLocked, IndexExists where the folder holds other files, PhraseIndexError where the disk is full,
     InputError for Lance tables.
     """
+    check_opened(model, "a model, such as load_model(path)")
     source = Path(folder)
     if is_tables(source):
         raise InputError(f"{source}: consists of Lance tables; build them again from the texts")

@@ -23,3 +23,5 @@ __all__ = [
     "mine",
     "write_mates",
 ]
+
+Mined = MiningResult  # the former name

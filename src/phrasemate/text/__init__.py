@@ -38,7 +38,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "corpus": "Corpus read",
-        "text_file": "SkippedInput",
+        "text_file": "Skipped SkippedInput",
         "formats.bilingual": "read_bilingual read_units write_units",
         "formats.units": "Side Term TermPair Unit",
         "normalize": "folded",

@@ -65,6 +65,9 @@ class SkippedInput(NamedTuple):
     whole: bool = False
 
 
+Skipped = SkippedInput  # the former name
+
+
 class Damage:
     """The one place that decides between an error and a note.
 
