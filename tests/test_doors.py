@@ -15,7 +15,7 @@ import phrasemate as pm
 from phrasemate.align import NeuralAligner
 from phrasemate.errors import IndexExists, InputError, MissingExtra, ModelError, QueryError
 from phrasemate.examples import ExampleIndex
-from phrasemate.index.backup import backup, restore
+from phrasemate.index.backup import backup, restore, upgrade
 from phrasemate.index.types import Filters
 from phrasemate.lexicon import open_dictionaries
 from phrasemate.lookup import lookup
@@ -104,11 +104,13 @@ def test_an_index_refuses_names_where_it_needs_what_they_name(folder: Path, mode
     assert not (tmp_path / "new").exists()
     with pytest.raises(InputError, match="expected a model"):
         pm.Index.open(folder, "model")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="expected a model"):
+        upgrade(folder, "model")  # type: ignore[arg-type]
     for threads in (0, "2"):
         with pytest.raises(InputError, match="expected 1 or more"):
             pm.Index.open(folder, threads=threads)  # type: ignore[arg-type]
     with pm.Index.open(folder, model) as index:
-        for one in (STORY, folder, [folder], [None]):
+        for one in (STORY, folder, [folder], [None], 5, iter(["text"])):
             with pytest.raises(InputError, match=r"expected (a list of )?documents"):
                 index.add(one)  # type: ignore[arg-type]
         with pytest.raises(InputError, match="expected a list of documents"):

@@ -237,7 +237,11 @@ class Adder:
 
 
 def sound(document: Document) -> Document:
-    """The document; a sentence that would be kept only in part raises InputError when it is read."""
+    """The document; a sentence that would be kept only in part raises InputError when it is read.
+
+    Raises InputError for anything but a document.
+    """
+    _checked(document)
 
     def sentences() -> Iterator[Sentence]:
         for number, sentence in enumerate(document.sentences(), 1):
@@ -271,6 +275,9 @@ def _unkept(metadata: Mapping[str, Any]) -> str:
     return "they are nested too deeply" if level else ""
 
 
+_DOCUMENTS = "expected documents, as read() and Document.from_texts() give them"
+
+
 def total_bytes(documents: Iterable[Document]) -> int:
     """Bytes of all documents if they are at hand without reading anything, else 0 for unknown.
 
@@ -278,10 +285,16 @@ def total_bytes(documents: Iterable[Document]) -> int:
     """
     items: Any = [documents] if isinstance(documents, str | PathLike) else documents
     check_list(items, "documents")
+    if not isinstance(items, Iterable):
+        raise InputError(f"{repr(items)[:40]}: {_DOCUMENTS}")
     if not isinstance(items, list | tuple):
         size = getattr(items, "size", 0)
         return size if isinstance(size, int) else 0
-    for item in items:
-        if not isinstance(item, Document):
-            raise InputError(f"{repr(item)[:40]}: expected documents, as read() and Document.from_texts() give them")
-    return sum(document.size for document in items)
+    return sum(_checked(document).size for document in items)
+
+
+def _checked(document: object) -> Document:
+    """The document. Raises InputError for a text, a path or anything else."""
+    if not isinstance(document, Document):
+        raise InputError(f"{repr(document)[:40]}: {_DOCUMENTS}")
+    return document
