@@ -37,7 +37,7 @@ test-slow: $(VENV)/.dev ## run the tests in a browser, with processes or kills, 
 	@$(PYTEST) -m "browser or slow"
 
 test-cluster: $(VENV)/.ray ## run the tests that need Ray and Lance, on a cluster of this machine
-	@$(OFFLINE) $(SHM) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster
+	@$(OFFLINE) $(SHM) OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster --numprocesses 2 --dist loadfile
 
 test-data: $(VENV)/.dev ## run the checks that need the corpora in DATA
 	@$(OFFLINE) $(BIN)/python -m pytest -m data || [ $$? -eq 5 ]  # 5: there is none yet
