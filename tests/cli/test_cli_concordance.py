@@ -79,7 +79,7 @@ def test_what_is_copied_is_looked_up(invoke: Invoke, folder: Path, monkeypatch: 
     assert result.exit_code == 130
     lines = [line for line in result.stdout.splitlines() if line.startswith("[[")]
     assert lines == ["[[die Bank]]", "[[Sicherheit]]"]
-    assert "passed over: unclosed [[" in result.stderr
+    assert "ignored: unclosed [[" in result.stderr
 
 
 def test_what_is_copied_is_shown_on_the_page(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,9 +160,9 @@ def test_optimize_and_delete(invoke: Invoke, library: Library) -> None:
     ("arguments", "message"),
     [
         (["a.txt", "-o", "idx", "--workers", "2"], "--workers needs --cluster"),
-        (["a.txt", "-o", "idx", "--cluster", "local", "--threads", "2"], "--threads is of one machine"),
+        (["a.txt", "-o", "idx", "--cluster", "local", "--threads", "2"], "--threads applies to one machine"),
         (["optimize", "idx", "--workers", "2"], "--workers needs --cluster"),
-        (["optimize", "idx", "--cluster", "local", "--threads", "2"], "--threads is of one machine"),
+        (["optimize", "idx", "--cluster", "local", "--threads", "2"], "--threads applies to one machine"),
         (["optimize", "idx", "--at", "10"], "--at and --seed need --target-recall"),
         (["optimize", "idx", "--seed", "1"], "--at and --seed need --target-recall"),
     ],

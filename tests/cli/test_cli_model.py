@@ -165,4 +165,4 @@ def test_export_hands_its_options_on(invoke: Invoke, monkeypatch: pytest.MonkeyP
 def test_numbers_of_no_projection(invoke: Invoke, tmp_path: Path) -> None:
     result = invoke("model", "export", "folder", "-o", str(tmp_path / "out"), "--dim", "64")
     assert result.exit_code == 2
-    assert "--dim is of a projection; give --project" in result.stderr
+    assert "--dim applies to a projection; give --project" in result.stderr

@@ -349,7 +349,7 @@ def test_the_command_names_what_is_wrong(folders: tuple[Path, Path], tmp_path: P
     (tmp_path / "empty").mkdir()
     for options, code, says in (
         (["--only", "mining"], 2, "no part mining; there are rankers, ensembles, transfer"),
-        (["--reranker", str(tmp_path)], 2, "--reranker is of the bundled encoder; leave out --no-bundled"),
+        (["--reranker", str(tmp_path)], 2, "--reranker applies to the bundled encoder; leave out --no-bundled"),
         (["--runs", str(tmp_path / "empty")], 1, "no run of 'phrasemate train bicla' in it"),
         (["--runs", str(tmp_path / "absent")], 1, "no such folder"),
     ):

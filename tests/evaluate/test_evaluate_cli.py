@@ -116,7 +116,7 @@ def test_what_only_the_table_of_phrases_has_is_refused_without_it(
     command: Run, folder: Path, option: tuple[str, ...]
 ) -> None:
     result = command("--model", f"a={folder}", "--only", "polysemy", *option)
-    assert (result.exit_code, "are of the part phrases" in result.stderr) == (2, True)
+    assert (result.exit_code, "apply to the part phrases" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("part", ["ccpr", "xpr"])

@@ -137,7 +137,7 @@ def test_scores_of_what_is_not_there_are_refused(runs: Path, tmp_path: Path, key
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--layer", "3"), "--layer is a layer of --bertscore"),
+        (("--layer", "3"), "--layer applies to --bertscore"),
         (("--scores", "C:de-en:a=x", "--scores", "C:de-en:a=y"), "C:de-en:a is given twice"),
     ],
 )

@@ -110,14 +110,14 @@ def test_an_index(tmp_path: Path) -> None:
         (("art",), 2, "give --index DIR, --text FILES or --store FILE"),
         (("art", "--index", "i", "--text", "t"), 2, "--index has its own sentences"),
         (("art", "--text", "t", "--language", "en"), 2, "for --text, give --lang"),
-        (("art", "--index", "i", "--lang", "en"), 2, "--lang is of --text; for --index, give --language"),
-        (("art", "--store", "s", "--column", "2"), 2, "--column is of --text; leave it out"),
+        (("art", "--index", "i", "--lang", "en"), 2, "--lang applies to --text; for --index, give --language"),
+        (("art", "--store", "s", "--column", "2"), 2, "--column applies to --text; leave it out"),
         *(
-            (("art", *where, option, value), 2, f"{option} is of --text; leave it out")
+            (("art", *where, option, value), 2, f"{option} applies to --text; leave it out")
             for where in (("--index", "i"), ("--store", "s"))
             for option, value in (("--text-field", "x"), ("--lines", "sentence"), ("--encoding", "latin-1"))
         ),
-        (("art", "--index", "i", "--on-error", "skip"), 2, "--on-error is of --text; leave it out"),
+        (("art", "--index", "i", "--on-error", "skip"), 2, "--on-error applies to --text; leave it out"),
         (("--text", "t"), 2, "no phrase to look for"),
         (("art", "--text", "missing.txt"), 1, "missing.txt: no such file or folder"),
         (("art", "--index", "missing"), 1, "missing"),

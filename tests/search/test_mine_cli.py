@@ -192,7 +192,7 @@ def test_nothing_is_written_among_what_is_read(invoke: Invoke, option: str) -> N
     places = {"-o": "pairs.tsv", "--work": "work"} | {option: "german/here.tsv"}
     result = invoke("german", "en.txt", *COMMON, *(part for place in places.items() for part in place))
     assert result.exit_code == 1
-    assert "lies in german, which is read; choose a place outside of it" in result.stderr
+    assert "lies in german, which is read; choose a place outside it" in result.stderr
     assert [path.name for path in Path("german").iterdir()] == ["de.txt"]
 
 

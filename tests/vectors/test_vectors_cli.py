@@ -181,12 +181,16 @@ def test_damaged_rows_are_skipped_if_wished(invoke: Invoke) -> None:
         (("map", "xx.vec", "yy.vec.gz", "-o", "o", "--unsupervised", "--self-learning"), 2, "give either"),
         (("map", "xx.vec", "yy.vec.gz", "-o", "o", "--unsupervised", "--entries", "1:9"), 2, "leave them out"),
         *(
-            (("map", "xx.vec", "xx.vec", "-o", "o", "--lexicon", "lexicon.tsv", option, "7"), 2, f"{option} is of self")
+            (
+                ("map", "xx.vec", "xx.vec", "-o", "o", "--lexicon", "lexicon.tsv", option, "7"),
+                2,
+                f"{option} applies to self",
+            )
             for option in ("--vocabulary", "--initial", "--seed")
         ),
         (
             ("map", "xx.vec", "xx.vec", "-o", "o", "--lexicon", "lexicon.tsv", "--self-learning", "--initial", "7"),
-            *(2, "--initial is of --unsupervised"),
+            *(2, "--initial applies to --unsupervised"),
         ),
         (("map", "xx.vec", "yy.vec.gz", "-o", "/", "--unsupervised", "--force"), 1, "/: has no name"),
         (("map", "xx.vec", "yy.vec.gz", "-o", "none/o", "--unsupervised"), 1, "none: no such folder; make it first"),

@@ -69,14 +69,14 @@ class _Phrasemate(RootGroup):
 app = typer.Typer(
     name="phrasemate",
     cls=_Phrasemate,
-    help="""Find the phrases of another language that mean the same as yours in their context.
+    help="""Find phrases in text of another language that mean the same as your phrase in its context.
 
 Examples:
-  phrasemate demo                                      see it work, on a bundled sample
+  phrasemate demo                                      try it on a bundled sample
   phrasemate index corpus/ -o idx --lang en            index a folder of English text
-  phrasemate search idx "Er sitzt auf der [[Bank]]."   ask with a marked phrase
-  phrasemate search idx --json < queries.txt           many queries, JSON lines out
-  phrasemate index stats idx                           what an index holds""",
+  phrasemate search idx "Er sitzt auf der [[Bank]]."   search with a marked phrase
+  phrasemate search idx --json < queries.txt           answer many queries in JSON
+  phrasemate index stats idx                           show what an index holds""",
     rich_markup_mode=None,  # rich would read [[marks]] in the examples as its own markup
     pretty_exceptions_enable=False,
 )
@@ -95,10 +95,12 @@ def _root(
     version: Annotated[
         bool, flag("--version", "Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
-    verbose: Annotated[bool, flag("--verbose", "Log what happens to standard error.")] = False,
+    verbose: Annotated[bool, flag("--verbose", "Write a detailed log to standard error.")] = False,
     device: Annotated[
         str | None,
-        option("--device", "NAME", "Device for the encoder: one of OpenVINO, such as GPU, or CUDA (default: CPU)."),
+        option(
+            "--device", "NAME", "Device that runs the encoder: an OpenVINO device such as GPU, or CUDA (default: CPU)."
+        ),
     ] = None,
 ) -> None:
     if device:

@@ -29,38 +29,38 @@ Symmetrise = Literal["intersection", "union", "grow-diag", "grow-diag-final-and"
 Columns = Annotated[str, option("--columns", "N,N", "Source and target column of a file with tabs, from 1.")]
 Langs = Annotated[str, option("--langs", "LANG,LANG", "Source and target language of a .tmx or .xliff file.")]
 Tokenised = Annotated[
-    bool, flag("--tokenised", "Words are what spaces and tabs separate (default: found in any script).")
+    bool, flag("--tokenised", "Split words at spaces and tabs only (default: find words in any script).")
 ]
 Skip = Annotated[
-    options.OnError, option("--on-error", "raise|skip", "Stop at what cannot be used, or leave its line empty.")
+    options.OnError, option("--on-error", "raise|skip", "Stop at an unusable line, or leave its output line empty.")
 ]
-Force = Annotated[bool, flag("--force", "Overwrite what exists, and an unfinished run with other settings.")]
+Force = Annotated[bool, flag("--force", "Overwrite FILE, and an unfinished run with other settings.")]
 
 
 def align(
     source: Annotated[
-        Path, argument("SRC", "Sentences, one per line; both sides, separated by a tab; .tmx or .xliff.")
+        Path, argument("SRC", "Source sentences, one per line; or both sides, separated by a tab or in .tmx or .xliff.")
     ],
     target: Annotated[Path | None, argument("TGT", "The same sentences in the other language, line by line.")] = None,
     *,
     out: Annotated[Path, option("--out", "-o", "FILE", "The links, in the Pharaoh format; - for standard output.")],
     method: Annotated[
-        Method, option("--method", "METHOD", "intersection, itermax, mwmf, softmax (by the model) or eflomal.")
+        Method, option("--method", "METHOD", "intersection, itermax, mwmf or softmax, with the model; or eflomal.")
     ] = "intersection",
     how: Annotated[
         Symmetrise | None,
         option(
             "--symmetrise",
             "HOW",
-            "intersection, union, grow-diag or grow-diag-final-and "
-            "(default: grow-diag-final-and for eflomal, else what both directions say).",
+            "How to combine both directions: intersection, union, grow-diag or grow-diag-final-and "
+            "(default: grow-diag-final-and for eflomal, else that of the method).",
         ),
     ] = None,
     units: Annotated[
-        Units, option("--units", "words|subwords", "Compare words, or their most similar sub-words.")
+        Units, option("--units", "words|subwords", "Compare whole words, or their most similar subwords.")
     ] = "words",
     ties: Annotated[
-        float, option("--ties", "W", "How much alike letters count beside the model, 0 to 1.", min=0, max=1)
+        float, option("--ties", "W", "Weight of similar spelling, added to the similarity, 0 to 1.", min=0, max=1)
     ] = 0.0,
     columns: Columns = "1,2",
     langs: Langs = "",
@@ -74,9 +74,9 @@ def align(
 ) -> None:
     """Link the words of a parallel text.
 
-    Writes one line for each line of the text: "0-0 1-2" links source word 0 with target word 0 and 1 with 2, counted
-    from 0. Words are those of the language, without punctuation, unless --tokenised is given. A line is empty where
-    both sides are blank.
+    Writes one line for each sentence pair: "0-0 1-2" links source word 0 with target word 0, and source word 1 with
+    target word 2. Punctuation is not counted as words, unless --tokenised is given. The line is empty if both sides are
+    blank.
 
     Examples:
       phrasemate align news.de news.en -o links.txt
@@ -106,16 +106,19 @@ def align(
 
 def pairs(
     files: Annotated[
-        list[Path], argument("FILE", "SRC TGT LINKS, or one file with both sides and LINKS; LINKS is made by align.")
+        list[Path],
+        argument("FILE", "SRC TGT LINKS, or BOTH LINKS if one file has both sides; phrasemate align writes LINKS."),
     ],
     out: Annotated[Path, option("--out", "-o", "FILE", "The phrase pairs, as JSON lines.")],
-    max_words: Annotated[int, option("--max-words", "N", "Words of a phrase, on each side.", min=1)] = 6,
+    max_words: Annotated[
+        int, option("--max-words", "N", "Maximum number of words of a phrase, on each side.", min=1)
+    ] = 6,
     rate: Annotated[
         float,
-        option("--frequent", "RATE", "Words with more occurrences per sentence do not start or end a phrase.", min=0),
+        option("--frequent", "RATE", "No phrase starts or ends with a word of more occurrences per sentence.", min=0),
     ] = 0.003,
     least: Annotated[
-        int, option("--min-frequent", "N", "... if they also have more than N occurrences in all.", min=0)
+        int, option("--min-frequent", "N", "--frequent applies to words with more than N occurrences in all.", min=0)
     ] = 10,
     loose: Annotated[bool, flag("--loose", "Phrases may begin and end with words that have no link.")] = False,
     columns: Columns = "1,2",
@@ -127,8 +130,8 @@ def pairs(
 ) -> None:
     """Extract phrase pairs from a parallel text with word links.
 
-    All runs of words on both sides that are linked with each other and with nothing else. Writes one JSON object for
-    each line of the text; start and end of a phrase are characters of its sentence:
+    A phrase pair is a span of words on each side, with links to each other only. Writes one JSON object for each
+    sentence pair. Each of its phrase pairs is source start, source end, target start and target end, in characters:
 
     {"source": "Das Haus.", "target": "The house.", "pairs": [[4, 8, 4, 9]]}
 
@@ -153,7 +156,7 @@ def pairs(
 
 @contextmanager
 def _written(out: Path) -> Iterator[tuple[Path, bool]]:
-    """Choose where to write, and tell whether that goes to standard output at the end, as ``-`` asks for."""
+    """Yield the path to write to, and whether it is copied to standard output at the end, as for ``-``."""
     if str(out) != "-":
         yield out, False
         return

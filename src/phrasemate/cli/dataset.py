@@ -1,4 +1,4 @@
-"""``phrasemate dataset xpr``: phrase pairs and text -> a data set of the WikiXPR form."""
+"""``phrasemate dataset``: data sets in the form of WikiXPR, from phrase pairs and text or from the released files."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ XPR_EXAMPLES = """Examples:
   phrasemate dataset xpr -o xpr --langs de,en --links dewiki-20260101-langlinks.sql.gz \\
       --source-text dewiki-20260101-pages-articles.xml.bz2 --target-text enwiki-20260101-pages-articles.xml.bz2
 
-What was read is kept in OUT/.work: give the same command again after a stop, or another pair with the same text."""
+DIR/.work keeps what was read. To resume a stopped run, give the same command again."""
 
-app = typer.Typer(help="Make data sets to train and evaluate with.", epilog=XPR_EXAMPLES)
+app = typer.Typer(help="Make data sets for training and evaluation.", epilog=XPR_EXAMPLES)
 
 
 Unit = Literal["words", "characters"]
@@ -35,16 +35,18 @@ Unit = Literal["words", "characters"]
 
 @app.command("xpr", epilog=XPR_EXAMPLES)
 def xpr(
-    pairs: Annotated[Path | None, argument("PAIRS", "Phrase pairs, separated by tabs (.gz too); or --links.")] = None,
+    pairs: Annotated[
+        Path | None, argument("PAIRS", "Phrase pairs, one per line, tab between (also .gz); or --links.")
+    ] = None,
     *,
     out: Annotated[Path, option("--out", "-o", "DIR", "The folder of the data set.")],
     langs: Annotated[str, option("--langs", "SRC,TGT", "The two languages, e.g. de,en.")],
     source_text: Annotated[
-        list[str], option("--source-text", "FILES", "Text, folder or dump (.xml, .xml.bz2); repeatable.")
+        list[str], option("--source-text", "FILES", "Text file, folder or wiki dump (.xml, .xml.bz2); repeatable.")
     ],
     target_text: Annotated[list[str], option("--target-text", "FILES", "The same in the other language.")],
     links: Annotated[
-        Path | None, option("--links", "SQL", "langlinks dump of the source wiki: its titles are the phrases.")
+        Path | None, option("--links", "SQL", "langlinks dump of the source wiki, whose titles are the phrases.")
     ] = None,
     columns: Annotated[str, option("--columns", "N,N", "Source and target column of PAIRS, from 1.")] = "1,2",
     source_column: Annotated[
@@ -62,34 +64,39 @@ def xpr(
     examples: Annotated[
         int, option("--examples", "N", "Maximum number of example sentences for each phrase.", min=1)
     ] = 32,
-    least: Annotated[int, option("--min-examples", "N", "Example sentences that each side needs.", min=0)] = 1,
-    extra: Annotated[int, option("--extra", "N", "Characters that a sentence has beyond the phrase.", min=0)] = 10,
+    least: Annotated[
+        int, option("--min-examples", "N", "Minimum number of example sentences on each side.", min=0)
+    ] = 1,
+    extra: Annotated[
+        int, option("--extra", "N", "Minimum number of characters of a sentence beyond the phrase.", min=0)
+    ] = 10,
     longest: Annotated[
         int, option("--max-characters", "N", "Maximum number of characters of a sentence.", min=1)
     ] = 500,
     copies: Annotated[
-        float, option("--copies", "SHARE", "Leave out pairs with a higher ROUGE-L both ways; 1: none.")
+        float, option("--copies", "SHARE", "Leave out pairs with a higher ROUGE-L in both directions; 1: keep all.")
     ] = 0.5,
-    unit: Annotated[Unit, option("--copies-by", "words|characters", "What ROUGE-L counts.")] = "words",
+    unit: Annotated[Unit, option("--copies-by", "words|characters", "Units that ROUGE-L compares.")] = "words",
     times: Annotated[bool, flag("--keep-times", "Keep years, dates, months and weekdays.")] = False,
     max_words: Annotated[
         int, option("--max-words", "N", "Maximum number of words of a phrase; 0: any number.", min=0)
     ] = 0,
     most: Annotated[int, option("--limit", "N", "Maximum number of pairs in all three splits; 0: all.", min=0)] = 0,
-    seed: Annotated[int, option("--seed", "N", "Seed of the draw: another number draws other splits.")] = 0,
+    seed: Annotated[int, option("--seed", "N", "Seed of the splits: another number gives other splits.")] = 0,
     force: Annotated[bool, flag("--force", "Overwrite a data set that exists.")] = False,
     as_json: options.JsonAtEnd = False,
 ) -> None:
-    """Make a data set for cross-lingual phrase retrieval: phrase pairs with example sentences (WikiXPR's form).
+    """Make a data set for cross-lingual phrase retrieval: phrase pairs with example sentences, as in WikiXPR.
 
-    Writes DIR/SRC-TGT/train.jsonl, dev.jsonl and test.jsonl (3:1:1), and DIR/stats.json. One line is one pair; start
-    and end are characters of the sentence:
+    Writes DIR/SRC-TGT/train.jsonl, dev.jsonl and test.jsonl (3:1:1), and DIR/stats.json. Each line is one pair; start
+    and end count characters of the sentence:
 
       {"source": "Speisekarte", "target": "menu",
        "source_examples": [{"text": "Die Speisekarte ist kurz.", "start": 4, "end": 15}],
        "target_examples": [{"text": "Could we have the menu, please?", "start": 18, "end": 22}]}
 
-    Left out: copies, time expressions, phrases with too few sentences, and all but the first pair of a phrase.
+    Pairs are left out if they are copies or time expressions, if they have too few sentences, or if an earlier pair has
+    the same phrase.
     """
     from phrasemate.dataset import DatasetSettings, Reading, Side, build_files
 
@@ -119,10 +126,10 @@ def wikixpr(
     force: Annotated[bool, flag("--force", "Overwrite a data set that exists.")] = False,
     as_json: options.JsonAtEnd = False,
 ) -> None:
-    """Read the data set that the authors of XPR released.
+    """Convert WikiXPR, the data set that the authors of XPR released.
 
-    Writes DIR/LANG-en/train.jsonl, dev.jsonl and test.jsonl, as ``dataset xpr`` does. Sentences in which the phrase is
-    not found are left out, and pairs that have none on one side.
+    Writes DIR/LANG-en/train.jsonl, dev.jsonl and test.jsonl, as phrasemate dataset xpr does. Leaves out sentences that
+    do not contain their phrase, and pairs without a sentence on one side.
 
     Examples:
       phrasemate dataset wikixpr WikiXPR/ -o xpr
@@ -146,7 +153,7 @@ def wikixpr(
 
 
 def statistics(report: DatasetReport) -> str:
-    """The table of a report as text: what was removed, the splits, and both languages."""
+    """Format a report as text: the splits, the pairs left out by reason, and a table of both languages."""
     from phrasemate.dataset.split import REASONS
     from phrasemate.evaluate.report import text_table
 

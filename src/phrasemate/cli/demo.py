@@ -1,4 +1,4 @@
-"""``phrasemate demo``: see it work on a bundled sample."""
+"""``phrasemate demo``: index a bundled sample and answer 40 queries."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def demo(
     directory: Annotated[Path | None, option("--dir", "DIR", "Keep the index here (default: it is deleted).")] = None,
     as_json: Json = False,
 ) -> None:
-    """See it work on a bundled English sample.
+    """Try phrasemate on a bundled English sample.
 
-    Indexes the sample and answers 40 marked queries in six languages. Prints the best answers to each query,
-    a tick where an expected one comes first, and how many of the 40 do.
+    Indexes the sample and answers 40 marked queries in six languages. Prints the best answers to each query, with a
+    tick if an expected answer comes first, and the number of ticks.
 
     Examples:
       phrasemate demo
-      phrasemate demo --dir demo-index      keep the index, to ask it more with phrasemate search
+      phrasemate demo --dir demo-index      keep the index for phrasemate search
       phrasemate demo --json
     """
     from phrasemate import demo as public

@@ -1,4 +1,4 @@
-"""``phrasemate evaluate``: the protocols of the papers, and look-ups in text that is not a translation."""
+"""``phrasemate evaluate``: evaluate models by the protocols of the papers, and on look-ups in non-parallel text."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from phrasemate.evaluate.report import Table
     from phrasemate.utils.arrays import Floats
 
-WIDTH = 200  # cells
+WIDTH = 200  # minimum width of a table in terminal cells
 
 
 app = typer.Typer(
-    help="Measure models on the protocols of the papers.\n\nExamples:\n  phrasemate evaluate ccpr --data corpora"
+    help="Evaluate models by the protocols of the papers.\n\nExamples:\n  phrasemate evaluate ccpr --data corpora"
 )
 
 
@@ -41,25 +41,27 @@ def ccpr(
         option(
             "--model",
             "NAME=FOLDER[:POOLING]",
-            "An extra row before the bundled model's; FOLDER is a model folder or 'bundled', "
-            "POOLING mean, ends, head or sentence (default: the model's own). Repeatable.",
+            "Add a row for this model. FOLDER is a model folder or 'bundled'; POOLING is mean, ends, head or sentence "
+            "(default: that of the model). Repeatable.",
         ),
     ] = None,
     bundled: Annotated[
-        bool, flag("--bundled/--no-bundled", "With the bundled model, or with those of --model only.")
+        bool, flag("--bundled/--no-bundled", "Include the bundled model, or only those of --model.")
     ] = True,
-    muse: Annotated[bool, flag("--muse", "A row for MUSE, the paper's baseline (an optional package).")] = False,
+    muse: Annotated[
+        bool, flag("--muse", "Add a row for MUSE, the baseline of the paper (needs an optional package).")
+    ] = False,
     only: Annotated[
         str, option("--only", "PART,...", "Parts to measure: phrases, alignment, segmenter, polysemy (default: all).")
     ] = "",
     against: Annotated[
-        str | None, option("--against", "NAME", "The row that p compares with (default: the last).")
+        str | None, option("--against", "NAME", "The row that the p values compare with (default: the last).")
     ] = None,
     distractors: Annotated[
-        int, option("--distractors", "N", "Spans of other sentences to search; up to 10 million.", min=0)
+        int, option("--distractors", "N", "Number of distractors, spans of other sentences; up to 10 million.", min=0)
     ] = 610_093,
     langs: Annotated[
-        str, option("--langs", "XX,...", "Languages, of those that the corpora have sets for.")
+        str, option("--langs", "XX,...", "Languages to evaluate, among those with test sets in the corpora.")
     ] = "de,cs,ro,fr",
     cs: Annotated[int, option("--cs", "N", "Sentence pairs of the large Czech gold alignment to use.", min=1)] = 500,
     threads: Threads = None,
@@ -69,8 +71,8 @@ def ccpr(
 ) -> None:
     """Reproduce the evaluation of CCPR: phrase retrieval, word alignment, segmentation, ambiguous phrases.
 
-    Prints tables and one line that says how they were made. The corpora are not part of phrasemate. Which files are
-    read, and how each figure is counted, is on the page Protocols of the documentation.
+    Prints tables and one line that says how they were made. The corpora are not part of phrasemate. The page Protocols
+    of the documentation lists the files that are read and defines each figure.
 
     Examples:
       phrasemate evaluate ccpr --data corpora
@@ -82,7 +84,7 @@ def ccpr(
 
     parts = parts_of(CCPR_PARTS, only)
     if "phrases" not in parts and (muse or against is not None):
-        raise typer.BadParameter("--muse and --against are of the part phrases; leave them out")
+        raise typer.BadParameter("--muse and --against apply to the part phrases; leave them out")
     settings = Settings(
         data=data,
         parts=parts,
@@ -101,7 +103,7 @@ def ccpr(
 
 
 def parts_of(parts: Sequence[str], only: str) -> tuple[str, ...]:
-    """The parts that ``--only`` names, in the order in which they are done; all, if it names none."""
+    """Return the parts that ``--only`` names, in the order of ``parts``; all parts if it is empty."""
     names = several(only)
     unknown = [name for name in names if name not in parts]
     if unknown:
@@ -110,7 +112,7 @@ def parts_of(parts: Sequence[str], only: str) -> tuple[str, ...]:
 
 
 def print_result(run: Callable[[Callable[[str, int, int], None]], Any], as_json: bool) -> None:
-    """Run an evaluation with a bar; print its tables, its signature, and what was written, or one JSON object."""
+    """Run an evaluation with a progress bar; print its tables, signature and files written, or one JSON object."""
     from phrasemate.evaluate.report import signature_line
 
     with stages() as show:
@@ -126,7 +128,7 @@ def print_result(run: Callable[[Callable[[str, int, int], None]], Any], as_json:
 
 
 def print_table(table: Table) -> None:
-    """A table for people, as wide as it needs: a cut figure would mislead."""
+    """Print a table without cutting its columns to the width of the terminal."""
     from rich import box
     from rich.table import Table as Drawn
 
@@ -156,17 +158,17 @@ def _plain(text: str, style: str = "") -> Text:
 def xpr(
     rows: Annotated[Path, argument("ROWS", "A TOML file of rows (see the page Protocols).")],
     *,
-    data: Annotated[Path, option("--data", "DIR", "A data set of phrasemate dataset xpr.")],
-    split: Annotated[str, option("--split", "PART", "test, dev, or dev+test: what to measure on.")] = "test",
-    most: Annotated[int, option("--limit", "N", "The first N phrase pairs of each part (0: all).", min=0)] = 0,
-    only: Annotated[str, option("--only", "TABLE,...", "These tables only.")] = "",
+    data: Annotated[Path, option("--data", "DIR", "A data set written by phrasemate dataset xpr.")],
+    split: Annotated[str, option("--split", "PART", "Split to evaluate on: test, dev or dev+test.")] = "test",
+    most: Annotated[int, option("--limit", "N", "Only the first N phrase pairs of each split (0: all).", min=0)] = 0,
+    only: Annotated[str, option("--only", "TABLE,...", "Only these tables.")] = "",
     without: Annotated[
         list[Path] | None,
         option(
             "--without",
             "FILE",
-            "Phrase pairs that are not asked because a model was trained on them: JSON lines with source and "
-            "target. They stay candidates. Repeatable.",
+            "Phrase pairs that a model was trained on: JSON lines with source and target. They are not queries, but "
+            "stay candidates. Repeatable.",
         ),
     ] = None,
     threads: Threads = None,
@@ -176,7 +178,7 @@ def xpr(
 ) -> None:
     """Reproduce the tables of XPR: acc@1 of phrase retrieval in both directions, by setting.
 
-    ROWS names the models and word vectors to compare, table by table. p compares with a table's first row.
+    ROWS lists the models and word vectors of each table. The p values compare with the first row of the table.
 
     Examples:
       phrasemate evaluate xpr rows.toml --data my-set
@@ -193,10 +195,12 @@ def xpr(
 
 @app.command("mt")
 def mt(
-    runs: Annotated[Path, argument("RUNS", "Folder of directions, or of one direction.")],
+    runs: Annotated[Path, argument("RUNS", "Folder with a folder for each direction, or the folder of one.")],
     *,
-    against: Annotated[str, option("--against", "NAME", "The system that p compares with (default: plain).")] = "",
-    only: Annotated[str, option("--only", "NAME,...", "These systems only.")] = "",
+    against: Annotated[
+        str, option("--against", "NAME", "The system that the p values compare with (default: plain).")
+    ] = "",
+    only: Annotated[str, option("--only", "NAME,...", "Only these systems.")] = "",
     bertscore: Annotated[
         Path | None, option("--bertscore", "FOLDER", "BERTScore with this model folder, or 'bundled'.")
     ] = None,
@@ -206,23 +210,23 @@ def mt(
         option(
             "--scores",
             "SCORE:DIRECTION:SYSTEM=FILE",
-            "Scores that were made elsewhere, one per line (COMET). Repeatable.",
+            "Scores computed elsewhere, one per line (such as COMET). Repeatable.",
         ),
     ] = None,
     comet: Annotated[
-        str, option("--comet", "COMMAND", "Run this: COMMAND -s SRC -t OUTPUT -r REFERENCE, for COMET.")
+        str, option("--comet", "COMMAND", "Compute COMET with COMMAND -s SRC -t OUTPUT -r REFERENCE.")
     ] = "",
     terms: Annotated[
         list[Path] | None, option("--terms", "FILE", "Count how often a term base's terms are used. Repeatable.")
     ] = None,
-    samples: Annotated[int, option("--samples", "N", "Samples of the bootstrap.", min=100)] = 1_000,
+    samples: Annotated[int, option("--samples", "N", "Number of bootstrap samples.", min=100)] = 1_000,
     folder: Annotated[Path | None, option("--out", "-o", "DIR", "Write mt.json here.")] = None,
     as_json: JsonTables = False,
 ) -> None:
-    r"""Compare translations: BLEU, chrF, TER (sacrebleu), BERTScore, COMET, the use of terms, what became of hints.
+    r"""Compare translations: BLEU, chrF, TER (sacrebleu), BERTScore, COMET, use of terms, use of hints.
 
-    Prints a table for each score, all directions side by side and the mean of those into one language. Figures have
-    95 % intervals and p of the paired bootstrap against one system. A last line says how they were made.
+    Prints a table for each score, with all directions and the mean of the directions into one language. Figures have
+    95 % intervals and p values of the paired bootstrap against one system. A last line says how they were made.
 
     Examples:
       phrasemate evaluate mt runs
@@ -231,13 +235,13 @@ def mt(
       phrasemate evaluate mt runs --scores COMET:de-en:plain=plain.comet \
           --scores COMET:de-en:phrases=phrases.comet
 
-    runs/de-en/reference.txt holds the references, runs/de-en/NAME.jsonl (as phrasemate mt --jsonl writes it) or
-    NAME.txt the translations of a system.
+    runs/de-en/reference.txt holds the references. runs/de-en/NAME.jsonl, written by phrasemate mt --jsonl, or
+    runs/de-en/NAME.txt holds the translations of the system NAME.
     """
     from phrasemate.evaluate.mt import Settings, run
 
     if layer is not None and bertscore is None:
-        raise typer.BadParameter("--layer is a layer of --bertscore; leave it out")
+        raise typer.BadParameter("--layer applies to --bertscore; leave it out")
     files: dict[str, Path] = {}
     for score in scores or ():
         key, equals, path = score.partition("=")
@@ -258,33 +262,33 @@ BICLA_PARTS = ("rankers", "ensembles", "transfer")
 @app.command("bicla")
 def bicla(
     data: Annotated[Path, option("--data", "DIR", "Folder of the corpora, with sentence_bench/europarl in it.")],
-    vectors: Annotated[Path, option("--vectors", "DIR", "Folder of word vectors of one space, one for each language.")],
+    vectors: Annotated[Path, option("--vectors", "DIR", "Folder with word vectors of each language in one space.")],
     runs: Annotated[
         Path | None,
-        option("--runs", "DIR", "Folder with the runs of 'phrasemate train bicla' anywhere in it (default: none)."),
+        option("--runs", "DIR", "Folder that contains runs of phrasemate train bicla, at any depth (default: none)."),
     ] = None,
     pairs: Annotated[
-        str, option("--pairs", "XX-YY,...", "Test sets, by source and target language; all of them must be there.")
+        str, option("--pairs", "XX-YY,...", "Test sets, by source and target language; all of them must exist.")
     ] = "de-en,cs-en,hu-en,cs-de,hu-de,cs-hu",
     only: Annotated[
         str, option("--only", "PART,...", "Parts to measure: rankers, ensembles, transfer (default: all).")
     ] = "",
-    bundled: Annotated[bool, flag("--bundled/--no-bundled", "With rows of the bundled encoder, or without.")] = True,
+    bundled: Annotated[bool, flag("--bundled/--no-bundled", "Include rows of the bundled encoder.")] = True,
     reranker: Annotated[
         Path | None,
-        option("--reranker", "DIR", "Re-ranker of the bundled encoder (default: the one that comes with it)."),
+        option("--reranker", "DIR", "Re-ranker for the bundled encoder (default: the bundled re-ranker)."),
     ] = None,
-    first: Annotated[int, option("--limit", "N", "First N sentences of each set (0: all).", min=0)] = 0,
+    first: Annotated[int, option("--limit", "N", "Only the first N sentences of each set (0: all).", min=0)] = 0,
     threads: CpuThreads = None,
     folder: Annotated[
         Path | None, option("--out", "-o", "DIR", "Write bicla.json and the heat map, as SVG, here.")
     ] = None,
     as_json: JsonTables = False,
 ) -> None:
-    """Reproduce the evaluation of BiCLA: who finds the translation of a sentence among a thousand?
+    """Reproduce the evaluation of BiCLA: how well rankers find the translation of a sentence among a thousand.
 
-    Prints MAP of rankers, of ensembles and of zero-shot transfer, the paper's figures beside them, and one line that
-    says how they were made. results/log/bicla.md says which files are read.
+    Prints the MAP of rankers, ensembles and zero-shot transfer next to the figures of the paper, and one line that says
+    how they were made. results/log/bicla.md lists the files that are read.
 
     Examples:
       phrasemate evaluate bicla --data corpora --vectors vectors/
@@ -295,7 +299,7 @@ def bicla(
     from phrasemate.evaluate.bicla import Settings, run
 
     if reranker is not None and not bundled:
-        raise typer.BadParameter("--reranker is of the bundled encoder; leave out --no-bundled")
+        raise typer.BadParameter("--reranker applies to the bundled encoder; leave out --no-bundled")
     settings = Settings(
         data=data,
         vectors=vectors,
@@ -311,7 +315,7 @@ def bicla(
 
 
 def trained_in(folder: Path, threads: int | None = None) -> Sequence[TrainedRanker]:
-    """The trained models of a folder and of those in it. Raises InputError where there is none."""
+    """Load the trained BiCLA models in a folder and its subfolders. Raises InputError if there are none."""
     with needs_extra("train"):
         from phrasemate.training.bicla import folders_in
         from phrasemate.training.trainer import chosen_device
@@ -345,13 +349,13 @@ Half = Literal["dev", "test"]
 def lookup(
     folder: Annotated[Path, argument("SET", "Folder of queries and collections.")],
     *,
-    size: Annotated[str, option("--size", "N,...", "Collections: english-N.txt of the folder.")] = "20000",
+    size: Annotated[str, option("--size", "N,...", "Collections to search: english-N.txt in SET.")] = "20000",
     half: Annotated[
-        Half, option("--half", "dev|test", "Choose on dev; look at test once for a model that is done.")
+        Half, option("--half", "dev|test", "Half of the queries: dev for choices, test once for a finished model.")
     ] = "dev",
     langs: Annotated[str, option("--langs", "XX,...", "Languages of the queries (default: all there are).")] = "",
     model: Annotated[
-        list[str] | None, option("--model", "NAME=FOLDER", "A row for a search with this model folder. Repeatable.")
+        list[str] | None, option("--model", "NAME=FOLDER", "Add a row for this model folder. Repeatable.")
     ] = None,
     systems: Annotated[
         str,
@@ -362,20 +366,22 @@ def lookup(
             "names of --model (default: all).",
         ),
     ] = "",
-    against: Annotated[str, option("--against", "NAME", "The row that p compares with (default: the first).")] = "",
-    idioms: Annotated[Path | None, option("--idioms", "FILE", "Ask 200 German idioms of this file, too.")] = None,
+    against: Annotated[
+        str, option("--against", "NAME", "The row that the p values compare with (default: the first).")
+    ] = "",
+    idioms: Annotated[Path | None, option("--idioms", "FILE", "Also look up 200 German idioms of this file.")] = None,
     work: Annotated[
-        Path | None, option("--work", "DIR", "Keep the indexes here for the next run (default: nowhere).")
+        Path | None, option("--work", "DIR", "Keep the indexes here for later runs (default: delete them).")
     ] = None,
     threads: Threads = None,
     seed: Annotated[int, option("--seed", "N", "Seed of intervals, tests and idioms.", min=0)] = 0,
     out: Annotated[Path | None, option("--out", "-o", "DIR", "Write lookup.json here.")] = None,
     as_json: JsonTables = False,
 ) -> None:
-    """Look phrases up in text that is not their translation: how often is the first answer right?
+    """Measure how often the first answer is right in text that is not a translation of the query.
 
-    Prints the share of phrases whose first answer is right, for each way to search, then by language, domain and kind
-    of phrase. Only phrases count that have a right answer in the text. The page Protocols says how the set is made.
+    Prints the share of phrases with a right first answer for each way to search, then by language, domain and kind of
+    phrase. Only phrases with a right answer in the text count. The page Protocols describes the data set.
 
     Examples:
       phrasemate evaluate lookup lookups --work indexes

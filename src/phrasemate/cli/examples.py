@@ -26,7 +26,7 @@ def examples(
     phrases: Annotated[list[str] | None, argument("PHRASE", "Phrases to look for.")] = None,
     file: Annotated[
         str | None,
-        option("--phrases", "FILE", "More phrases, one per line (.txt, first column of .tsv, .gz); - is stdin."),
+        option("--phrases", "FILE", "File of phrases, one per line (.txt, first column of .tsv, .gz); - is stdin."),
     ] = None,
     index: Annotated[Path | None, option("--index", "DIR", "Sentences of this index.")] = None,
     text: Annotated[
@@ -34,13 +34,13 @@ def examples(
     ] = None,
     store: Annotated[
         Path | None,
-        option("--store", "FILE", "Keep the sentences of --text here; used again while they are unchanged."),
+        option("--store", "FILE", "Store the sentences of --text here, for later runs while the texts are unchanged."),
     ] = None,
     n: Annotated[int, option("--limit", "-n", "N", "Sentences for each phrase.", min=1)] = 32,
     extra: Annotated[
-        int, option("--extra", "N", "How many characters a sentence must have beyond the phrase.", min=0)
+        int, option("--extra", "N", "Minimum number of characters of a sentence beyond the phrase.", min=0)
     ] = 10,
-    seed: Annotated[int, option("--seed", "N", "Seed of the draw: another number draws other sentences.")] = 0,
+    seed: Annotated[int, option("--seed", "N", "Seed of the sample: another number gives other sentences.")] = 0,
     language: Annotated[
         list[str] | None, option("--language", "LANG", "With --index: only this language (repeatable).")
     ] = None,
@@ -54,14 +54,14 @@ def examples(
 ) -> None:
     """Find sentences that contain a phrase.
 
-    Whole words only, upper and lower case alike, in every script: "art" is not in "party", 水 is not in 水曜日, 프린터
-    is in 프린터에서. The sentences are a sample of all there are, the same each time: from different documents and
-    places, none twice, near repetitions last. A phrase with fewer sentences than asked for gets those; with none, the
-    answer says so.
+    Finds whole words in every script and ignores case: "art" is not found in "party", 水 is not found in 水曜日, but
+    프린터 is found in 프린터에서. The result is a sample, the same each time: from different documents and places,
+    without repeated sentences, near repetitions last. If a phrase has fewer sentences than --limit, all are given.
 
-    The sentences come from an index (--index), from text files (--text), or from a file that --store has made of them.
+    The sentences come from an index (--index), from text files (--text), or from a file that an earlier run stored
+    (--store).
 
-    With --json, one JSON object per line is printed for each phrase; start and end are characters of the text:
+    With --json, each phrase gives one line with a JSON object; start and end count characters of the text:
 
       {"phrase": "art", "count": 1, "examples": [
         {"text": "The art of war.", "start": 4, "end": 7, "document": "a.txt", "line": 3, "language": "en"}]}
@@ -70,7 +70,7 @@ def examples(
       phrasemate examples "open source" --index idx
       phrasemate examples printer "print job" --text manuals/ --lang en -n 5
       phrasemate examples --phrases terms.txt --text manuals/ --store manuals.examples --json > examples.jsonl
-      phrasemate examples printer --store manuals.examples    made before; the texts are not read again
+      phrasemate examples printer --store manuals.examples    from the stored sentences of the run above
       cut -f1 terms.tsv | phrasemate examples --phrases - --index idx --language en
     """
     if index is None and not text and store is None:
@@ -78,9 +78,9 @@ def examples(
     if index is not None and (text or store is not None):
         raise typer.BadParameter("--index has its own sentences; leave out --text and --store")
     if language and index is None:
-        raise typer.BadParameter("--language chooses within --index; for --text, give --lang")
+        raise typer.BadParameter("--language applies to --index; for --text, give --lang")
     if lang and not text:
-        raise typer.BadParameter("--lang is of --text; for --index, give --language")
+        raise typer.BadParameter("--lang applies to --text; for --index, give --language")
     of_text = {
         "--column": column is not None,
         "--text-field": text_field != "text",
@@ -89,7 +89,7 @@ def examples(
         "--encoding": encoding != "utf-8",
     }
     for name in (name for name, value in of_text.items() if value and not text):
-        raise typer.BadParameter(f"{name} is of --text; leave it out")
+        raise typer.BadParameter(f"{name} applies to --text; leave it out")
     wordings = _phrases(phrases or [], file)
     corpus = None
     if text:
@@ -119,7 +119,7 @@ def _phrases(wordings: Sequence[str], file: str | None) -> list[str]:
 
 
 def _phrases_of(file: str) -> Iterator[str]:
-    """The phrases of a file: terms of a glossary (a .txt may be one with several columns), or texts of another."""
+    """Yield the phrases of a file: the terms of a glossary, or the lines of any other text file."""
     from phrasemate.text import read
     from phrasemate.text.term_lists import is_glossary, read_terms
 
@@ -136,7 +136,7 @@ def _source(
     store: Path | None,
     lang: str,
 ) -> ExampleIndex:
-    """The sentences to look in, which ``stack`` closes."""
+    """Open the sentences to look in; ``stack`` closes them."""
     from phrasemate.cli.progress import IndexingBar
     from phrasemate.examples import ExampleIndex
 
@@ -154,7 +154,7 @@ def _source(
 
 
 def _counted(phrases: Sequence[str]) -> Iterator[str]:
-    """The phrases, with a bar on standard error while their answers go into a file or pipe."""
+    """Yield the phrases, with a progress bar on standard error if the answers go into a file or pipe."""
     from rich.progress import track
 
     console = err()
@@ -163,7 +163,7 @@ def _counted(phrases: Sequence[str]) -> Iterator[str]:
 
 
 def _print(results: Iterable[tuple[str, list[Example]]], as_json: bool) -> Counter[int]:
-    """Print the answers as they come; how many phrases have how many examples."""
+    """Print the answers as they come. Returns how many phrases have each number of examples."""
     console, counts = out(), Counter[int]()
     for phrase, examples in results:
         counts[len(examples)] += 1

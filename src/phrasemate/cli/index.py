@@ -1,4 +1,4 @@
-"""``phrasemate index``: build, extend, describe, check, tune and shrink an index, here or on a Ray cluster."""
+"""``phrasemate index``: build, extend, describe, check, tune and back up an index, here or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ if TYPE_CHECKING:
 
 Target = Annotated[
     float | None,
-    option("--target-recall", "R", "Measure and keep the fastest settings that reach this recall, e.g. 0.95."),
+    option("--target-recall", "R", "Keep the fastest settings that reach this recall, e.g. 0.95."),
 ]
-At = Annotated[int, option("--at", "N", "With --target-recall: recall at 1, or at 10, which makes searches slower.")]
+At = Annotated[
+    int,
+    option("--at", "N", "With --target-recall: reach it among the first N hits, 1 or 10; 10 makes searches slower."),
+]
 Seed = Annotated[int, option("--seed", "N", "With --target-recall: seed of the sample of phrases.")]
 
 
 def format_tune_report(report: TuneReport) -> str:
-    """Lines for people."""
+    """Format the chosen settings of the search engine, their recall and their speed as lines of text."""
     if report.engine == "exact":
         return f"{report.phrases:,} phrases are searched exactly; there is nothing to choose"
     lists = f"at most {report.probes} lists read, within {report.slack:.2f} of the best; " if report.probes else ""
@@ -54,7 +57,7 @@ Cluster = Annotated[
     option(
         "--cluster",
         "ADDRESS",
-        "Use Ray workers on Lance tables at DIR (also s3://BUCKET/PATH): HOST:PORT, auto, or local.",
+        "Use the Ray cluster at HOST:PORT, auto or local. The index is Lance tables at DIR, also s3://BUCKET/PATH.",
     ),
 ]
 Workers = Annotated[
@@ -64,14 +67,14 @@ Workers = Annotated[
 
 
 def label(directory: Path) -> str:
-    """A place as it was given: a ``Path`` has lost a slash of ``s3://``."""
+    """Format the place of an index as the user gave it: a ``Path`` drops a slash of ``s3://``."""
     from phrasemate.index.lance.tables import is_remote, place_of
 
     return place if is_remote(place := place_of(directory)) else str(directory)
 
 
 def refuse_elsewhere(directory: Path) -> None:
-    """Raise InputError for a place that is not a folder, or none at all: what one machine makes is one."""
+    """Raise InputError for a place that holds, or may only hold, Lance tables: a new local index needs a folder."""
     from phrasemate.index.lance.tables import is_tables
 
     place = label(directory)
@@ -85,11 +88,11 @@ def refuse_elsewhere(directory: Path) -> None:
 
 
 def check_cluster(address: str | None, workers: int | None, threads: int | None) -> None:
-    """Raises BadParameter for an option that would be passed over."""
+    """Raise BadParameter for an option that would be ignored."""
     if address is None and workers is not None:
         raise typer.BadParameter("--workers needs --cluster ADDRESS (or: local)")
     if address is not None and threads is not None:
-        raise typer.BadParameter("--threads is of one machine; with --cluster, give --workers")
+        raise typer.BadParameter("--threads applies to one machine; with --cluster, give --workers")
 
 
 def add_on_cluster(
@@ -102,7 +105,7 @@ def add_on_cluster(
     segment: dict[str, Any],
     progress: Callable[[ProgressEvent], None],
 ) -> AddReport:
-    """Make or extend the tables at ``directory``. Raises InputError for an index of another kind."""
+    """Create or extend the Lance tables at ``directory``. Raises InputError if a local index is there."""
     from phrasemate.encode import load_model
     from phrasemate.index.lance.tables import is_tables
     from phrasemate.index.ray import build
@@ -118,9 +121,9 @@ def add_on_cluster(
 def optimize_on_cluster(
     directory: Path, address: str, workers: int | None, target_recall: float | None
 ) -> tuple[int, int]:
-    """Build the vector index of the tables on the cluster; the bytes before and after.
+    """Build the vector index of the Lance tables on the cluster. Returns the bytes of its files before and after.
 
-    Raises InputError for an index of one machine.
+    Raises InputError if a local index is there.
     """
     from phrasemate.index.lance.index import ClusterIndex
     from phrasemate.index.lance.tables import is_tables
@@ -136,13 +139,13 @@ def optimize_on_cluster(
 app = typer.Typer(
     cls=DefaultGroup,
     subcommand_metavar="TEXT... -o DIR | COMMAND [ARGS]...",
-    help="""Build an index of texts, and maintain it.
+    help="""Build and maintain an index of texts.
 
   phrasemate index TEXT... -o DIR     build or append (short for: phrasemate index add)
   phrasemate index COMMAND DIR        one of the commands below
 
-A first argument that is the name of a command is that command; a file named so is given as ./stats.
-All options of the first form: phrasemate index add --help
+If the first argument is the name of a command, that command runs; give a file of this name as ./stats, for example.
+For all options of the first form, see phrasemate index add --help.
 
 Examples:
   phrasemate index corpus/ -o idx --lang en
@@ -160,12 +163,13 @@ def add(
     texts: Annotated[
         list[str],
         argument(
-            "TEXT", "Files (text, tables, TMX, TBX, XLIFF, Word, Excel, PDF, web pages and more), folders; - is stdin."
+            "TEXT",
+            "Files (text, tables, TMX, TBX, XLIFF, Word, Excel, PDF, web pages and more) or folders; - is stdin.",
         ),
     ],
-    directory: Annotated[Path, option("--out", "-o", "DIR", "The index to make or to append to.")],
+    directory: Annotated[Path, option("--out", "-o", "DIR", "The index to create or extend.")],
     lang: Annotated[
-        str, option("--lang", "LANG", "Language of the texts, e.g. en or zh; the one to take if a file has several.")
+        str, option("--lang", "LANG", "Language of the texts, e.g. en or zh; the one to read if a file has several.")
     ] = "",
     column: options.Column = None,
     text_field: options.TextField = "text",
@@ -174,20 +178,23 @@ def add(
     encoding: options.Encoding = "utf-8",
     model: Annotated[
         Path | None,
-        option("--model", "FOLDER", "Model folder (default: the index's own; the bundled one for a new index)."),
+        option(
+            "--model", "FOLDER", "Model folder (default: the model of the index; for a new one, the bundled model)."
+        ),
     ] = None,
     threshold: Annotated[
         float | None,
         option(
             "--min-belief",
             "P",
-            "How sure the model must be that words are a phrase, 0 to 1 (default: the model's).",
+            "Minimum probability that words are a phrase, 0 to 1 (default: that of the model).",
             min=0,
             max=1,
         ),
     ] = None,
     max_words: Annotated[
-        int | None, option("--max-words", "N", "Longest phrase (default: the model's).", min=1)
+        int | None,
+        option("--max-words", "N", "Maximum number of words of a phrase (default: that of the model).", min=1),
     ] = None,
     threads: options.Threads = None,
     cluster: Cluster = None,
@@ -196,7 +203,7 @@ def add(
 ) -> None:
     """Build an index of texts, or append to one.
 
-    A document that is in the index already is left alone, a changed one is replaced.
+    Documents that the index already holds are skipped if they are unchanged, and replaced if they have changed.
 
     Examples:
       phrasemate index corpus/ -o idx --lang en
@@ -217,7 +224,7 @@ def add(
     bar = IndexingBar()
     try:
         with bar:
-            _ = corpus.documents  # a path that leads nowhere makes no index
+            _ = corpus.documents  # raises for a missing path before an index is created
             if cluster is None:
                 with _no_empty_index(directory), _open_or_create(directory, model, threads, segment) as index:
                     report = index.add(corpus, lang=lang, progress=bar.show)
@@ -232,7 +239,7 @@ def add(
 
 @contextmanager
 def _no_empty_index(directory: Path) -> Iterator[None]:
-    """Remove a folder that is made within, where what is done within fails before a document is stored."""
+    """Remove an index that the block created if the block fails before a document is stored."""
     from phrasemate.index import Index
 
     was_there = directory.exists()
@@ -248,7 +255,10 @@ def _no_empty_index(directory: Path) -> Iterator[None]:
 
 
 def _open_or_create(directory: Path, folder: Path | None, threads: int | None, segment: dict[str, Any]) -> BaseIndex:
-    """An index knows its model and how it segments: what is given is for a new index, or must be the same."""
+    """Open the index, or create it with this model and these segmentation settings.
+
+    Raises InputError if the settings differ from those of an existing index.
+    """
     from phrasemate.encode import load_model
     from phrasemate.errors import IndexMissing, InputError
     from phrasemate.index import Index
@@ -285,7 +295,7 @@ def _report(report: AddReport, skipped: Sequence[SkippedInput], directory: Path,
     options.print_report({"index": label(directory), **asdict(report)}, skipped, text, as_json)
 
 
-_DEAD = 10  # one part in so many that is deleted is worth to be cleared away
+_DEAD = 10  # optimize is recommended when one in so many phrases of the search file is deleted
 
 
 @app.command("stats")
@@ -296,7 +306,7 @@ def stats(
 ) -> None:
     """Show what an index holds.
 
-    Documents, sentences, phrases, languages, the model, the search engine, the files.
+    Prints the numbers of documents, sentences and phrases, the languages, the model, the search engine and the files.
 
     Examples:
       phrasemate index stats idx
@@ -331,7 +341,8 @@ def _line(document: DocumentInfo) -> str:
 def verify(directory: Directory, as_json: options.Json = False) -> None:
     """Check an index for damage.
 
-    Every checksum and offset, and the search engine against exact search on a sample. Exits with 1 on a problem.
+    Checks every checksum and offset, and compares the search engine with exact search on a sample. Exits with 1 if
+    there is a problem.
 
     Examples:
       phrasemate index verify idx && echo whole
@@ -364,12 +375,12 @@ def optimize(
 ) -> None:
     """Rebuild the search files, free disk space, and tune the search.
 
-    With --target-recall, says what was chosen and measured.
+    With --target-recall, measures several settings, keeps the fastest that reach this recall, and prints the result.
 
     Examples:
       phrasemate index optimize idx
       phrasemate index optimize idx --target-recall 0.95
-      phrasemate index optimize idx --target-recall 0.95 --at 10       not the best hit alone: the ten best
+      phrasemate index optimize idx --target-recall 0.95 --at 10       recall of the ten best hits
       phrasemate index optimize s3://bucket/idx --cluster head:6379    on many machines
     """
     from phrasemate.index import Index
@@ -395,7 +406,7 @@ def optimize(
 
 @app.command("delete")
 def delete(
-    directory: Directory, names: Annotated[list[str], argument("NAME", "Documents, named as in the answers.")]
+    directory: Directory, names: Annotated[list[str], argument("NAME", "Names of documents, as answers show them.")]
 ) -> None:
     """Delete documents from an index. If one name is unknown, nothing is deleted.
 
@@ -415,22 +426,22 @@ def dictionary(
     directory: Directory,
     files: Annotated[
         list[Path] | None,
-        argument("[FILE]...", "Dictionaries or term bases to keep: TSV, TBX, TMX, xlsx, StarDict, dictd, or folders."),
+        argument("FILE", "Dictionaries or term bases to store: TSV, TBX, TMX, xlsx, StarDict, dictd, or folders."),
     ] = None,
     remove: Annotated[
         list[str] | None, option("--remove", "NAME", "Remove the dictionary of this name (repeatable).")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Keep dictionaries with an index, and list them.
+    """Store dictionaries in an index, and list them.
 
-    Each search in the index asks them, as if they were given with --dictionary. What was read is stored in the index,
-    so the files need not stay. A dictionary of the same name is replaced. A running server sees the change by itself.
+    Each search in the index uses them, as if they were given with --dictionary. Their content is copied, so the files
+    are no longer needed. A dictionary of the same name is replaced. A running server picks up the change.
 
     Examples:
       phrasemate index dictionary idx terms.tbx
       phrasemate index dictionary idx /usr/share/dictd/freedict-deu-eng.index
-      phrasemate index dictionary idx                                 lists them
+      phrasemate index dictionary idx                                 lists the stored dictionaries
       phrasemate index dictionary idx --remove terms.tbx
     """
     from phrasemate.index import Index
@@ -442,7 +453,7 @@ def dictionary(
             raise InputError(f"{label(directory)}: consists of parts or Lance tables; give --dictionary to each search")
         if files or remove:
             folder, dictionaries = DictionaryFolder(directory), options.opened_dictionaries(files)
-            with translate_errors(directory), write_lock(directory):  # an upgrade would lose them
+            with translate_errors(directory), write_lock(directory):  # a concurrent upgrade would lose them
                 for name in remove or ():
                     folder.remove(name)
                 for item in dictionaries:
@@ -470,13 +481,13 @@ def backup(
     force: Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Copy an index while it is used.
+    """Back up an index while it is in use.
 
-    The copy holds the state of one moment, whatever is added or deleted meanwhile, and is an index itself.
+    The copy is an index itself. It holds the state at one moment, even if documents are added or deleted meanwhile.
 
     Examples:
       phrasemate index backup idx -o /backups/idx-2026-11-25
-      phrasemate index backup idx -o /backups/idx --force          replaces the last one when the new one is complete
+      phrasemate index backup idx -o /backups/idx --force          replaces the last copy once the new one is complete
     """
     from phrasemate.index.backup import backup
 
@@ -485,7 +496,7 @@ def backup(
 
 @app.command("restore")
 def restore(
-    copy: Annotated[Path, argument("COPY", "A copy that backup made.")],
+    copy: Annotated[Path, argument("COPY", "A copy that phrasemate index backup made.")],
     directory: Annotated[Path, option("--out", "-o", "DIR", "The index to replace, or a new folder.")],
     force: Force = False,
     as_json: options.Json = False,
@@ -511,14 +522,14 @@ def upgrade(
     threads: options.Threads = None,
     as_json: options.Json = False,
 ) -> None:
-    """Bring an index of an earlier version up to date.
+    """Upgrade an index of an earlier version.
 
-    If the model has changed, all sentences of the index are encoded again. The texts need not be there. The old index
-    answers until the new one is complete.
+    If the model has changed, all sentences of the index are encoded again; the original files are not needed. Searches
+    use the old index until the new one is complete.
 
     Examples:
       phrasemate index upgrade idx                     after an update of phrasemate
-      phrasemate index upgrade idx --model my-model    from another model to yours
+      phrasemate index upgrade idx --model my-model    changes the model
     """
     from phrasemate.cli.progress import IndexingBar
     from phrasemate.encode import load_model

@@ -1,4 +1,4 @@
-"""``phrasemate match``: two term lists and text in each language -> which terms mean the same; a table for people."""
+"""``phrasemate match``: find the terms of two lists that mean the same, by their sentences in each language."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from phrasemate.types import Phrase
 
 INDENT = "    "
-SHOWN = 20  # terms without a match that are named; the rest are counted
+SHOWN = 20  # number of terms without a match that are listed; the rest are only counted
 
 
 def print_matches(console: Console, matches: Sequence[Match]) -> None:
-    """Every match with its evidence below each of its terms."""
+    """Print every match with its example sentences: a table on a terminal, plain lines elsewhere."""
     if console.is_terminal:
         if matches:
             console.print(_table(matches))
@@ -87,7 +87,7 @@ def _plain(match: Match) -> Iterator[str]:
 
 
 def write_unmatched(path: Path, matching: Matching) -> None:
-    """A table of the terms without a match."""
+    """Write the terms without a match as a table with tabs: side, term, id."""
     from phrasemate.utils.storage import NewFile
 
     with NewFile(path) as file:
@@ -98,7 +98,7 @@ def write_unmatched(path: Path, matching: Matching) -> None:
 
 
 def say_matches(matching: Matching, to: Path | None, as_json: bool) -> None:
-    """The matches, unless they are in a file, and what there is to say of the whole."""
+    """Print the matches, unless they were written to the file ``to``, and a summary."""
     if as_json:
         for item in matching.matches if to is None else ():
             options.print_json(item.as_dict())
@@ -129,7 +129,7 @@ def _text(side: str) -> Any:
 
 
 def _index(side: str) -> Any:
-    help_text = "The sentences of this index, or of a file by phrasemate examples --store, instead of text."
+    help_text = f"Index, or file of phrasemate examples --store, to take sentences from, instead of --{side}-text."
     return option(f"--{side}-index", "DIR", help_text)
 
 
@@ -171,7 +171,7 @@ def match(
     least_score: Annotated[
         float, option("--min-score", "X", "Minimum similarity (cosine) of a match.", min=-1, max=1)
     ] = -1.0,
-    mutual: Annotated[bool, flag("--mutual", "Only pairs of which each is the other's best.")] = False,
+    mutual: Annotated[bool, flag("--mutual", "Keep only mutual matches.")] = False,
     one_to_one: Annotated[
         bool, flag("--one-to-one", "Use no term twice, and find the best assignment of all terms.")
     ] = False,
@@ -181,21 +181,23 @@ def match(
         option(
             "--margin",
             "auto|csls|ratio|probability",
-            "Subtract the mean similarity of the neighbours (csls), divide by it (ratio), or ask the scorer of "
-            "searches and the lexicon (probability; auto: where the languages are given and in the lexicon).",
+            "How the margin is computed: see above. auto: probability if the lexicon has both languages, else csls.",
         ),
     ] = "auto",
-    neighbours: Annotated[int, option("--neighbours", "N", "Nearest terms that a margin is taken from.", min=1)] = 10,
-    examples: Annotated[
-        int, option("--examples", "N", "Maximum number of sentences that a term is compared by.", min=0)
-    ] = 8,
+    neighbours: Annotated[int, option("--neighbours", "N", "Number of nearest terms for csls and ratio.", min=1)] = 10,
+    examples: Annotated[int, option("--examples", "N", "Maximum number of sentences to compare a term by.", min=0)] = 8,
     bare: Annotated[
         float,
-        option("--bare", "X", "Weight of the term by itself against the mean of n sentences: X / sqrt(n).", min=0),
+        option(
+            "--bare",
+            "X",
+            "Weight of the term without context, relative to the mean of its n sentences: X / sqrt(n).",
+            min=0,
+        ),
     ] = 1.5,
-    evidence: Annotated[int, option("--evidence", "N", "Sentences shown of each side of a match.", min=0)] = 1,
+    evidence: Annotated[int, option("--evidence", "N", "Example sentences for each side of a match.", min=0)] = 1,
     pooling: Annotated[
-        str, option("--pooling", "NAME", "mean, head, ends or several as in mean+head (default: by the model).")
+        str, option("--pooling", "NAME", "mean, head, ends or several as in mean+head (default: that of the model).")
     ] = "",
     layer: options.Layer = None,
     dictionary: options.Dictionaries = None,
@@ -206,17 +208,18 @@ def match(
 ) -> None:
     r"""Match the terms of two lists, one in each language.
 
-    A term is compared through the sentences that contain it, so give text of both languages; it need not be
-    parallel. The lists are .txt (one term per line), .tsv, .csv, .xlsx or .tbx. Without -o the matches are printed;
-    with it they are written in the format that the name of the file says.
+    Terms are compared by the sentences that contain them, so give text in both languages; it need not be parallel. The
+    lists are .txt (one term per line), .tsv, .csv, .xlsx or .tbx. Without -o, the matches are printed. With -o, they
+    are written; the ending of FILE chooses the format.
 
-    score is the cosine of two terms, margin how far it stands out. The margin csls is 2 cos(x, y) minus the mean
-    cosines of x and of y with their nearest terms of the other list. The margin ratio is cos(x, y) divided by their
-    mean. The margin probability is how likely x and y are equivalents, by the scorer of searches, the lexicon and the
-    other pairs of x and of y. A match is mutual if each is the other's best by margin.
+    score is the cosine of two terms x and y; margin says how far it exceeds that of other candidates. The margin csls
+    is 2 cos(x, y) minus the mean cosines of x and of y with their nearest terms of the other list. The margin ratio is
+    cos(x, y) divided by the average of these two means. The margin probability is the probability that x and y are
+    equivalents, by the scorer of searches, the lexicon and the other pairs of x and of y. In a mutual match, each term
+    is the other's best by margin.
 
-    With --json, one JSON object per line is printed for each match (or none, with -o), and one at the end; start
-    and end of a sentence's term are characters:
+    With --json, each match gives one line with a JSON object (none with -o), and a last line sums up; start and end
+    count characters of the sentence:
 
       {"source": "Speisekarte", "target": "menu", "score": 0.81, "margin": 0.34, "mutual": true, "rank": 1,
        "source_examples": 8, "target_examples": 5,
@@ -272,7 +275,7 @@ def match(
 
 
 def _check_files(to: Path | None, unmatched: Path | None, force: bool, read: Sequence[str | Path]) -> None:
-    """Fail at once for what would be lost, or fail after minutes of work."""
+    """Raise InputError before the work for output files that would fail, or replace an input or an existing file."""
     from phrasemate.utils.storage import check_new
 
     if to is not None and to.suffix.lower() not in WRITTEN:
@@ -286,7 +289,7 @@ def _check_files(to: Path | None, unmatched: Path | None, force: bool, read: Seq
 
 
 def _check_languages(to: Path | None, lists: Sequence[Sequence[Term]]) -> None:
-    """A term base says the language of each term."""
+    """Raise InputError if a term base (.tbx) is to be written and a term has no language."""
     if to is None or to.suffix.lower() != ".tbx":
         return
     for name, terms in zip(("source", "target"), lists, strict=True):
@@ -303,7 +306,7 @@ def _side(
     index: Path | None,
     reading: Callable[..., Corpus],
 ) -> MatchSide:
-    """A list and its sentences, which ``stack`` closes."""
+    """Combine a term list with the source of its sentences, which ``stack`` closes."""
     from phrasemate.cli.progress import IndexingBar
     from phrasemate.examples import ExampleIndex
     from phrasemate.match import MatchSide
@@ -331,7 +334,7 @@ def _side(
 
 
 def _terms(file: Path, name: str, column: str | None, lang: str) -> list[Term]:
-    """A term list; errors name the options of this command."""
+    """Read a term list; errors name the options of this command."""
     from phrasemate.text.term_lists import read_terms
 
     number = int(column) if column is not None and re.fullmatch("[0-9]{1,9}", column) else column

@@ -1,4 +1,4 @@
-"""``phrasemate mine``: two collections that are not aligned -> the sentences that are translations of each other."""
+"""``phrasemate mine``: find translated sentence pairs in two collections that are not aligned."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ def _column(side: str) -> Any:
 
 
 def mine(
-    source: Annotated[str, argument("SRC", "A file of any format that is read, or a folder.")],
+    source: Annotated[str, argument("SRC", "A file in any supported format, or a folder.")],
     target: Annotated[str, argument("TGT", "The same in the other language.")],
     out: Annotated[Path, option("--out", "-o", "FILE", "The pairs, as .tsv, .jsonl or .tmx.")],
     source_lang: Annotated[str, _lang("source")] = "",
     target_lang: Annotated[str, _lang("target")] = "",
     check: Annotated[
-        Check, option("--check", "none|script|language", "Drop sentences in another script, or language (an extra).")
+        Check,
+        option("--check", "none|script|language", "Drop sentences in another script or language (needs [identify])."),
     ] = "script",
     calibrate: Annotated[
         Path | None, option("--calibrate", "FILE", "Known translations (source, tab, target) to fit the threshold to.")
@@ -53,7 +54,7 @@ def mine(
         option(
             "--min-score",
             "X",
-            "Minimum score of a pair (default: grows with the text, and is another one with --no-lexicon).",
+            "Minimum score of a pair (default: depends on the amount of text and on --lexicon).",
         ),
     ] = None,
     pairing: Annotated[
@@ -61,7 +62,7 @@ def mine(
         option(
             "--pairs",
             "greedy|mutual|all",
-            "Use no sentence twice, keep only pairs of which each is the other's best, or keep all.",
+            "Use no sentence twice (greedy), keep only mutual best pairs, or keep all.",
         ),
     ] = "greedy",
     margin: Annotated[
@@ -69,8 +70,8 @@ def mine(
         option(
             "--margin",
             "NAME",
-            "How a pair is scored: by a regression, or a margin (quarter, ratio, distance, csls, absolute). auto: by "
-            "the regression; with --rerank, by the margin quarter.",
+            "How a pair is scored: regression, or a margin: quarter, ratio, distance, csls or absolute. auto: "
+            "regression; with --rerank, quarter.",
         ),
     ] = "auto",
     rerank: Annotated[
@@ -78,20 +79,20 @@ def mine(
         option(
             "--rerank",
             "none|reranker|words",
-            "Look at promising pairs again, by cross-attention or word by word, beside the margin quarter.",
+            "Re-rank promising pairs by cross-attention or word by word, together with the margin quarter.",
         ),
     ] = "none",
     lexicon: Annotated[
-        bool, flag("--lexicon/--no-lexicon", "Compare words by the lexicon, where it has both languages.")
+        bool, flag("--lexicon/--no-lexicon", "Compare words by the bundled lexicon if it has both languages.")
     ] = True,
-    k: Annotated[int, option("--neighbours", "-k", "N", "Nearest neighbours, each way.", min=1)] = 4,
+    k: Annotated[int, option("--neighbours", "-k", "N", "Number of nearest neighbours in each direction.", min=1)] = 4,
     length_ratio: Annotated[
         float,
         option("--length-ratio", "X", "Drop pairs whose lengths differ by more than this factor (0: keep all).", min=0),
     ] = 2.5,
     copies: Annotated[
         float,
-        option("--copies", "X", "Drop pairs that are nearly copies: more alike than X (1: keep all).", min=0, max=1),
+        option("--copies", "X", "Drop near copies: pairs more similar in letters than X (1: keep all).", min=0, max=1),
     ] = 0.75,
     engine: Annotated[Engine, option("--engine", "auto|exact|approximate", "How neighbours are searched.")] = "auto",
     lines: options.SplitLines = "paragraph",
@@ -112,19 +113,19 @@ def mine(
 ) -> None:
     """Find the sentences of two collections that are translations of each other.
 
-    The collections need not be aligned, nor of one size. Each sentence is compared with all of the other side. A pair
-    scores high if both are nearer to each other than to all others, and if the words of both fit. A sentence that
-    stands several times is compared once and reported with all its places.
+    The collections need not be aligned or of the same size. Each sentence is compared with all sentences of the other
+    side. A pair scores high if its sentences are nearer to each other than to all others, and if their words translate
+    each other. A repeated sentence is compared once and reported with all its places.
 
-    A .tsv line is: source, target, score, places of the source, places of the target (document:line, several with
-    " | " between). What is computed is kept in FILE.work until the pairs are written, or in --work for good: there,
-    other thresholds and filters take seconds.
+    The columns of a .tsv file are source, target, score, places of the source, places of the target (document:line,
+    separated by " | "). Vectors and neighbours are kept in FILE.work until the pairs are written, or permanently in
+    --work. A later run with --work and other thresholds or filters takes seconds.
 
     Examples:
       phrasemate mine german.txt english.txt -o pairs.tsv --source-lang de --target-lang en
       phrasemate mine german/ english/ -o memory.tmx --source-lang de --target-lang en --calibrate known.tsv
       phrasemate mine a.txt.gz b.txt.gz -o pairs.jsonl --lines sentence --min-score 0.95 --work mining
-      phrasemate align pairs.tsv -o links.txt              word links of what was found
+      phrasemate align pairs.tsv -o links.txt              links the words of these pairs
 
     To resume a stopped run, give the same command again.
     """
@@ -179,14 +180,17 @@ def mine(
 
 
 def _check_languages(out: Path, source: str, target: str) -> None:
-    """The sides of a translation memory are known by their languages alone."""
+    """Raise InputError if a translation memory (.tmx) is to be written and a language is missing."""
     if out.suffix.lower() == ".tmx" and not (source and target):
         name = "target" if source else "source"
         raise InputError(f"{out}: a translation memory needs the {name} language; give --{name}-lang")
 
 
 def _say(out: Path, mined: MiningResult, passed_over: Sequence[SkippedInput], as_json: bool) -> None:
-    report, skipped_lines = mined.report, list(dict.fromkeys(passed_over))  # at this time and when the work was started
+    report, skipped_lines = (
+        mined.report,
+        list(dict.fromkeys(passed_over)),
+    )  # of this run and of the run that started the work
     summary = f"{out}: {count(report.pairs, 'pair')} with a score of {report.threshold:.4f} or more"
     facts = {"out": str(out), **asdict(report), "remarks": mined.remarks}
     options.print_report(facts, skipped_lines, "\n  ".join([summary, *_details(report)]), as_json)

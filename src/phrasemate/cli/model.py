@@ -1,4 +1,4 @@
-"""``phrasemate model``: look at model folders, verify them, make them."""
+"""``phrasemate model``: inspect, verify, export and unpack model folders."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import typer
 from phrasemate.cli import options
 from phrasemate.cli.options import Json, argument, flag, option, print_facts
 
-DIM = 192  # numbers of a projected phrase vector
+DIM = 192  # dimensions of a projected phrase vector
 
 app = typer.Typer(
-    help="""Inspect, verify and make model folders.
+    help="""Inspect, verify and convert model folders.
 
 Examples:
   phrasemate model info                      the bundled model
@@ -46,7 +46,7 @@ def info(folder: Folder = None, as_json: Json = False) -> None:
 def verify(folder: Folder = None, as_json: Json = False) -> None:
     """Check a model for damage.
 
-    The size and the SHA-256 of every file. Exits with 1 if one is wrong.
+    Checks the size and the SHA-256 of every file. Exits with 1 if one is wrong.
 
     Examples:
       phrasemate model verify
@@ -61,17 +61,19 @@ def verify(folder: Folder = None, as_json: Json = False) -> None:
 
 @app.command("export")
 def export(
-    folder: Annotated[Path, argument("FOLDER", "A Hugging Face encoder, or a sentence-transformers folder.")],
+    folder: Annotated[Path, argument("FOLDER", "Folder of a Hugging Face encoder or a sentence-transformers model.")],
     out: Annotated[Path, option("--out", "-o", "OUT", "The model folder to write.")],
     base: Annotated[
-        Path | None, option("--base", "FOLDER", "Average with the encoder that the training began with.")
+        Path | None, option("--base", "FOLDER", "Average the weights with those before training, of this encoder.")
     ] = None,
-    share: Annotated[float, option("--share", "S", "With --base: the trained weights' share, 0 to 1.")] = 1.0,
-    layer: Annotated[list[int] | None, option("--layer", "N", "Carry this layer too (repeatable).", min=0)] = None,
+    share: Annotated[float, option("--share", "S", "With --base: share of the trained weights, 0 to 1.")] = 1.0,
+    layer: Annotated[
+        list[int] | None, option("--layer", "N", "Also export the states of this layer (repeatable).", min=0)
+    ] = None,
     pooling: Annotated[
         Pooling | None,
         option(
-            "--pooling", "ends|mean|cls", "How token states become a phrase (default: as in the training, else ends)."
+            "--pooling", "ends|mean|cls", "How to pool the token states of a phrase (default: as trained, else ends)."
         ),
     ] = None,
     graph: Annotated[
@@ -79,51 +81,50 @@ def export(
         option(
             "--graph",
             "auto|written|traced|onnx",
-            "Write the graph ourselves (BERT, XLM-R families) or trace it from torch (any encoder; onnx: for CUDA).",
+            "Write the graph directly (BERT and XLM-R families), or trace it with torch (any encoder; onnx: for CUDA).",
         ),
     ] = "auto",
-    precision: Annotated[Precision, option("--precision", "int8|bf16|fp16|fp32", "Of the encoder's weights.")] = "int8",
+    precision: Annotated[Precision, option("--precision", "int8|bf16|fp16|fp32", "Precision of the weights.")] = "int8",
     embedding_bits: Annotated[
-        int | None, option("--embedding-bits", "4|8|16", "Bits for each value of the token table (traced: 8, else 4).")
+        int | None, option("--embedding-bits", "4|8|16", "Bits of a token embedding value (default: 4; traced: 8).")
     ] = None,
     smooth: Annotated[
-        bool, flag("--smooth/--no-smooth", "Even out what is rounded to int8 within the encoder: nearer to float32.")
+        bool, flag("--smooth/--no-smooth", "Smooth the activations (SmoothQuant), which makes int8 more accurate.")
     ] = True,
     project: Annotated[
-        Path | None, option("--project", "TEXT", "Learn a projection to --dim numbers from this plain text.")
+        Path | None, option("--project", "TEXT", "Learn a projection to --dim dimensions from this plain text.")
     ] = None,
-    dim: Annotated[int, option("--dim", "N", "Numbers of a projected phrase vector.", min=1)] = DIM,
+    dim: Annotated[int, option("--dim", "N", "Dimensions of a projected phrase vector.", min=1)] = DIM,
     segment_threshold: Annotated[
         float, option("--min-belief", "P", "Trained segmenter: minimum probability of a phrase.")
     ] = 0.7,
     max_words: Annotated[
-        int, option("--max-words", "N", "Trained segmenter: longest phrase; 0: any length.", min=0)
+        int, option("--max-words", "N", "Trained segmenter: maximum words of a phrase; 0: any number.", min=0)
     ] = 6,
     sentence_prefix: Annotated[
-        str, option("--sentence-prefix", "TEXT", "What the encoder wants before a sentence.")
+        str, option("--sentence-prefix", "TEXT", "Text that the encoder expects before a sentence, such as 'query: '.")
     ] = "",
     context_weight: Annotated[
         float | None,
         option(
             "--context-weight",
             "W",
-            "How much of its sentence a phrase vector takes in (default: as in the training).",
+            "Weight of the sentence in a phrase vector (default: as trained).",
             min=0,
         ),
     ] = None,
     prompt: Annotated[
-        str | None, option("--prompt", "NAME", "Default prompt, of those in a sentence-transformers folder.")
+        str | None, option("--prompt", "NAME", "Default prompt, one of those in a sentence-transformers folder.")
     ] = None,
     name: Annotated[str, option("--name", "NAME", "Name of the model (default: that of OUT).")] = "",
-    licence: Annotated[Path | None, option("--licence", "FILE", "Put this licence beside the weights.")] = None,
+    licence: Annotated[Path | None, option("--licence", "FILE", "Copy this licence to the model folder.")] = None,
     force: Annotated[bool, flag("--force", "Replace OUT if it exists.")] = False,
 ) -> None:
-    """Make a model folder of a Hugging Face encoder.
+    """Convert a Hugging Face encoder to a model folder.
 
-    Weights in int8, the token table in 4 or 8 bits. A sentence-transformers folder is read
-    whole: its pooling, layers, prompts and longest text come along. The projection and the segmenter of a
-    trained folder (heads.safetensors) come along. Using it needs no torch; making it needs
-    pip install 'phrasemate[train]'.
+    By default, weights are stored in int8 and token embeddings in 4 or 8 bits. A sentence-transformers folder keeps its
+    pooling, layers, prompts and maximum length. A folder from phrasemate train keeps its projection and segmenter
+    (heads.safetensors). The conversion needs pip install 'phrasemate[train]'; the model folder does not need torch.
 
     Examples:
       phrasemate model export ./multilingual-e5-small -o my-model
@@ -137,7 +138,7 @@ def export(
     from phrasemate.encode.export.export import export_model
 
     if dim != DIM and project is None:
-        raise typer.BadParameter("--dim is of a projection; give --project TEXT")
+        raise typer.BadParameter("--dim applies to a projection; give --project TEXT")
     digest = export_model(
         folder,
         out,
@@ -172,13 +173,13 @@ def unpack(
         Path | None, option("--encoder", "FOLDER", "The encoder that a traced model was exported from.")
     ] = None,
     base: Annotated[
-        Path | None, option("--base", "FOLDER", "With --encoder: what the export averaged it with.")
+        Path | None, option("--base", "FOLDER", "With --encoder: the encoder that the export averaged it with.")
     ] = None,
 ) -> None:
-    """Make a Hugging Face encoder of a model folder, to train on from it.
+    """Convert a model folder back to a Hugging Face encoder, to train it further.
 
-    The weights in float32, the tokenizer, the heads. sentence-transformers loads the folder, too.
-    Needs pip install 'phrasemate[train]'.
+    Writes the weights in float32, the tokenizer and the heads. sentence-transformers can load the folder, too. Needs
+    pip install 'phrasemate[train]'.
 
     Examples:
       phrasemate model unpack -o e5-small-ccpr
@@ -204,7 +205,7 @@ def _sentences(path: Path) -> Iterator[str]:
 
 
 def _facts(folder: Path | None) -> dict[str, Any]:
-    """Facts that a verified folder has of itself."""
+    """Verify a model folder and collect what `model info` shows. Raises ModelDamaged."""
     from phrasemate.encode.heads import head_of, load_heads, segmenter_of
     from phrasemate.encode.model_folder import HEADS, REMEDY, bundled_folder, check_folder
     from phrasemate.encode.scoring import load_confidence, load_scorer

@@ -1,4 +1,4 @@
-"""``phrasemate mt``: translation with hints from an index, and tuning of a model for it."""
+"""``phrasemate mt``: translate with hints from an index, and fine-tune a language model for such prompts."""
 
 from __future__ import annotations
 
@@ -37,29 +37,31 @@ if TYPE_CHECKING:
 FormName = Literal["plain", "sentence", "phrases", "cot"]
 Segmenter = Literal["learned", "ngram"]
 HintIndex = Annotated[Path | None, option("--index", "DIR", "Index of text in the target language.")]
-Template = Annotated[Path | None, option("--template", "FILE", "TOML file whose texts replace the form's.")]
+Template = Annotated[Path | None, option("--template", "FILE", "TOML file with texts that replace those of the form.")]
 Threshold = Annotated[
-    float, option("--min-belief", "P", "How sure the model must be that words are a phrase, 0 to 1.", min=0, max=1)
+    float, option("--min-belief", "P", "Minimum probability that words are a phrase, 0 to 1.", min=0, max=1)
 ]
-SegmenterName = Annotated[Segmenter, option("--segmenter", "learned|ngram", "What finds the phrases.")]
-Equivalents = Annotated[int, option("--limit", "-k", "N", "Equivalents of a phrase.", min=1)]
-Contexts = Annotated[int, option("--contexts", "N", "Contexts of an equivalent.", min=0)]
+SegmenterName = Annotated[
+    Segmenter, option("--segmenter", "learned|ngram", "Find phrases by the trained segmenter, or take all n-grams.")
+]
+Equivalents = Annotated[int, option("--limit", "-k", "N", "Maximum number of equivalents for a phrase.", min=1)]
+Contexts = Annotated[int, option("--contexts", "N", "Example sentences for an equivalent.", min=0)]
 Confidence = Annotated[
     float | None,
     option(
         "--min-confidence",
         "X",
-        "Minimum confidence, if the model has one (default: 0.7; 0.9 without a scorer).",
+        "Minimum confidence of a hint, if the model gives one (default: 0.7; 0.9 without a scorer).",
         min=0,
         max=1,
     ),
 ]
-Budget = Annotated[int, option("--budget", "N", "Tokens that the hints of a sentence may take.", min=0)]
-IndexModel = Annotated[Path | None, option("--model", "FOLDER", "Model folder (default: that of the index).")]
+Budget = Annotated[int, option("--budget", "N", "Maximum number of tokens for the hints of a sentence.", min=0)]
+IndexModel = Annotated[Path | None, option("--model", "FOLDER", "Model folder (default: the model of the index).")]
 
 
 def chosen_form(form: FormName, template: Path | None, index: Path | None) -> Form:
-    """The texts of a form, which those of the template replace; all forms but the plain one need an index."""
+    """Return the form with the texts of the template. Raises BadParameter if it needs an index and has none."""
     from phrasemate.mt import FORMS, read_form
 
     if form != "plain" and index is None:
@@ -79,7 +81,7 @@ def opened_retrieval(
     dictionaries: Sequence[Path] = (),
     languages: tuple[str, str] = ("", ""),
 ) -> Retrieval:
-    """Open what the form looks up; nothing is opened for the plain one."""
+    """Open the index and the dictionaries that the form needs; ``stack`` closes them. "plain" needs none."""
     from phrasemate.mt import Hinter, RelatedSentences, Retrieval
 
     if form == "plain" or index is None:
@@ -117,7 +119,7 @@ class _MtGroup(DefaultGroup):
 Api = Literal["chat", "completions"]
 app = typer.Typer(
     cls=_MtGroup,
-    help="Translate with a language model that is given retrieved phrases; prepare data to train one.",
+    help="Translate with a language model that gets retrieved phrases as hints; fine-tune one for it.",
     epilog=EXAMPLES,
 )
 
@@ -129,8 +131,16 @@ def translate(
     source: Annotated[str, option("--source-lang", "LANG", "Language of FILE, e.g. de or zh-Hant.")],
     target: Annotated[str, option("--target-lang", "LANG", "Language to translate into.")],
     index: HintIndex = None,
-    llm: Annotated[str, option("--llm", "URL", "OpenAI-compatible server, up to /v1.")] = "",
-    form: Annotated[FormName, option("--form", "FORM", "plain, sentence, phrases or cot.")] = "phrases",
+    llm: Annotated[str, option("--llm", "URL", "OpenAI-compatible server: its address up to /v1.")] = "",
+    form: Annotated[
+        FormName,
+        option(
+            "--form",
+            "FORM",
+            "Hints in the prompt: plain (none), sentence (a related sentence), phrases, "
+            "or cot (chain of thought: phrases in a first request).",
+        ),
+    ] = "phrases",
     template: Template = None,
     examples: Annotated[
         Path | None, option("--examples", "FILE", "Known translations (.tsv, .tmx, ...) for few-shot prompts.")
@@ -140,7 +150,7 @@ def translate(
     segmenter: SegmenterName = "learned",
     dictionary: Dictionaries = None,
     overlapping: Annotated[
-        bool, flag("--overlapping", "All phrases, not only the longest that share no word.")
+        bool, flag("--overlapping", "Look up all phrases, not only the best ones that share no word.")
     ] = False,
     k: Equivalents = 2,
     contexts: Contexts = 1,
@@ -150,7 +160,8 @@ def translate(
         option(
             "--min-score",
             "X",
-            "Minimum similarity of a word's nearest phrase (default: 0; 0.7 without a scorer; 0.8 without confidence).",
+            "Minimum similarity of the equivalent of a single word (default: 0; 0.7 without a scorer; "
+            "0.8 without confidence).",
         ),
     ] = None,
     per_word: Annotated[
@@ -158,15 +169,15 @@ def translate(
         option(
             "--per-word",
             "X",
-            "What each further word of a phrase adds to --min-score (default: 0; 0.05 without confidence).",
+            "Added to --min-score for each further word of a phrase (default: 0; 0.05 without confidence).",
         ),
     ] = None,
-    quick: Annotated[bool, flag("--quick", "Faster, with fewer right answers: no second look.")] = False,
+    quick: Annotated[bool, flag("--quick", "Faster but less accurate: rank by vector similarity alone.")] = False,
     budget: Budget = 400,
     llm_model: Annotated[str, option("--llm-model", "NAME", "The model's name at the server.")] = "",
     api: Annotated[Api, option("--api", "chat|completions", "completions: for models that continue text.")] = "chat",
     key_env: Annotated[
-        str, option("--key-env", "NAME", "Environment variable that holds the server's key.")
+        str, option("--key-env", "NAME", "Environment variable with the API key of the server.")
     ] = "PHRASEMATE_LLM_KEY",
     max_tokens: Annotated[int, option("--max-tokens", "N", "Longest answer, in tokens.", min=1)] = 512,
     temperature: Annotated[
@@ -177,10 +188,12 @@ def translate(
     tries: Annotated[
         int, option("--tries", "N", "Attempts per request while the server is busy or unreachable.", min=1)
     ] = 6,
-    cache: Annotated[Path | None, option("--cache", "FILE", "Answers (default: in the user's cache folder).")] = None,
+    cache: Annotated[
+        Path | None, option("--cache", "FILE", "Cache of answers (default: in the user's cache folder).")
+    ] = None,
     out: Annotated[Path | None, option("--out", "-o", "FILE", "The translations (default: standard output).")] = None,
     jsonl: Annotated[
-        Path | None, option("--jsonl", "FILE", "Per line: prompt, hints, their sources, answer, failure.")
+        Path | None, option("--jsonl", "FILE", "Write JSON lines: prompt, hints, their sources, answer, failure.")
     ] = None,
     as_json: Annotated[bool, flag("--json", "Print the lines of --jsonl instead of translations.")] = False,
     force: Annotated[bool, flag("--force", "Overwrite files that exist.")] = False,
@@ -189,10 +202,10 @@ def translate(
     model: IndexModel = None,
     threads: Threads = None,
 ) -> None:
-    """Translate each line of FILE by a language model that is given retrieved phrases of the target language.
+    """Translate each line of FILE with a language model that gets retrieved phrases of the target language as hints.
 
-    Text in the target language is all that the index needs. One translation per line, in the order of FILE; a line that
-    the model did not translate stays empty and is counted; where it translated none, nothing is written.
+    The index only needs text in the target language. The output has one translation per line, in the order of FILE. A
+    line that the model did not translate stays empty and is counted. If it translated none, nothing is written.
     """
     from phrasemate.mt import Cache, Client, Endpoint, Hints, Prompter, Translator
 
@@ -259,7 +272,7 @@ def _translate(translator: Translator, lines: list[str], client: Client, sinks: 
 
 
 def _check_files(file: str, examples: Path | None, out: Path | None, jsonl: Path | None, force: bool) -> None:
-    """Fail at once for what would be lost, or fail after the work."""
+    """Raise InputError before the work for an output file that exists or is an input, or is given twice."""
     from phrasemate.utils.storage import check_new
 
     paths: list[tuple[str, str | Path]] = [("the text", file)] if file != "-" else []
@@ -275,7 +288,11 @@ def _check_files(file: str, examples: Path | None, out: Path | None, jsonl: Path
 
 
 class _Sinks:
-    """Files that take translations and prompts."""
+    """Write translations and prompts to standard output, ``-o`` and ``--jsonl``.
+
+    Lines without a translation are held back until the first translation comes, so that a run without any translation
+    writes nothing.
+    """
 
     def __init__(
         self, out: Path | None, jsonl: Path | None, as_json: bool, show_prompt: bool, stack: ExitStack
@@ -283,14 +300,14 @@ class _Sinks:
         from phrasemate.utils.storage import NewFile
 
         self._as_json, self._show_prompt, self.files = as_json, show_prompt, bool(out or jsonl)
-        self._prompts = as_json or not (jsonl or show_prompt)  # where translations would be
+        self._prompts = as_json or not (jsonl or show_prompt)  # --dry-run prints prompts instead of translations
         self._out = stack.enter_context(NewFile(out)) if out else sys.stdout
         self._jsonl = stack.enter_context(NewFile(jsonl)) if jsonl else None
         self._on_screen = out is None and sys.stdout.isatty()
-        self._held: list[str] | None = []  # lines without a translation, before the first that has one
+        self._held: list[str] | None = []  # lines without a translation; None once a translation has come
 
     def translation(self, translation: Translation) -> None:
-        """Write it; where none comes that was translated, nothing is written, to standard output neither."""
+        """Write the line of a translation, or hold it back if it is empty and no translation has come yet."""
         line = self._record(translation.as_dict())
         line = (line if self._as_json else self._screened(translation.text)) + "\n"
         if self._held is not None and not translation.text:
@@ -301,20 +318,20 @@ class _Sinks:
         sys.stdout.flush()
 
     def finish(self) -> None:
-        """Write what is held back."""
+        """Write the lines held back."""
         sink, self._held = self._held, None
         for line in sink or ():
             self._out.write(line)
         sys.stdout.flush()
 
     def prompt(self, facts: dict[str, Any]) -> None:
-        """What would be asked."""
+        """Write a prompt that --dry-run does not send."""
         line = self._record(facts)
         if self._prompts:
             self._out.write((line if self._as_json else self._screened(facts["prompt"]) + "\n") + "\n")
 
     def _record(self, facts: dict[str, Any]) -> str:
-        """Show the prompt and write the line of ``--jsonl``, where they are asked for; that line."""
+        """Show the prompt and write the JSON line, if they are asked for. Returns the JSON line."""
         if self._show_prompt:
             typer.echo(f"--- line {facts['number']}\n{_lines_clean(facts['prompt'])}\n", err=True)
         line = json.dumps(facts, ensure_ascii=False)
@@ -323,7 +340,7 @@ class _Sinks:
         return line
 
     def _screened(self, text: str) -> str:
-        """Text without control characters, so that neither a corpus nor a server steers the terminal."""
+        """Remove control characters on a terminal: neither a corpus nor a server may control it."""
         return _lines_clean(text) if self._on_screen else text
 
 
@@ -332,7 +349,7 @@ def _lines_clean(text: str) -> str:
 
 
 def _lines(file: str) -> list[str]:
-    """The lines of a file or of standard input, without their ends."""
+    """Read the lines of a file or of standard input, without line ends. Raises ReadError if it is not UTF-8."""
     raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     try:
         text = raw.decode("utf-8-sig")
@@ -354,17 +371,22 @@ def prepare(
     target: Annotated[str, option("--target-lang", "LANG", "Language of the second side.")],
     out: Annotated[Path, option("--out", "-o", "NAME", "Write NAME.chat.jsonl and NAME.plain.jsonl.")],
     index: HintIndex = None,
-    form: Annotated[FormName, option("--form", "FORM", "plain, sentence or phrases.")] = "phrases",
+    form: Annotated[
+        FormName,
+        option("--form", "FORM", "Hints in the prompt: plain (none), sentence (a related sentence) or phrases."),
+    ] = "phrases",
     template: Template = None,
     swap: Annotated[bool, flag("--swap", "PAIRS has the target language first.")] = False,
-    count: Annotated[int, option("--count", "N", "Examples.", min=1)] = 1_800,
+    count: Annotated[int, option("--count", "N", "Number of examples.", min=1)] = 1_800,
     threshold: Threshold = 0.7,
     segmenter: SegmenterName = "learned",
     dictionary: Dictionaries = None,
     k: Equivalents = 2,
     contexts: Contexts = 1,
     confidence: Confidence = None,
-    floor: Annotated[float | None, option("--min-score", "X", "Minimum similarity of a word's nearest phrase.")] = None,
+    floor: Annotated[
+        float | None, option("--min-score", "X", "Minimum similarity of the equivalent of a single word.")
+    ] = None,
     budget: Budget = 400,
     seed: Annotated[int, option("--seed", "N", "Seed for choosing the examples.")] = 0,
     force: Annotated[bool, flag("--force", "Overwrite files that exist.")] = False,
@@ -372,9 +394,9 @@ def prepare(
     threads: Threads = None,
     as_json: JsonAtEnd = False,
 ) -> None:
-    """Write fine-tuning examples: the prompt of each sentence, as phrasemate mt would ask, with its reference.
+    """Write fine-tuning examples: the prompts of phrasemate mt for parallel sentences, with their translations.
 
-    A sentence's own translation is never among its hints, even if the parallel text was indexed.
+    Hints never come from the translation of the same sentence, even if the parallel text is in the index.
 
     Examples:
       phrasemate mt prepare pairs.tsv --index idx --source-lang de --target-lang en -o lessons
@@ -412,23 +434,25 @@ def prepare(
 
 @app.command("tune")
 def tune(
-    data: Annotated[Path, argument("DATA", "A file of phrasemate mt prepare, chat or plain.")],
+    data: Annotated[Path, argument("DATA", "NAME.chat.jsonl or NAME.plain.jsonl, written by phrasemate mt prepare.")],
     *,
-    base: Annotated[str, option("--base", "FOLDER", "Causal Hugging Face model to adapt.")],
-    out: Annotated[Path, option("--out", "-o", "DIR", "Folder of the adapter.")],
-    steps: Annotated[int, option("--steps", "N", "Steps of training.", min=1)] = 100,
+    base: Annotated[str, option("--base", "FOLDER", "Causal Hugging Face model to fine-tune.")],
+    out: Annotated[Path, option("--out", "-o", "DIR", "The folder of the adapter to write.")],
+    steps: Annotated[int, option("--steps", "N", "Number of training steps.", min=1)] = 100,
     batch: Annotated[int, option("--batch", "N", "Examples per step.", min=1)] = 16,
-    rate: Annotated[float, option("--rate", "X", "Highest learning rate.")] = 2e-4,
-    rank: Annotated[int, option("--rank", "N", "Rank of the added matrices.", min=1)] = 8,
-    max_tokens: Annotated[int, option("--max-tokens", "N", "Longer examples are left out.", min=8)] = 1_024,
-    seed: Annotated[int, option("--seed", "N", "Seed of the matrices and of the order.")] = 0,
-    bf16: Annotated[bool, flag("--bf16", "Hold the frozen weights in 16 bits: half the memory.")] = False,
-    device: Annotated[str, option("--device", "auto|cpu|cuda", "Where to compute.")] = "auto",
+    rate: Annotated[float, option("--rate", "X", "Peak learning rate.")] = 2e-4,
+    rank: Annotated[int, option("--rank", "N", "Rank of the LoRA matrices.", min=1)] = 8,
+    max_tokens: Annotated[
+        int, option("--max-tokens", "N", "Maximum length of an example; longer ones are left out.", min=8)
+    ] = 1_024,
+    seed: Annotated[int, option("--seed", "N", "Seed of the initial LoRA matrices and the order of examples.")] = 0,
+    bf16: Annotated[bool, flag("--bf16", "Keep the frozen weights in bfloat16: half the memory.")] = False,
+    device: Annotated[str, option("--device", "auto|cpu|cuda", "Device to train on.")] = "auto",
     threads: CpuThreads = None,
     force: Annotated[bool, flag("--force", "Overwrite a folder that exists.")] = False,
     as_json: JsonAtEnd = False,
 ) -> None:
-    """Adapt a causal language model to the form of the prompts by LoRA (needs the extra [train]).
+    """Fine-tune a causal language model for the prompts of phrasemate mt by LoRA (needs the extra [train]).
 
     Examples:
       phrasemate mt tune lessons.plain.jsonl --base my-model -o adapter
@@ -447,7 +471,7 @@ def tune(
     settings = LoraSettings(
         steps=steps, batch=batch, rate=rate, rank=rank, max_tokens=max_tokens, seed=seed, precision=precision
     )
-    read_lessons(data)  # faults in them are reported before a model is loaded, perhaps from afar
+    read_lessons(data)  # reports faults in the file before a model is loaded or downloaded
     with stages() as show:
         losses = train_lora(
             data,
@@ -464,7 +488,7 @@ def tune(
 
 
 def _check_base(base: str) -> None:
-    """Raise InputError for what is neither a model folder nor a possible name at Hugging Face, before any request."""
+    """Raise InputError, before any download, for what is neither a model folder nor a possible Hugging Face name."""
     if Path(base).exists():
         if not (Path(base) / "config.json").is_file():
             raise InputError(f"{base}: no config.json; expected the folder of a causal Hugging Face model")

@@ -1,4 +1,4 @@
-"""Options that several commands have, checks of their values, and messages that all commands share."""
+"""Options, value checks and messages that several commands share."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 
 
 def option(*texts: str, **settings: Any) -> Any:
-    """An option with a value: its names, what stands for the value, its help; ``settings`` are typer's, such as min."""
+    """Declare an option with a value: its names, its metavar, its help. ``settings`` go to ``typer.Option``."""
     *names, metavar, description = texts
     return typer.Option(*names, metavar=metavar, help=description, **settings)
 
 
 def flag(*texts: str, **settings: Any) -> Any:
-    """An option without a value: its names, its help."""
+    """Declare an option without a value: its names, its help."""
     *names, description = texts
     return typer.Option(*names, help=description, **settings)
 
 
 def argument(metavar: str, description: str, **settings: Any) -> Any:
-    """An argument: what stands for it, its help."""
+    """Declare a positional argument: its metavar, its help."""
     return typer.Argument(metavar=metavar, help=description, **settings)
 
 
 def several(value: str) -> tuple[str, ...]:
-    """The values of an option such as ``--only phrases,segmenter``; there may be none."""
+    """Split the value of an option such as ``--only phrases,segmenter`` at commas; "" gives an empty tuple."""
     return tuple(part for part in map(str.strip, value.split(",")) if part)
 
 
 def two(value: str, option: str, expected: str) -> tuple[str, str]:
-    """The two values of an option such as ``--langs de,en``. Raises BadParameter for anything else."""
+    """Split the value of an option such as ``--langs de,en``. Raises BadParameter unless it has two parts."""
     parts = several(value)
     if len(parts) != 2 or value.count(",") != 1:
         raise typer.BadParameter(f"{option} {value}: expected {expected}")
@@ -52,7 +52,7 @@ def two(value: str, option: str, expected: str) -> tuple[str, str]:
 
 
 def two_columns(value: str) -> tuple[int, int]:
-    """The numbers of ``--columns``. Raises BadParameter for anything else."""
+    """Parse ``--columns``, such as "1,2". Raises BadParameter unless it is two numbers."""
     requirement = "two numbers from 1, such as 1,2"
     source, target = two(value, "--columns", requirement)
     if not all(re.fullmatch("[0-9]{1,9}", number) for number in (source, target)):
@@ -61,36 +61,39 @@ def two_columns(value: str) -> tuple[int, int]:
 
 
 def check_outside(first: str, second: str, *written: Path) -> None:
-    """Raises InputError for what would be written into a folder that is read: the next run would read it, too."""
+    """Raise InputError if a file would be written into an input folder, where the next run would read it."""
     for folder in filter(Path.is_dir, map(Path, (first, second))):
         for path in written:
             if folder.resolve() in (path.parent.resolve() / path.name).parents:  # a link is replaced, not followed
-                raise InputError(f"{path}: lies in {folder}, which is read; choose a place outside of it")
+                raise InputError(f"{path}: lies in {folder}, which is read; choose a place outside it")
 
 
 def check_apart(written: Path, *read: str | Path) -> None:
-    """Raises InputError where what is read would be lost, by whatever name it is given."""
+    """Raise InputError if the output file is one of the input files, even by another name such as a link."""
     if written.exists() and any(Path(path).exists() and written.samefile(path) for path in read):
         raise InputError(f"{written}: would be read and written; give another output file")
 
 
-SHOWN = 20  # skipped lines that are listed; the rest are counted
+SHOWN = 20  # number of skipped lines that are listed; the rest are only counted
 _NO_OPTION = re.compile(r", give --columns or use --on-error skip| or use --on-error skip")
 
 
 OnError = Literal["raise", "skip"]
 Lines = Literal["paragraph", "sentence", "wrapped"]
-SplitLines = Annotated[Lines, option("--lines", "paragraph|sentence|wrapped", "What a line of plain text is.")]
-OrList = Annotated[OnError, option("--on-error", "raise|skip", "Stop at what cannot be read, or list it.")]
-Column = Annotated[str | None, option("--column", "NAME|N", "Column of tables: name, or number from 1.")]
+SplitLines = Annotated[
+    Lines,
+    option("--lines", "paragraph|sentence|wrapped", "What a line of plain text holds; wrapped: a part of a paragraph."),
+]
+OrList = Annotated[OnError, option("--on-error", "raise|skip", "Stop at unreadable input, or skip and report it.")]
+Column = Annotated[str | None, option("--column", "NAME|N", "Column of a table to read: its name, or number from 1.")]
 TextField = Annotated[str, option("--text-field", "NAME", "Field of .jsonl files that holds the text.")]
 Encoding = Annotated[str, option("--encoding", "NAME", "Encoding of the texts.")]
 
 
 def opened_dictionaries(paths: Sequence[Path] | None, languages: Sequence[str] = ()) -> list[Dictionary]:
-    """Open the dictionaries of ``--dictionary``; what was read of large ones is kept in the cache folder.
+    """Open the dictionaries of ``--dictionary``, with a note on standard error when a large one is read.
 
-    Standard error says when a large one is read. Without any, the readers of their formats are not even imported.
+    Large dictionaries are cached in the cache folder once they are read. Without ``paths``, nothing is imported.
     """
     if not paths:
         return []
@@ -106,10 +109,10 @@ def opened_dictionaries(paths: Sequence[Path] | None, languages: Sequence[str] =
     return open_dictionaries(paths, languages, cache, show)
 
 
-Model = Annotated[Path | None, option("--model", "FOLDER", "Model folder (default: the bundled one).")]
+Model = Annotated[Path | None, option("--model", "FOLDER", "Model folder (default: the bundled model).")]
 Threads = Annotated[int | None, option("--threads", "N", "Threads for the encoder (default: all cores).", min=1)]
 CpuThreads = Annotated[int | None, option("--threads", "N", "Threads on the CPU (default: all cores).", min=1)]
-Quick = Annotated[bool, flag("--quick", "Faster, with fewer right answers: go by the vectors alone.")]
+Quick = Annotated[bool, flag("--quick", "Faster but less accurate: rank by vector similarity alone.")]
 Dictionaries = Annotated[
     list[Path] | None,
     option(
@@ -134,7 +137,7 @@ def read_texts(
     encoding: str,
     lang: str = "",
 ) -> Corpus:
-    """The texts of these files and folders, by the values of the options above."""
+    """Read files and folders as the options above say."""
     from phrasemate.text import read
 
     return read(
@@ -143,7 +146,7 @@ def read_texts(
 
 
 def sentences_of(stack: ExitStack, index: Path, languages: Sequence[str] | None) -> ExampleIndex:
-    """The sentences of an index, which ``stack`` closes."""
+    """Open the sentences of an index; ``stack`` closes them."""
     from phrasemate.examples import ExampleIndex
     from phrasemate.index import Index
 
@@ -152,7 +155,7 @@ def sentences_of(stack: ExitStack, index: Path, languages: Sequence[str] | None)
 
 
 def say_skipped(skipped: Sequence[SkippedInput], more: str = "") -> None:
-    """The first lines that were passed over, on standard error; ``more``: where the others are listed."""
+    """Print the first `SHOWN` skipped lines to standard error; ``more`` says where the rest are listed."""
     for item in skipped[:SHOWN]:
         where = f"{item.file}, line {item.line}" if item.line else item.file
         rest = " and the rest of the file" if item.whole and item.line else ""
@@ -169,7 +172,7 @@ def print_json(facts: Any, err: bool = False) -> None:
 def print_report(
     facts: dict[str, Any], skipped: Sequence[SkippedInput], text: str, as_json: bool, err: bool = False
 ) -> None:
-    """Print how a command ended: one JSON object with all that was skipped, or the first of it and ``text``."""
+    """Print the outcome of a command: ``text`` after the first skipped lines, or JSON with all skipped lines."""
     if as_json:
         print_json(facts | {"skipped": [item._asdict() for item in skipped]}, err)
     else:
@@ -188,15 +191,15 @@ def print_facts(facts: Mapping[str, Any], as_json: bool) -> None:
 
 
 def pairs_of(path: Path, source: str, target: str, options: str) -> Iterator[tuple[str, str]]:
-    """The sentence pairs of a parallel text, for a command that has no options for it.
+    """Yield the sentence pairs of a parallel text, for a command without the options ``--langs`` and ``--columns``.
 
-    Of a translation memory those in the two languages, where both are known, in whatever order its units have them.
-    Raises ReadError; ``options`` say the languages.
+    If both languages are known, a translation memory gives its units in these, whatever their order in the file.
+    Raises ReadError, which names ``options`` as those that choose the languages.
     """
     from phrasemate.align import ParallelText
     from phrasemate.text.formats.bilingual import format_of
 
-    primary_languages = [re.split("[-_]", language)[0] for language in (source, target)]  # de-AT: any German
+    primary_languages = [re.split("[-_]", language)[0] for language in (source, target)]  # de-AT matches any German
     languages = (primary_languages[0], primary_languages[1]) if all(primary_languages) and format_of(path) else ("", "")
     try:
         yield from (pair for pair in ParallelText(path, languages=languages) if all(pair))
@@ -207,7 +210,7 @@ def pairs_of(path: Path, source: str, target: str, options: str) -> Iterator[tup
 
 @contextmanager
 def rename_options(**names: str) -> Iterator[None]:
-    """Errors within name options as the command calls them: ``lang="--source-lang"``; "" if it has no such option."""
+    """Name options in errors as the command calls them: ``lang="--source-lang"``; "" if it has no such option."""
     try:
         yield
     except ReadError as error:
@@ -220,6 +223,6 @@ def rename_options(**names: str) -> Iterator[None]:
 
 @contextmanager
 def sided(*sides: str) -> Iterator[None]:
-    """Errors within name the options of a side, --source-lang for --lang, of a command that has two."""
+    """Name the options of a side in errors, such as --source-lang for --lang, of a command with two sides."""
     with rename_options(**{name: " or ".join(f"--{side}-{name}" for side in sides) for name in ("lang", "column")}):
         yield

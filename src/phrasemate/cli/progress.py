@@ -1,4 +1,4 @@
-"""Progress on standard error: bars on terminals, a line a minute elsewhere."""
+"""Progress on standard error: bars on a terminal, else a line each minute."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ RESUMABLE = "keeps what is done; run the same command again to resume"
 
 
 class _Lines:
-    """Progress without a terminal, and so without a bar: a line a minute."""
+    """Progress lines for output that is not a terminal: at most one each `LINE_SECONDS`."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._said = console, monotonic()
 
     def say(self, text: str) -> None:
-        """Print the text if a minute has gone since the last line."""
+        """Print the text if the last line is at least `LINE_SECONDS` old."""
         if not self._console.is_terminal and monotonic() - self._said >= LINE_SECONDS:
             self._said = monotonic()
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _bar(console: Console) -> Progress:
-    """A bar for tasks with the field ``count``, on a terminal only."""
+    """Make a progress bar, shown on a terminal only; its tasks need the field ``count``."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -50,9 +50,9 @@ def _bar(console: Console) -> Progress:
 
 @contextmanager
 def stages(remainder: Callable[[], str] | None = None) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for each stage: ``show(what, done, total)``, total 0 where it is not known.
+    """Yield ``show(what, done, total)``, which draws a bar for each stage; total is 0 if it is unknown.
 
-    ``remainder`` says what is there when the user stops the work with Ctrl-C, and what to do then.
+    If the user presses Ctrl-C, prints ``remainder()``, which says what is left and how to continue, and exits.
     """
     console = err()
     bar = _bar(console)
@@ -63,7 +63,7 @@ def stages(remainder: Callable[[], str] | None = None) -> Iterator[Callable[[str
         if what not in tasks:
             for old, _ in tasks.values():
                 bar.update(old, visible=False)
-            # what was done before the first event, perhaps by an earlier run, is not our speed
+            # an earlier run may have done a part, which does not count in the rate
             tasks[what] = bar.add_task(what, total=None, completed=completed, count=""), completed
         task, first = tasks[what]
         seconds = bar.tasks[task].elapsed or 0.0
@@ -83,7 +83,7 @@ def stages(remainder: Callable[[], str] | None = None) -> Iterator[Callable[[str
 
 
 class IndexingBar:
-    """``show`` is the ``progress`` of ``Index.add``; ``sentences`` counts what is stored."""
+    """Progress bar for ``Index.add``: pass ``show`` as ``progress``. ``sentences`` is the number stored so far."""
 
     def __init__(self, console: Console | None = None) -> None:
         console = console or err()
@@ -122,5 +122,5 @@ class IndexingBar:
 
 
 def _short(name: str, cells: int = 24) -> str:
-    name = clean(name).replace("[", "(").replace("]", ")")  # rich would read [x] as markup
+    name = clean(name).replace("[", "(").replace("]", ")")  # rich reads [x] as markup
     return name if len(name) <= cells else "…" + name[-(cells - 1) :]

@@ -1,4 +1,4 @@
-"""Answers for people: keyword-in-context lines on a terminal, whole sentences in a pipe."""
+"""Search results as text: keyword-in-context lines on a terminal, whole sentences in a pipe."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from phrasemate.types import Hit, Phrase
 
 INDENT = 6
-LEAST_REASON = 0.05  # that is shown
-PLACE_CELLS = 32  # at most, and a quarter of the line, for document:line; a longer one keeps its end
-MOST = 12  # members of a list of facts that are shown
-LEFT_SHARE = 0.4  # of a keyword-in-context line: more room to the right, where a phrase continues
+LEAST_REASON = 0.05  # minimum absolute weight of a reason that is shown
+PLACE_CELLS = 32  # maximum cells for document:line, which also takes at most a quarter of the line
+MOST = 12  # maximum number of members shown of a list of facts
+LEFT_SHARE = 0.4  # share of the left context in a keyword-in-context line; the rest is the match and what follows
 
 
 def facts(named: Mapping[str, Any]) -> Text:
-    """Show one line for each fact: its name, and what it is; never cut, so that a hash can be copied."""
+    """Format one line for each fact: name and value. Values are never cut, so that a hash can be copied."""
     width = max(map(len, named), default=0) + 2
     lines = [
         Text.assemble((f"{key.replace('_', ' '):{width}}", "bold"), _format_value(value) or "-")
@@ -46,7 +46,7 @@ def _format_value(value: Any) -> str:
 
 
 def marked(phrase: Phrase, style: str | None = None) -> Text:
-    """The context with its phrase in ``[[ ]]``, or in ``style`` where one is given."""
+    """Format a context with its phrase in ``[[ ]]``, or in ``style`` if one is given."""
     before, match, after = _parts(phrase)
     if style is None:
         return Text(f"{before}[[{match}]]{after}")
@@ -54,7 +54,10 @@ def marked(phrase: Phrase, style: str | None = None) -> Text:
 
 
 def kwic(hit: Hit, width: int) -> Text:
-    """One line of ``width`` cells: left context (its end), match, right context (its beginning), document:line."""
+    """Format a keyword-in-context line of ``width`` cells: left context, match, right context, document:line.
+
+    Parts that do not fit are cut: the left context and the document at their start, the others at their end.
+    """
     before, match, after = _parts(hit.phrase)
     place = _fit(f"{clean(hit.document)}:{hit.line}", min(PLACE_CELLS, width // 4), at_end=True)
     room = max(width - cell_len(place) - 2, 24)
@@ -68,9 +71,9 @@ def kwic(hit: Hit, width: int) -> Text:
 
 
 def print_results(console: Console, results: Iterable[Result], explain: bool = False) -> None:
-    """Every result with its groups: coloured on a terminal, plain lines without tabs in a pipe.
+    """Print every result with its groups: coloured on a terminal, plain lines without tabs in a pipe.
 
-    ``explain``: a line for each group that says what speaks for it.
+    ``explain`` adds a line to each group with the reasons for and against it.
     """
     for result in results:
         for line in _lines(result, console.width if console.is_terminal else 0, explain):
@@ -79,7 +82,7 @@ def print_results(console: Console, results: Iterable[Result], explain: bool = F
 
 
 def _lines(result: Result, width: int, explain: bool) -> Iterator[Text]:
-    """Lines of one result; ``width``: cells of the terminal, 0 for a pipe."""
+    """Yield the lines of one result; ``width`` is that of the terminal in cells, 0 for a pipe."""
     indent = Text(" " * INDENT)
     yield marked(result.phrase, "bold yellow" if width else None)
     if result.doubtful:
@@ -102,7 +105,7 @@ def _figures(group: Group) -> str:
 
 
 def _reasons(group: Group) -> str:
-    """Reasons for a group and against it, the strongest reason first, in one line."""
+    """Format the reasons for and against a group in one line, the strongest first."""
     reasons = sorted(group.reasons.items(), key=lambda reason: -abs(reason[1]))
     pros = [f"{kind} {value:+.1f}" for kind, value in reasons if value >= LEAST_REASON]
     cons = [f"{kind} {value:+.1f}" for kind, value in reasons if value <= -LEAST_REASON]
@@ -119,7 +122,7 @@ def _parts(phrase: Phrase) -> tuple[str, str, str]:
 
 
 def _fit(text: str, cells: int, at_end: bool = False) -> str:
-    """The beginning of ``text``, or its end, in at most ``cells`` terminal cells."""
+    """Cut ``text`` to at most ``cells`` terminal cells, with "…" for the rest; ``at_end`` keeps its end."""
     if cells < 1:
         return ""
     if len(text) <= cells and cell_len(text) <= cells:

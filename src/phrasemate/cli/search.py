@@ -1,4 +1,4 @@
-"""``phrasemate search``, ``concordance`` and ``watch``: look up phrases, words of the texts, what is copied."""
+"""``phrasemate search``, ``concordance`` and ``watch``: look up phrases, words of the texts, copied text."""
 
 from __future__ import annotations
 
@@ -32,38 +32,38 @@ if TYPE_CHECKING:
 
 Languages = Annotated[list[str] | None, option("--language", "LANG", "Only in this language (repeatable).")]
 
-BATCH = 1000  # queries from a pipe that are answered together
+BATCH = 1000  # number of queries from a pipe that are answered together
 
 
 def search(
     index: Annotated[Path, argument("DIR", "The index.")],
     queries: Annotated[
-        list[str] | None, argument("QUERY", "Sentences with a phrase in [[ ]]; - or none: standard input.")
+        list[str] | None, argument("QUERY", "Sentences with a phrase in [[ ]]; - or none: read standard input.")
     ] = None,
     k: Annotated[int, option("--limit", "-k", "N", "Answers for each phrase.", min=1)] = 10,
     contexts: Annotated[int, option("--contexts", "N", "Example sentences for each answer.", min=0)] = 5,
     document: Annotated[
         list[str] | None,
-        option("--document", "NAME", "Only this document or folder; * stands for any letters (repeatable)."),
+        option("--document", "NAME", "Only this document or folder; * stands for any characters (repeatable)."),
     ] = None,
     language: Languages = None,
     quick: Quick = False,
     dictionary: Dictionaries = None,
     lexicon: WithLexicon = True,
-    explain: Annotated[bool, flag("--explain", "Show what speaks for each answer.")] = False,
+    explain: Annotated[bool, flag("--explain", "Show the reasons for and against each answer.")] = False,
     as_json: Annotated[bool, flag("--json", "Print one JSON object for each query.")] = False,
     threads: Threads = None,
     model: Annotated[
         Path | None, option("--model", "FOLDER", "Model folder (default: the one that the index was built with).")
     ] = None,
 ) -> None:
-    r"""Find what means the same as a marked phrase.
+    r"""Find phrases that mean the same as a marked phrase.
 
-    [[ ]] marks the phrase in its sentence (several may be marked); \[[ and \]] are literal brackets. A query without
-    marks is answered for every phrase that the model proposes in it. Without QUERY (or with -), queries are read from
-    standard input, one per line.
+    Mark the phrase in its sentence with [[ ]]; several phrases may be marked. \[[ and \]] are literal brackets. In a
+    query without marks, the model chooses the phrases. Without QUERY, or with -, queries are read from standard input,
+    one per line.
 
-    With --json, one JSON object per line is printed for each query, in the order of the queries:
+    With --json, each query gives one line with a JSON object, in the order of the queries:
 
       {"query": "auf der [[Bank]]", "results": [
         {"phrase": "Bank", "start": 8, "end": 12, "confidence": 0.92, "groups": [
@@ -72,15 +72,15 @@ def search(
             {"context": "He sat on the bench.", "start": 14, "end": 19, "score": 0.71,
              "document": "park.txt", "line": 7, "language": "en", "metadata": {}}]}]}]}
 
-    start and end are characters: of the query without its marks, and of the context.
+    start and end count characters: in the query without its marks, and in the context.
 
     Examples:
       phrasemate search idx "Er sitzt auf der [[Bank]]."
       phrasemate search idx -k 3 --contexts 1 "Die [[Rechnung]] ist bezahlt."
       phrasemate search idx --document news.txt --language en "Nous avons [[pris un congé]]."
-      phrasemate search idx "Er sitzt auf der Bank."        no marks: every proposed phrase
+      phrasemate search idx "Er sitzt auf der Bank."        no marks: the model chooses the phrases
       phrasemate search idx --dictionary my.tbx "Der [[Vertrag]] gilt."    with your own term base
-      phrasemate search idx --quick < queries.txt           by vectors alone, fewer of the answers right
+      phrasemate search idx --quick < queries.txt           faster but less accurate
       phrasemate search idx --json < queries.txt > answers.jsonl
     """
     from phrasemate.encode import load_model
@@ -98,7 +98,7 @@ def search(
 
 
 def _queries(phrases: Sequence[str] | None) -> Iterator[str]:
-    """The queries of the command line, with standard input in the place of ``-``."""
+    """Yield the queries of the command line; ``-`` stands for the lines of standard input."""
     for query in phrases or ["-"]:
         if not query.strip():
             raise InputError("an empty query; expected a sentence, with a phrase in [[ ]] or without")
@@ -130,9 +130,9 @@ def _standard_input() -> Iterator[str]:
 
 
 def _batches(queries: Iterator[str]) -> Iterator[list[str]]:
-    """Many at a time from a pipe; one at a time from a person, who waits for each answer.
+    """Group queries from a pipe into batches of `BATCH`; queries typed on a terminal come one at a time.
 
-    Those before a query that cannot be read come before its error.
+    If a query cannot be read, the queries before it are yielded before its InputError is raised.
     """
     size = 1 if sys.stdin.isatty() else BATCH
     batch: list[str] = []
@@ -175,24 +175,32 @@ Side = Literal["text", "translation"]
 def concordance(
     index: Annotated[Path, argument("DIR", "The index.")],
     query: Annotated[str, argument("TEXT", "Words, in the language of the index.")],
-    how: Annotated[How, option("--how", "words|forms|regex", "forms: inflected forms of the words, too.")] = "words",
+    how: Annotated[
+        How,
+        option(
+            "--how",
+            "words|forms|regex",
+            "forms: find inflected forms of the words, too; regex: TEXT is a regular expression.",
+        ),
+    ] = "words",
     sort: Annotated[
-        Sort, option("--sort", "text|left|right", "Order of the lines: by what stands on a side.")
+        Sort, option("--sort", "text|left|right", "Order of the lines: as in the text, or by the words on one side.")
     ] = "text",
     most: Annotated[int, option("--limit", "-n", "N", "Lines to print.", min=1, max=1_000)] = 20,
     document: Annotated[
-        list[str] | None, option("--document", "NAME", "Only this document or folder; * stands for any letters.")
+        list[str] | None,
+        option("--document", "NAME", "Only this document or folder; * stands for any characters (repeatable)."),
     ] = None,
     language: Languages = None,
     side: Annotated[
-        Side, option("--side", "text|translation", "translation: in the other side of aligned text.")
+        Side, option("--side", "text|translation", "Look in the text, or in the translations of aligned text.")
     ] = "text",
-    near: Annotated[str, option("--near", "WORD", "Only places with this word up to four words beside them.")] = "",
+    near: Annotated[str, option("--near", "WORD", "Only places with this word at most four words away.")] = "",
     as_json: Json = False,
 ) -> None:
-    r"""Look up words in the texts of an index: how often they occur, what stands beside them, and every line.
+    r"""Look up words in the texts of an index: their frequency, their neighbours and the lines that contain them.
 
-    In words, * stands for any letters and ? for one. Case does not matter. No model is loaded.
+    In a word, * stands for any letters and ? for one letter. Case is ignored. No model is loaded.
 
     Examples:
       phrasemate concordance idx collateral
@@ -233,22 +241,24 @@ def _print_lookup(answer: Lookup) -> None:
             console.print(Text(f"    {clean(str(translation))}", "dim"))
 
 
-LONGEST = 500  # characters of a copied text; a longer one is passed over
+LONGEST = 500  # characters of a copied text; longer texts are ignored
 
 
 def watch(
-    index: Annotated[Path | None, argument("[DIR]", "The index; or give --page.")] = None,
+    index: Annotated[Path | None, argument("DIR", "The index; or give --page.")] = None,
     page: Annotated[
-        str | None, option("--page", "URL", "Open this page of phrasemate serve in the browser instead.")
+        str | None, option("--page", "URL", "Show answers in the browser, on this page of phrasemate serve.")
     ] = None,
     k: Annotated[int, option("--limit", "-k", "N", "Candidates for each phrase.", min=1)] = 5,
-    seconds: Annotated[float, option("--every", "SECONDS", "Time between two looks.", min=0.1, max=60)] = 0.5,
+    seconds: Annotated[
+        float, option("--every", "SECONDS", "Time between two checks of the clipboard.", min=0.1, max=60)
+    ] = 0.5,
     dictionary: Dictionaries = None,
 ) -> None:
-    """Watch the clipboard, and look up each text that is copied, in any program.
+    """Watch the clipboard, and look up each text that you copy in any program.
 
-    Up to four words are looked up as one phrase, a sentence by its phrases. Text of more than 500 characters is
-    ignored. Nothing leaves this machine, unless the page is on another. Ctrl-C stops.
+    A text of up to four words is looked up as one phrase. In a longer text, each phrase is looked up. Text of more than
+    500 characters is ignored. Nothing leaves this machine, unless --page is on another one. Ctrl-C stops.
 
     Examples:
       phrasemate watch idx                                   prints candidates for what you copy
@@ -270,7 +280,7 @@ def watch(
 
 
 def _copied(paste: Callable[[], str], seconds: float) -> Iterator[str]:
-    """Yield each text that comes into the clipboard from now on."""
+    """Yield each text that is copied from now on, with runs of white space as one space."""
     last = paste()
     typer.echo("copy a text to look it up; Ctrl-C stops", err=True)
     while True:
@@ -304,7 +314,7 @@ def _answer(copied: Iterator[str], folder: Any, k: int, dictionary: list[Path] |
             try:
                 phrases = phrases_of(text, searcher.model)
             except QueryError as error:
-                typer.echo(clean(f"passed over: {error}"), err=True)
+                typer.echo(clean(f"ignored: {error}"), err=True)
                 continue
             answers = searcher.search_phrases(phrases, SearchRequest(k, contexts=1))
             results = [Result(text, phrase, *answer) for phrase, answer in zip(phrases, answers, strict=True)]

@@ -1,4 +1,4 @@
-"""``phrasemate serve``: the concordance page and the REST service."""
+"""``phrasemate serve``: the concordance page and the REST API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phrasemate.utils.machine import share_heaps
 
 
 def serve(
-    indexes: Annotated[list[Path], argument("DIR...", "The indexes.")],
+    indexes: Annotated[list[Path], argument("DIR", "The indexes to serve.")],
     host: Annotated[
         str, option("--host", "ADDRESS", "Address to listen on; any other than 127.0.0.1 needs a token.")
     ] = "127.0.0.1",
@@ -27,18 +27,18 @@ def serve(
     ] = None,
     tokens: Annotated[
         Path | None,
-        option("--tokens", "FILE.toml", "Hashed tokens of several users, with rights for each index and rates."),
+        option("--tokens", "FILE.toml", "Hashed tokens of several users, with their rights and rate limits."),
     ] = None,
     access_log: Annotated[
         str | None, option("--access-log", "FILE", "Log a JSON line for each request, without its text; - is stdout.")
     ] = None,
-    traces: Annotated[bool, flag("--traces", "Send OpenTelemetry traces, as the variables OTEL_... say.")] = False,
+    traces: Annotated[bool, flag("--traces", "Send OpenTelemetry traces, as the variables OTEL_* say.")] = False,
     allow_host: Annotated[
         list[str] | None,
         option(
             "--allow-host",
             "NAME",
-            "Another name of this server, e.g. a proxy's (repeatable; with --host 0.0.0.0 all of its names).",
+            "Another host name of this server, e.g. a proxy's (repeatable; with --host 0.0.0.0, give all of them).",
         ),
     ] = None,
     allow_origin: Annotated[
@@ -46,43 +46,43 @@ def serve(
         option(
             "--allow-origin",
             "SITE",
-            "Another site whose pages may ask over REST with the token, e.g. https://tool.example (repeatable).",
+            "Another site whose pages may call the REST API with the token, e.g. https://tool.example (repeatable).",
         ),
     ] = None,
     public: Annotated[
-        bool, flag("--public", "A demo for everybody: no token, lower limits, no documents, no glossary.")
+        bool, flag("--public", "Serve a public demo: no token, lower limits, no document uploads, no glossary.")
     ] = False,
     threads: Annotated[
-        int | None, option("--threads", "N", "Threads to compute with (default: all cores).", min=1)
+        int | None, option("--threads", "N", "Threads for the encoder (default: all cores).", min=1)
     ] = None,
     glossary: Annotated[
         Path | None,
         option(
             "--glossary",
             "FILE.jsonl",
-            "Keep chosen equivalents in this file, which may be new (default: until the server stops).",
+            "Keep the chosen equivalents in this file, which is created if missing (default: until the server stops).",
         ),
     ] = None,
     dictionary: Dictionaries = None,
     quick: Quick = False,
     as_json: Annotated[bool, flag("--json", "Print one JSON object when the server is ready.")] = False,
 ) -> None:
-    """Start the page for the browser and the REST service.
+    """Start a server with a page for the browser and a REST API.
 
-    On this machine only, unless another address and a token are given. An index may be added to while it is served.
-    Ctrl-C stops the server when it has finished what it is doing. SIGHUP opens the indexes and the tokens again.
+    Only this machine can connect, unless --host and a token are given. Documents may be added to an index while it is
+    served. Ctrl-C stops the server once it has answered the current requests. SIGHUP reloads the indexes and tokens.
 
     Examples:
       phrasemate serve idx                                       then open http://127.0.0.1:8000/
       phrasemate serve german english --port 9000                several indexes
       phrasemate serve idx --glossary terms.jsonl                keeps the equivalents that you choose
-      phrasemate serve idx --dictionary clients.tbx              proposes what your term bases give
-      phrasemate serve idx --host 0.0.0.0 --token-file token     for others, who need the token
-      phrasemate serve idx --host 0.0.0.0 --public               a demo that everybody may use
+      phrasemate serve idx --dictionary clients.tbx              uses your term base, too
+      phrasemate serve idx --host 0.0.0.0 --token-file token     other machines connect with the token
+      phrasemate serve idx --host 0.0.0.0 --public               a public demo
       curl http://127.0.0.1:8000/api/v1/search --json '{"query": "Er sitzt auf der [[Bank]]."}'
     """
     if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the indexes are open and can be reloaded
     with needs_extra("serve"):
         from phrasemate.server import api, app
     from phrasemate.glossary import Glossary

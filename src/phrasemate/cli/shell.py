@@ -1,4 +1,4 @@
-"""The frame of all commands: exit codes of errors, two consoles, groups of options, former names that still work."""
+"""Base classes of all commands: exit codes, consoles, groups of options in help, former names of options."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ log = logging.getLogger(__name__)
 
 UsageError: Any = typer.BadParameter.__base__  # typer brings its own; it has no public name
 
-# A corpus must not steer the terminal (escape sequences) nor break a line; one space each keeps all offsets.
+# A corpus must not control the terminal (escape sequences) or break a line; one space for each keeps all offsets.
 _CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029], " ")
 
-Offer = typer.Typer | Callable[..., Any]  # a group of commands; or one
+Offer = typer.Typer | Callable[..., Any]  # a group of commands, or the function of one command
 
 
 def out() -> Console:
-    """The console on standard output: coloured on a terminal, plain in a pipe."""
+    """Return a console on standard output: coloured on a terminal, plain in a pipe."""
     return _console()
 
 
 def err() -> Console:
-    """The console on standard error, for progress and remarks."""
+    """Return a console on standard error, for progress and remarks."""
     return _console(stderr=True)
 
 
@@ -52,36 +52,36 @@ def _console(**options: Any) -> Console:
 
     class PipeConsole(Console):
         def on_broken_pipe(self) -> None:
-            """Leave the error, which rich handles, to `_leaving`."""
+            """Raise the error again for `_leaving`: rich would exit."""
             raise
 
     return PipeConsole(highlight=False, soft_wrap=True, emoji=False, **options)
 
 
 def clean(text: str) -> str:
-    """``text`` with every control character as a space; offsets stay as they are."""
+    """Replace each control character by a space, which keeps all offsets."""
     return text.translate(_CONTROLS)
 
 
 def is_unicode(text: str) -> bool:
-    """False where bytes of another encoding came in with the arguments (as lone surrogates)."""
+    """Tell whether an argument was UTF-8: Python decodes other bytes to lone surrogates."""
     return not re.search("[\ud800-\udfff]", text)
 
 
 def count(number: int, noun: str) -> str:
-    """``count(1, "hit") == "1 hit"``, ``count(1200, "hit") == "1,200 hits"``."""
+    """Format a number with its noun: ``count(1, "hit") == "1 hit"``, ``count(1200, "hit") == "1,200 hits"``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def fail(message: str, code: int = EXIT_ERROR) -> NoReturn:
-    """Print one line ``error: ...`` to standard error and leave with ``code``."""
+    """Print one line ``error: ...`` to standard error and exit with ``code``."""
     typer.secho("error: ", fg="red", bold=True, err=True, nl=False)
     typer.echo(clean(" ".join(message.split())), err=True)
     raise typer.Exit(code)
 
 
 class _Commands(UserDict[str, Any]):
-    """Commands by name, each made of its offer when it is looked up: making all takes as long as all imports."""
+    """Commands by name, each built from its `Offer` when it is first looked up: building all of them is slow."""
 
     def __getitem__(self, name: str) -> Any:
         if not isinstance(self.data[name], TyperCommand | TyperGroup):
@@ -94,7 +94,7 @@ def _command(name: str, offer: Offer) -> Any:
     if isinstance(offer, typer.Typer):
         for command_info in offer.registered_commands:
             command_info.cls = Command
-        if not isinstance(offer.info.cls, type):  # of its own
+        if not isinstance(offer.info.cls, type):  # no class was given
             offer.info.cls = Group
         typer_app.add_typer(offer, name=name)
         group: Any = get_command(typer_app)
@@ -103,23 +103,23 @@ def _command(name: str, offer: Offer) -> Any:
     return get_command(typer_app)
 
 
-_INDENTED = re.compile(r"(?:^|(?<=\n\n))(?=  )")  # the beginning of a paragraph that is printed as it stands
+_INDENTED = re.compile(r"(?:^|(?<=\n\n))(?=  )")  # start of an indented paragraph, which help must not re-wrap
 
 
 def _help_of(settings: dict[str, Any]) -> dict[str, Any]:
-    """The help of a command or group, and the examples that it ends with apart."""
+    """Split the help of a command or group into the text and the examples, which become the epilog."""
     text, _, examples = (settings["help"] or "").partition("\n\nExamples:\n")
     epilog = "Examples:\n\n" + _INDENTED.sub("\b\n", examples) if examples else settings["epilog"]
     return {"help": _INDENTED.sub("\b\n", text), "epilog": epilog}
 
 
 class Group(TyperGroup):
-    """A group of commands that tells in full what each does, under the headings of ``sections`` if it has any.
+    """Group of commands whose help lists each command with its full summary, under the headings of ``sections``.
 
-    Its help ends with examples, as that of a `Command` does.
+    The help ends with examples, as that of a `Command` does.
     """
 
-    sections: ClassVar[dict[str, str]] = {}  # a heading, and the names of its commands
+    sections: ClassVar[dict[str, str]] = {}  # heading -> names of its commands, separated by spaces
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings | _help_of(settings) | {"no_args_is_help": True})
@@ -133,16 +133,16 @@ class Group(TyperGroup):
 
 
 class RootGroup(Group):
-    """The group of all commands: what they raise on purpose leaves as one line and an exit code."""
+    """The group of all commands, which turns their errors into one line and an exit code."""
 
-    offers: ClassVar[dict[str, Offer]] = {}  # by name, in the order in which a newcomer needs them
+    offers: ClassVar[dict[str, Offer]] = {}  # name -> command or group
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = _Commands(self.offers | dict(self.commands))
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Make the context, in which ``--help`` and ``--version`` are printed."""
+        """Make the context of a call; ``--help`` and ``--version`` print here, so errors are caught here, too."""
         with _leaving():
             return super().make_context(info_name, args, parent, **extra)
 
@@ -153,13 +153,13 @@ class RootGroup(Group):
             return result
 
 
-_LEAST = 130_000_000  # bytes that the libraries of every command take
-_UNLOADED = re.compile("failed to map segment|annot allocate memory")  # of a library that found no room
+_LEAST = 130_000_000  # bytes of memory that the libraries of any command take
+_UNLOADED = re.compile("failed to map segment|annot allocate memory")  # in errors of a library that did not fit
 
 
 @contextmanager
 def _leaving() -> Iterator[None]:
-    """Turn what is raised on purpose, or by the system, into one line and an exit code."""
+    """Turn expected errors and errors of the system into one line and an exit code; bugs keep their traceback."""
     from phrasemate.utils.machine import check_memory
 
     try:
@@ -169,7 +169,7 @@ def _leaving() -> Iterator[None]:
         log.debug("raised here:", exc_info=True)
         fail(str(error))
     except UsageError as error:
-        if error.message.startswith("Usage:"):  # no arguments: the help itself
+        if error.message.startswith("Usage:"):  # without arguments, the message is the help
             raise
         fail(_usage(error), EXIT_USAGE)
     except KeyboardInterrupt:
@@ -189,7 +189,7 @@ def _leaving() -> Iterator[None]:
 
 
 def _usage(error: Any) -> str:
-    """Describe what is wrong with the arguments, in the style of all other errors, and where the right ones are."""
+    """Format an error of the arguments in the style of all other errors, with the command whose help explains them."""
     if isinstance(error, typer.BadParameter):
         error.message = plain_reason(error.message)
     message = error.format_message().removesuffix(".")
@@ -203,7 +203,7 @@ def _usage(error: Any) -> str:
 
 
 class DefaultGroup(Group):
-    """A group whose command ``add`` may be left unsaid: ``index TEXT...`` means ``index add TEXT...``."""
+    """Group with a default command, which may be left out: ``index TEXT...`` means ``index add TEXT...``."""
 
     default = "add"
 
@@ -214,9 +214,9 @@ class DefaultGroup(Group):
 
 
 def settle_streams() -> None:
-    """UTF-8 in a pipe, whatever the locale; on a terminal, a question mark for what it cannot show.
+    """Set up the standard streams: UTF-8 in a pipe whatever the locale, "?" for what a terminal cannot show.
 
-    What the caller closed is empty, and takes everything.
+    A stream that the caller closed is replaced by the null device.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -230,13 +230,13 @@ def settle_streams() -> None:
 
 
 def _close_stdout() -> None:
-    """Point standard output at nothing, so that the interpreter's last flush does not complain."""
+    """Redirect standard output to the null device, so that the last flush of the interpreter does not fail."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)
 
 
-# By command: the former name of an option, and its name now.
+# command -> former name of an option -> present name
 _SIDES = {"--from": "--source-lang", "--to": "--target-lang"}
 _HINTS = {"--confidence": "--min-confidence", "--floor": "--min-score", "--threshold": "--min-belief"}
 RENAMED: dict[str, dict[str, str]] = {
@@ -271,18 +271,18 @@ _RUN = (
 )
 PANELS = {"Input": _INPUT.split(), "Output": _OUTPUT.split(), "Model and machine": _RUN.split()}
 OTHER = "Options"
-FEW = 8  # options or fewer stay in one list
+FEW = 8  # up to so many options stay in one list
 
 
 def panel(name: str) -> str:
-    """The group of an option in help."""
+    """Return the heading of an option in help."""
     return next((panel for panel, names in PANELS.items() if name in names), OTHER)
 
 
 class Command(TyperCommand):
-    """A command that knows the former names of its options, and lists options in groups.
+    """Command that accepts former names of its options and lists options under headings.
 
-    Its help is the docstring of its function, which ends with examples.
+    The help is the docstring of the function, which ends with examples.
     """
 
     def __init__(self, *names: Any, **settings: Any) -> None:
@@ -293,7 +293,7 @@ class Command(TyperCommand):
         return super().parse_args(ctx, current_names(args, former_names))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options into help: under one heading if there are few, else group by group."""
+        """Write the options into the help: under one heading if there are at most `FEW`, else under several."""
         groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
         options = [option for option in self.get_params(ctx) if option.param_type_name == "option"]
         for param in self.get_params(ctx):
@@ -307,7 +307,7 @@ class Command(TyperCommand):
 
 
 def current_names(args: list[str], renamed: dict[str, str]) -> list[str]:
-    """Arguments with the present names of options; each former name is warned of. All after ``--`` stays."""
+    """Replace former names of options, with a warning for each. Arguments after ``--`` are left alone."""
     current = list(args)
     for number, argument in enumerate(args):
         if argument == "--":

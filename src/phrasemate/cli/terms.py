@@ -27,7 +27,7 @@ Rank = Literal["termhood", "expected", "frequency", "cvalue"]
 
 def terms(
     document: Annotated[list[str], argument("DOC", "Files or folders, or - for standard input.")],
-    index: Annotated[Path | None, option("--index", "DIR", "Where candidate translations are looked up.")] = None,
+    index: Annotated[Path | None, option("--index", "DIR", "Index to look up candidate translations in.")] = None,
     to: Annotated[
         Path | None, option("--out", "-o", "FILE", "The terms, as .tbx, .tsv, .csv, .xlsx or .jsonl.")
     ] = None,
@@ -36,36 +36,37 @@ def terms(
         list[str] | None, option("--target-lang", "LANG", "Translations in this language only (repeatable).")
     ] = None,
     in_document: Annotated[
-        list[str] | None, option("--document", "NAME", "Translations from this document of the index only.")
+        list[str] | None,
+        option("--document", "NAME", "Translations from this document of the index only (repeatable)."),
     ] = None,
-    most: Annotated[int, option("--limit", "N", "How many terms, best first (0: all).", min=0)] = 500,
+    most: Annotated[int, option("--limit", "N", "Maximum number of terms, best first (0: all).", min=0)] = 500,
     least: Annotated[int, option("--min-count", "N", "Minimum number of occurrences of a term.", min=1)] = 1,
     rank: Annotated[Rank, option("--rank", "termhood|expected|frequency|cvalue", "How terms are ranked.")] = "termhood",
-    max_words: Annotated[int, option("--max-words", "N", "Words of the longest term.", min=1)] = 6,
+    max_words: Annotated[int, option("--max-words", "N", "Maximum number of words of a term.", min=1)] = 6,
     belief: Annotated[
         float,
         option(
             "--min-belief",
             "P",
-            "How sure the model must be, at one place, that this is a phrase (0 to 1).",
+            "Minimum probability, at one place at least, that the words are a phrase (0 to 1).",
             min=0,
             max=1,
         ),
     ] = 0.5,
     k: Annotated[int | None, option("-k", "--k", "N", "Candidate translations of a term (default: 5).", min=1)] = None,
     contexts: Annotated[
-        int, option("--contexts", "N", "Sentences of a term, and of a translation, in files and JSON.", min=0)
+        int, option("--contexts", "N", "Example sentences of a term or translation, in files and JSON.", min=0)
     ] = 3,
     examples: Annotated[
         int | None,
-        option("--examples", "N", "Maximum number of occurrences that a term is searched by (default: 16).", min=1),
+        option("--examples", "N", "Maximum number of occurrences to average for the search (default: 16).", min=1),
     ] = None,
     glossaries: Annotated[
-        list[Path] | None, option("--known", "FILE", "A glossary; terms that it has are marked.")
+        list[Path] | None, option("--known", "FILE", "Glossary whose terms are marked as known (repeatable).")
     ] = None,
     reference: Annotated[
         Path | None,
-        option("--reference", "TEXT", "General text to compare with: terms are rare in it (default: built in)."),
+        option("--reference", "TEXT", "General text, in which terms are rare (default: built-in word frequencies)."),
     ] = None,
     column: options.Column = None,
     text_field: options.TextField = "text",
@@ -78,27 +79,26 @@ def terms(
     as_json: Annotated[bool, flag("--json", "Print one JSON object for each term.")] = False,
     threads: options.Threads = None,
     model: Annotated[
-        Path | None, option("--model", "FOLDER", "Model folder (default: the index's, or bundled).")
+        Path | None, option("--model", "FOLDER", "Model folder (default: the model of the index, or the bundled one).")
     ] = None,
 ) -> None:
     """Find the terms of a document, best first, and look up candidate translations in an index.
 
-    DOC is a file (txt, docx, html, xliff, tmx, tbx, jsonl, tables), a folder, or - for standard input; of a file in
-    several languages, --source-lang says which side. Without -o the terms are printed with their candidate
-    translations. With it they are written, with the sentences they were found in, in the format that the name of
-    the file says.
+    DOC is a file (txt, docx, html, xliff, tmx, tbx, jsonl, tables), a folder, or - for standard input. If a file is in
+    several languages, --source-lang chooses the one to read. Without -o, the terms are printed with their candidate
+    translations. With -o, they are written with the sentences that contain them; the ending of FILE chooses the format.
 
-    Terms are ranked by the probability of being one. It depends on how often and where they stand, whether the
-    document defines them, and how rare their words are in general language or in --reference. Inflected forms are
-    one term. A term is looked up by the mean vector of its occurrences; what --known has is marked.
+    Terms are ranked by the probability that they are terms. It depends on how often and where they occur, whether the
+    document defines them, and how rare their words are in general language or in --reference. Inflected forms count
+    as one term. A term is looked up by the mean vector of its occurrences.
 
-    With --json, one JSON object per line is printed for each term:
+    With --json, each term gives one line with a JSON object:
 
       {"text": "Kernel", "score": 0.72, "count": 41, "belief": 0.84, "variants": [{"text": "Kernel", "count": 41}],
        "places": [{"context": "Der Kernel startet.", "start": 4, "end": 10, "document": "a.txt", "line": 3}],
        "confidence": 0.93, "groups": [{"text": "kernel", "score": 0.88, "count": 60, "hits": [...]}]}
 
-    start and end are characters of the context; groups are as phrasemate search prints them.
+    start and end count characters of the context; groups are those of phrasemate search.
 
     Examples:
       phrasemate terms manual.docx --source-lang de                              the terms alone
@@ -121,7 +121,7 @@ def terms(
     search_options = (("--quick", quick), ("-k", k), ("--examples", examples), ("--dictionary", dictionary))
     if index is None and (useless := [name for name, value in search_options if value]):
         raise typer.BadParameter(f"{useless[0]} needs --index; leave it out")
-    fetch_count = max(contexts, 1)  # a hit tells its language
+    fetch_count = max(contexts, 1)  # the first hit gives the language of a translation
     limits = {name: value for name, value in (("k", k), ("examples", examples)) if value}
     settings = TermSettings(rank, max_words, belief, least, most or None, contexts=fetch_count, language=lang, **limits)
     glossary = [term for path in glossaries or () for term in read_terms(path, lang or "*")]
@@ -150,7 +150,7 @@ def terms(
 
 
 def _check(to: Path | None, documents: Sequence[str], lang: str, force: bool) -> None:
-    """Fail at once for what would fail after the work."""
+    """Raise InputError at once for an output file that could not be written after the work."""
     from phrasemate.terms import WRITTEN
     from phrasemate.utils.storage import check_new
 

@@ -1,4 +1,4 @@
-"""``phrasemate train``: CCPR, XPR, BiCLA and the re-ranker; their options, configuration and progress."""
+"""``phrasemate train``: train CCPR, XPR, BiCLA and re-ranker models; options, configuration and progress."""
 
 from __future__ import annotations
 
@@ -19,26 +19,34 @@ from phrasemate.utils.machine import cores
 if TYPE_CHECKING:
     from phrasemate.training.trainer import Event
 
-Pairs = Annotated[Path, option("--data", "DIR", "Folder of PAIR/train.tsv and PAIR/dev.tsv, such as de-en.")]
-States = Annotated[
-    Path | None, option("--states", "DIR", "Where the encoder's states are kept, for many runs (default: RUN/states).")
+Pairs = Annotated[
+    Path, option("--data", "DIR", "Folder with PAIR/train.tsv and PAIR/dev.tsv; PAIR is, for example, de-en.")
 ]
-Run = Annotated[Path, option("--out", "-o", "RUN", "Folder of the run.")]
-Changes = Annotated[list[str] | None, option("--set", "TABLE.KEY=VALUE", "Change one setting of the file.")]
+States = Annotated[
+    Path | None, option("--states", "DIR", "Folder of encoder states to share between runs (default: RUN/states).")
+]
+Run = Annotated[Path, option("--out", "-o", "RUN", "The folder of the run.")]
+Changes = Annotated[list[str] | None, option("--set", "TABLE.KEY=VALUE", "Change one setting of CONFIG (repeatable).")]
 Minutes = Annotated[float | None, option("--minutes", "M", "Stop after M minutes, with a checkpoint.", min=0)]
-Device = Annotated[str, option("--device", "auto|cpu|cuda", "Where to compute.")]
+Device = Annotated[str, option("--device", "auto|cpu|cuda", "Device to train on.")]
 Workers = Annotated[
     int | None,
     option(
-        "--workers", "N", "Processes that prepare batches (default: for cuda all cores but one, at most 16).", min=0
+        "--workers",
+        "N",
+        "Processes that prepare batches (default: 0; with cuda, all cores but one, at most 16).",
+        min=0,
     ),
 ]
 
-MOST_WORKERS = 16  # more than these a graphics card does not need
+MOST_WORKERS = 16  # enough to keep one GPU busy
 
 
 def workers_of(workers: int | None, device: str) -> int:
-    """Processes that prepare the batches of one training process; InputError where the system cannot copy processes."""
+    """Return how many processes prepare the batches of one training process.
+
+    Raises InputError if some are asked for on a system without fork.
+    """
     from phrasemate.training import processes
 
     if workers and not hasattr(os, "fork"):
@@ -51,13 +59,13 @@ def workers_of(workers: int | None, device: str) -> int:
 
 
 def config_argument(name: str) -> Any:
-    """The argument CONFIG of a command whose own configuration has this name."""
-    return argument("CONFIG", f"A TOML file, or one that comes with phrasemate, such as {name}.")
+    """Declare the argument CONFIG, with the name of a bundled configuration as its example."""
+    return argument("CONFIG", f"A TOML file, or the name of one that comes with phrasemate, such as {name}.")
 
 
 @contextmanager
 def enough_memory() -> Iterator[None]:
-    """Raises InputError where memory is short for what comes before the first step: weights, states that are kept."""
+    """Raise InputError if memory runs out before the first step: for the weights or the cached encoder states."""
     from phrasemate.training.trainer import short_of_memory
 
     try:
@@ -74,15 +82,19 @@ def enough_memory() -> Iterator[None]:
 
 
 def tables_of(config: Path, changes: list[str] | None) -> dict[str, Any]:
+    """Read the tables of a TOML configuration and apply the changes of ``--set``."""
     with needs_extra("train"):
         from phrasemate.training.config import file_of, overridden, read_toml
     return overridden(read_toml(file_of(config)), changes or [])
 
 
-def train(  # a Trainer: only there with torch
+def train(  # trainer is a Trainer, whose module needs torch
     trainer: Any, run: Path, minutes: float | None, as_json: bool, then: str = "phrasemate model export"
 ) -> None:
-    """Run it, say how it ended and what comes ``then``, draw the curves; of several processes, the first says it."""
+    """Run a trainer with a progress bar, draw the curves, and print the outcome and the next command, ``then``.
+
+    Only the first of several processes draws and prints.
+    """
     from phrasemate.training import processes
 
     first = processes.group().rank == 0
@@ -108,7 +120,7 @@ def train(  # a Trainer: only there with torch
 
 @contextmanager
 def counter() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for what comes before the first step, on standard error; off a terminal a line for each part of it."""
+    """Show the preparation before the first step on standard error: a bar on a terminal, else a line for each stage."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     console = err()
@@ -127,7 +139,7 @@ def counter() -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Event], None]]:
-    """A bar on a terminal, else a line now and then; on standard error."""
+    """Show training events on standard error: a bar on a terminal, else a line for each event."""
     from rich.progress import BarColumn, Progress, TextColumn
 
     console = err()
@@ -146,7 +158,7 @@ def _progress() -> Iterator[Callable[[Event], None]]:
 
 
 def _described(event: Event) -> str:
-    """Loss, in-batch acc@1, tokens/s, remaining time."""
+    """Format loss, in-batch acc@1, tokens/s and remaining time."""
     hours, minutes = divmod(round(event.remaining / 60), 60)
     metrics = event.metrics
     return (
@@ -156,7 +168,7 @@ def _described(event: Event) -> str:
 
 
 def _draw(run: Path) -> None:
-    """The curves, where there is something to draw them with."""
+    """Draw the training curves; without the plotting package, print why there are none."""
     from phrasemate.evaluate.report import draw_curves
 
     try:
@@ -180,7 +192,7 @@ def ccpr(
     *,
     run: Run,
     data: Annotated[
-        Path | None, option("--data", "DIR", "Folder of the files of phrase pairs (default: that of your own CONFIG).")
+        Path | None, option("--data", "DIR", "Folder of phrase-pair files (default: the folder of your CONFIG file).")
     ] = None,
     changes: Changes = None,
     minutes: Minutes = None,
@@ -191,8 +203,8 @@ def ccpr(
 ) -> None:
     """Train phrase vectors and a phrase segmenter on phrase pairs (CCPR).
 
-    Takes files of ``phrasemate pairs``, one for each language. Writes metrics.jsonl, curves.svg, a checkpoint, and the
-    best model so far as a Hugging Face folder, which ``phrasemate model export`` turns into one that searches.
+    Reads the files of phrasemate pairs, one for each language. Writes metrics.jsonl, curves.svg, a checkpoint, and the
+    best model so far as a Hugging Face folder. Convert it with phrasemate model export to search with it.
 
     Examples:
       phrasemate train ccpr ccpr-small -o run --data pairs/
@@ -221,7 +233,7 @@ def xpr(
     config: Annotated[Path, config_argument("xpr-small")],
     *,
     run: Run,
-    data: Annotated[Path, option("--data", "DIR", "Folder of ``phrasemate dataset xpr``.")],
+    data: Annotated[Path, option("--data", "DIR", "Folder written by phrasemate dataset xpr.")],
     states: States = None,
     changes: Changes = None,
     minutes: Minutes = None,
@@ -229,9 +241,10 @@ def xpr(
     threads: CpuThreads = None,
     as_json: JsonAtEnd = False,
 ) -> None:
-    """Train vectors of phrases that stand alone, through example sentences (XPR).
+    """Train vectors of phrases without context, from example sentences (XPR).
 
-    Takes phrase pairs with example sentences, of one or several language pairs. Writes the same as ``train ccpr``.
+    Reads phrase pairs with example sentences, of one or more language pairs. Writes the same files as phrasemate train
+    ccpr.
 
     Examples:
       phrasemate train xpr xpr-small -o run --data xpr/
@@ -261,17 +274,19 @@ def bicla(
     *,
     run: Run,
     data: Pairs,
-    vectors: Annotated[Path, option("--vectors", "DIR", "Folder of word vectors, one for each language, such as de.")],
+    vectors: Annotated[
+        Path, option("--vectors", "DIR", "Folder with a folder of word vectors for each language, such as de.")
+    ],
     changes: Changes = None,
     minutes: Minutes = None,
     device: Device = "auto",
     threads: CpuThreads = None,
     as_json: JsonAtEnd = False,
 ) -> None:
-    """Train a ranker of sentences across languages by cross-attention (BiCLA).
+    """Train a cross-lingual sentence ranker with cross-attention (BiCLA).
 
-    Takes sentence pairs, source and target language separated by a tab, and word vectors of one multilingual space.
-    Writes metrics.jsonl, curves.svg, a checkpoint, and the best model so far by held-out loss.
+    Reads sentence pairs, separated by a tab, and word vectors of both languages in one space. Writes metrics.jsonl,
+    curves.svg, a checkpoint, and the best model so far by held-out loss.
 
     Examples:
       phrasemate train bicla bicla -o runs/bicla/de-en --data pairs/ --vectors vectors/
@@ -306,10 +321,10 @@ def reranker(
     threads: CpuThreads = None,
     as_json: JsonAtEnd = False,
 ) -> None:
-    """Train a re-ranker of sentence pairs by cross-attention over an encoder's token states.
+    """Train a re-ranker of sentence pairs with cross-attention over an encoder's token states.
 
-    Takes sentence pairs, the two languages separated by a tab. The encoder stays as it is; its states are computed
-    once. Writes metrics.jsonl, curves.svg, a checkpoint, and the best model so far by held-out MAP.
+    Reads sentence pairs, separated by a tab. The encoder is frozen, so its states are computed only once. Writes
+    metrics.jsonl, curves.svg, a checkpoint, and the best model so far by held-out MAP.
 
     Examples:
       phrasemate train reranker reranker -o run --data pairs/

@@ -1,4 +1,4 @@
-"""``phrasemate vectors``: word vectors distilled, learnt, extended, mapped, evaluated, described and exported."""
+"""``phrasemate vectors``: distil, extend, train, map, evaluate, describe and export word vectors."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 Pooling = Literal["mean", "ends", "head"]
-Texts = Annotated[list[str], argument("TEXT", "Files of any format that is read, folders; - is stdin.")]
-Out = Annotated[Path, option("--out", "-o", "DIR", "The folder of word vectors to make.")]
-Words = Annotated[int, option("--words", "N", "The most frequent words that get a vector.", min=1)]
-Dim = Annotated[int, option("--dim", "N", "Numbers of a vector.", min=1)]
+Texts = Annotated[list[str], argument("TEXT", "Files in any supported format, or folders; - is stdin.")]
+Out = Annotated[Path, option("--out", "-o", "DIR", "The folder of word vectors to write.")]
+Words = Annotated[int, option("--words", "N", "Number of words that get a vector, the most frequent first.", min=1)]
+Dim = Annotated[int, option("--dim", "N", "Dimensions of a vector.", min=1)]
 Lang = Annotated[str, option("--lang", "LANG", "Language of the texts, e.g. en or zh.")]
 Seed = Annotated[int, option("--seed", "N", "Random seed.", min=0)]
 Force = Annotated[bool, flag("--force", "Overwrite what exists.")]
@@ -34,17 +34,17 @@ def distil(
     lang: Lang = "",
     words: Words = 50_000,
     dim: Annotated[
-        int | None, option("--dim", "N", "Numbers of a vector (default: 300; as in --space).", min=1)
+        int | None, option("--dim", "N", "Dimensions of a vector (default: 300, or those of --space).", min=1)
     ] = None,
     contexts: Annotated[
-        int, option("--contexts", "N", "Maximum number of sentences that a word's vector is the mean of.", min=1)
+        int, option("--contexts", "N", "Maximum number of sentences to average for a word.", min=1)
     ] = 8,
     least: Annotated[
         int | None,
         option(
             "--min-contexts",
             "N",
-            "Minimum number of sentences encoded for each word (default: 2; higher is slower).",
+            "Minimum number of sentences to encode for a word (default: 2; more is slower).",
             min=1,
         ),
     ] = None,
@@ -52,7 +52,7 @@ def distil(
         Path | None, option("--space", "DIR", "Word vectors of an earlier run, whose space the new ones share.")
     ] = None,
     pooling: Annotated[
-        Pooling, option("--pooling", "mean|ends|head", "How token states become a word in its sentence.")
+        Pooling, option("--pooling", "mean|ends|head", "How to pool the token states of a word.")
     ] = "mean",
     layer: options.Layer = None,
     model: options.Model = None,
@@ -66,10 +66,10 @@ def distil(
     force: Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Make a vector for each frequent word of a text with the encoder.
+    """Distil word vectors from the encoder, one for each frequent word of a text.
 
-    The mean over several sentences of the word's token states, reduced to --dim numbers. Words are found in any script
-    and lower-cased. All languages share the encoder's space; give --space so that they share the reduction, too.
+    A vector is the mean of the word's token states over several sentences, reduced to --dim dimensions. Words are
+    lower-cased. To get vectors of several languages in one space, give the vectors of the first with --space.
 
     Examples:
       phrasemate vectors distil english.txt -o vectors/en --lang en
@@ -120,9 +120,9 @@ def cover(
     force: Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Add a vector for every word of a text that has none: names, rare inflections, compounds.
+    """Add vectors for the words of a text that have none: names, rare inflections, compounds.
 
-    The encoder reads each such word by itself; what all that stand alone have in common is taken off.
+    Each of these words is encoded without context; the mean of these vectors is subtracted from each.
 
     Examples:
       phrasemate vectors cover vectors/de collection.txt -o wide/de
@@ -211,25 +211,23 @@ app.command("train")(train)
 
 Method = Literal["procrustes", "symmetric"]
 Columns = Annotated[str, option("--columns", "N,N", "Columns of source and target word in the lexicon, from 1.")]
-Entries = Annotated[str, option("--entries", "A:B", "Only the lexicon's source words number A to B, such as 1:5000.")]
+Entries = Annotated[str, option("--entries", "A:B", "Only source words A to B of the lexicon, such as 1:5000.")]
 Limit = Annotated[int | None, option("--limit", "N", "Read the first N words of each side (default: all).", min=1)]
 Skip = Annotated[
     options.OnError, option("--on-error", "raise|skip", "Stop at a row of a .vec file that is damaged, or skip it.")
 ]
-Side = "A .vec or .vec.gz file of fastText, or a folder of word vectors"
+Side = "A fastText file (.vec or .vec.gz) or a folder of word vectors"
 
 
 @app.command("map")
 def map_(
     source: Annotated[Path, argument("SRC", f"{Side}, most frequent words first.")],
-    target: Annotated[Path, argument("TGT", "The same of the other language.")],
-    out: Annotated[Path, option("--out", "-o", "DIR", "Gets the folders source and target.")],
+    target: Annotated[Path, argument("TGT", "The same for the other language.")],
+    out: Annotated[Path, option("--out", "-o", "DIR", "The folder to write, with the folders source and target.")],
     lexicon: Annotated[Path | None, option("--lexicon", "FILE", "Pairs of words to learn from, one per line.")] = None,
-    unsupervised: Annotated[
-        bool, flag("--unsupervised", "Learn from the vectors alone (VecMap; a long computation).")
-    ] = False,
+    unsupervised: Annotated[bool, flag("--unsupervised", "Learn from the vectors alone (VecMap; takes long).")] = False,
     self_learning: Annotated[
-        bool, flag("--self-learning", "Begin with the lexicon and continue as --unsupervised does.")
+        bool, flag("--self-learning", "Start with the lexicon and continue as --unsupervised does.")
     ] = False,
     method: Annotated[
         Method | None,
@@ -245,17 +243,20 @@ def map_(
     limit: Limit = None,
     on_error: Skip = "raise",
     vocabulary: Annotated[
-        int, option("--vocabulary", "N", "Most frequent words that self-learning looks at.", min=2)
+        int, option("--vocabulary", "N", "Number of frequent words that self-learning uses.", min=2)
     ] = 20_000,
-    initial: Annotated[int, option("--initial", "N", "Those that --unsupervised begins with.", min=2)] = 4_000,
+    initial: Annotated[
+        int, option("--initial", "N", "Number of frequent words that --unsupervised starts with.", min=2)
+    ] = 4_000,
     seed: Annotated[int, option("--seed", "N", "Seed of self-learning.", min=0)] = 0,
     force: Force = False,
     as_json: options.Json = False,
 ) -> None:
     """Map the word vectors of two languages into one space.
 
-    With a lexicon by a rotation (Smith et al. 2017), or without one by self-learning (Artetxe et al. 2018), which needs
-    vectors of comparable texts; its objective, the mean similarity of a word and its best counterpart, tells a failure.
+    With a lexicon, learns a rotation (Smith et al. 2017). Without one, uses self-learning (Artetxe et al. 2018), which
+    needs vectors of comparable texts. If self-learning fails, its objective stays low: the mean similarity of a word
+    and its best counterpart.
 
     Examples:
       phrasemate vectors map wiki.de.vec wiki.en.vec.gz -o mapped --lexicon de-en.txt --limit 200000
@@ -268,7 +269,7 @@ def map_(
     if unsupervised == (lexicon is not None) or (self_learning and lexicon is None):
         raise typer.BadParameter("give either --lexicon FILE (and --self-learning, if you like) or --unsupervised")
     if unsupervised and (columns, entries) != ("1,2", ":"):
-        raise typer.BadParameter("--columns and --entries choose within a lexicon; leave them out")
+        raise typer.BadParameter("--columns and --entries apply to a lexicon; leave them out")
     learning = SelfLearning()
     for name, value, usual in (
         ("--vocabulary", vocabulary, learning.vocabulary),
@@ -276,9 +277,9 @@ def map_(
         ("--seed", seed, learning.seed),
     ):
         if value != usual and not (unsupervised or self_learning):
-            raise typer.BadParameter(f"{name} is of self-learning; leave it out")
+            raise typer.BadParameter(f"{name} applies to self-learning; leave it out")
     if initial != learning.initial and not unsupervised:
-        raise typer.BadParameter("--initial is of --unsupervised; leave it out")
+        raise typer.BadParameter("--initial applies to --unsupervised; leave it out")
     check_free(out, force)
     read = (source, target, source.resolve().parent, target.resolve().parent)  # out/source may be one of them
     options.check_apart(out, *read)
@@ -306,20 +307,20 @@ def map_(
 
 @app.command("evaluate")
 def evaluate(
-    source: Annotated[Path, argument("SRC", f"{Side}: the words that are asked.")],
-    target: Annotated[Path, argument("TGT", "The same of the other language, in the same space.")],
+    source: Annotated[Path, argument("SRC", f"{Side}: the words to translate.")],
+    target: Annotated[Path, argument("TGT", "The same for the other language, in the same space.")],
     lexicon: Annotated[Path, option("--lexicon", "FILE", "Words and translations, one pair per line.")],
     columns: Columns = "1,2",
     entries: Entries = ":",
     limit: Limit = None,
     on_error: Skip = "raise",
-    neighbours: Annotated[int, option("--neighbours", "K", "Neighbours of CSLS.", min=1)] = 10,
+    neighbours: Annotated[int, option("--neighbours", "K", "Number of nearest neighbours in CSLS.", min=1)] = 10,
     as_json: options.Json = False,
 ) -> None:
     """Measure how often the nearest word of the other language is a translation.
 
-    Accuracy at 1 among all target words, by cosine and by CSLS, of the lexicon's words that have a vector and a
-    translation with one. Without --entries, words that a mapping was learnt from are asked, too.
+    Prints the accuracy at 1 among all target words, by cosine and by CSLS. Words of the lexicon count if they have a
+    vector and a translation with a vector. Use --entries to exclude words that a mapping was learnt from.
 
     Examples:
       phrasemate vectors evaluate mapped/source mapped/target --lexicon de-en.txt
@@ -342,7 +343,7 @@ def evaluate(
 def info(
     folder: Annotated[Path, argument("DIR", f"{Side}.")], on_error: Skip = "raise", as_json: options.Json = False
 ) -> None:
-    """Show what word vectors are and how they were made, and check every byte.
+    """Describe word vectors and how they were made, and verify their files.
 
     Examples:
       phrasemate vectors info vectors/en
@@ -361,7 +362,7 @@ def export(
     out: Annotated[Path, option("--out", "-o", "FILE", "The file to write: .vec or .vec.gz.")],
     force: Force = False,
 ) -> None:
-    """Write word vectors in the text format of fastText, which other programs read.
+    """Write word vectors in the text format of fastText, for other programs.
 
     Examples:
       phrasemate vectors export vectors/en -o en.vec
@@ -376,7 +377,7 @@ def export(
 
 
 def _vectors(path: Path, limit: int | None, on_error: options.OnError) -> WordVectors:
-    """A folder, or a .vec file with its progress on standard error."""
+    """Load word vectors from a folder, or read a .vec file with progress on standard error."""
     from phrasemate.vectors import WordVectors, read_fasttext
 
     if path.is_dir():

@@ -1,10 +1,10 @@
-"""The demonstration: a bundled English sample, 40 marked queries in six languages, and how many are answered right.
+"""Demonstration on a bundled English sample: 40 marked queries in six languages, with the expected answers.
 
     index = build("demo-index")
     answers = ask(index)
     print(first(answers), "of", len(answers))
 
-The sentences were written for this; docs/results/data.md tells how.
+The sentences were written for this sample; see docs/results/data.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SAMPLE = "english.txt"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A marked query and the wordings that answer it; ``note`` says which sense is asked for."""
+    """A marked query and its expected wordings; ``note`` says which sense of the phrase is meant."""
 
     language: str
     query: str
@@ -43,20 +43,20 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer of the index to a question."""
+    """A question and the result that an index gives."""
 
     question: Question
     result: Result
 
     @property
     def rank(self) -> int | None:
-        """The 1-based place of the first expected wording among the groups; None if it is not there."""
+        """Rank of the first expected wording among the groups, from 1; None if no group has one."""
         answers = {folded(text) for text in self.question.expected}
         places = (place for place, group in enumerate(self.result.groups, 1) if folded(group.text) in answers)
         return next(places, None)
 
     def as_dict(self) -> dict[str, Any]:
-        """The answer as plain data for JSON."""
+        """Return the answer as plain data for JSON."""
         question = self.question
         return {
             "language": question.language,
@@ -69,20 +69,20 @@ class Answer:
 
 
 def sample() -> list[str]:
-    """The English sentences of the sample, in order."""
+    """Return the English sentences of the sample, in order."""
     return _bundled(SAMPLE).splitlines()
 
 
 def questions() -> list[Question]:
-    """The marked queries with their expected equivalents."""
+    """Return the marked queries with their expected wordings."""
     rows = [json.loads(line) for line in _bundled("queries.jsonl").splitlines() if line.strip()]
     return [Question(row["lang"], row["query"], tuple(row["expected"]), row.get("note", "")) for row in rows]
 
 
 def build(path: str | Path, model: Model | None = None, progress: Callable[..., None] | None = None) -> BaseIndex:
-    """An index of the sample in the folder ``path``, which must hold nothing yet but what a stopped run has left.
+    """Build an index of the sample in the folder ``path``.
 
-    Raises IndexExists if it does.
+    Raises IndexExists if the folder holds anything but an index without documents, as a stopped run leaves it.
     """
     from phrasemate.encode import load_model
     from phrasemate.text import read
@@ -111,7 +111,7 @@ def _open_or_create(path: str | Path, model: Model) -> BaseIndex:
 
 
 def ask(index: BaseIndex, k: int = 3, question_list: Sequence[Question] | None = None) -> list[Answer]:
-    """Answer every question, all in one batch, with up to ``k`` groups each."""
+    """Search for all questions in one batch, with up to ``k`` groups for each. Default: the bundled questions."""
     from phrasemate.search import Searcher
 
     question_list = questions() if question_list is None else question_list
@@ -120,7 +120,7 @@ def ask(index: BaseIndex, k: int = 3, question_list: Sequence[Question] | None =
 
 
 def first(answers: Sequence[Answer], language: str | None = None) -> int:
-    """Count the answers (in one language) that have an expected wording in first place."""
+    """Count the answers with an expected wording in first place, of all languages or of one."""
     return sum(a.rank == 1 for a in answers if language in (None, a.question.language))
 
 
