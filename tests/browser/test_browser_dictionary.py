@@ -73,7 +73,7 @@ def test_the_other_side_of_a_memory_is_looked_up_too(chromium: Any, tmp_path: Pa
         page.get_by_role("link", name="All places again").click()
         expect(page.locator(".near-chip")).to_have_count(0)
         page.goto(server.url + "/text?q=Katze")
-        expect(page.get_by_role("link", name="what means the same")).to_have_attribute("href", "/?q=Katze")
+        expect(page.get_by_role("link", name="phrases that mean the same")).to_have_attribute("href", "/?q=Katze")
     finally:
         page.close()
         server.stop()

@@ -32,7 +32,7 @@ def test_too_long_a_text_is_not_sent_and_not_lost(page: Any) -> None:
     page.locator("#q").fill(text)
     expect(page.locator("#q-count")).to_have_text("6,000 of 5,000 characters")
     page.get_by_role("button", name="Find phrases").click()
-    expect(page.locator("#notice")).to_contain_text("The text has 6,000 characters; 5,000 are the most")
+    expect(page.locator("#notice")).to_contain_text("The text has 6,000 characters; 5,000 is the limit")
     expect(page.locator("#q")).to_have_value(text)
     page.goto(address("x" * 5001))
     expect(page.locator("#refused")).to_contain_text("5,001 characters")

@@ -150,14 +150,14 @@ def test_filters(browser: Browser) -> None:
     assert not unknown.texts(".further a")  # there is nothing to see more of
     assert unknown.status == 200
     other = browser.get("/", ("in", "news"), ("in", "law"), q=TEXT, at=BANK, lang="fr")
-    assert other.texts(".problem") == ["No document here is in fr; there is en."]
+    assert other.texts(".problem") == ["No document here is in fr; the index has en."]
     assert len(other.all(".candidate")) > 0
 
 
 def test_an_empty_index_says_so(browser: Browser) -> None:
     assert browser.get("/", ("in", "empty")).texts("#empty h2") == ["The index empty is empty"]
     page = browser.get("/", ("in", "news"), ("in", "empty"), q=TEXT, at=BANK)
-    assert page.texts(".problem")[0].startswith("This index holds no text yet. Fill it with: phrasemate index")
+    assert page.texts(".problem")[0].startswith("This index holds no text yet. Add text with: phrasemate index")
     assert page.texts(".candidate .wording")[0] == "bank"
 
 
@@ -165,9 +165,9 @@ def test_more_candidates_and_more_lines(browser: Browser) -> None:
     page = browser.get("/", ("in", "news"), q=TEXT, at=BANK, k=1, lines=1)
     assert (len(page.all(".candidate")), len(page.all("tr.line"))) == (1, 1)
     links = {link.text: link.get("href") for link in page.all(".further a")}
-    assert set(links) == {"More candidates", "More lines of each"}
+    assert set(links) == {"More candidates", "More lines for each"}
     assert len(browser.get(links["More candidates"]).all(".candidate")) == 4
-    assert len(browser.get(links["More lines of each"]).all("tr.line")) == 5
+    assert len(browser.get(links["More lines for each"]).all("tr.line")) == 5
 
 
 def test_the_whole_sentence_and_its_neighbours(browser: Browser) -> None:
@@ -197,8 +197,8 @@ def test_a_sentence_is_the_one_that_was_on_the_page(browser: Browser) -> None:
 @pytest.mark.parametrize(
     ("fields", "status", "says"),
     [
-        ({"q": "x" * 501}, 413, "501 characters; 500 are the most"),
-        ({"q": TEXT, "at": "90-99"}, 422, "outside of the text"),
+        ({"q": "x" * 501}, 413, "501 characters; 500 is the limit"),
+        ({"q": TEXT, "at": "90-99"}, 422, "outside the text"),
         ({"q": TEXT, "at": "4"}, 422, "expected the first and the last character"),
         ({"q": TEXT, "at": "٤-٨"}, 422, "expected the first and the last character"),
         ({"q": TEXT, "at": "8-4"}, 422, "marks nothing"),
@@ -339,7 +339,7 @@ def test_what_is_added_is_seen_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("query", "how"), [("kept a minutes", "forms"), ("minut* of", "words")])
 def test_the_link_to_all_places_leads_to_those_that_were_counted(browser: Browser, query: str, how: str) -> None:
     page = browser.get("/", q=query)
-    assert ": 1 place in news" in page.texts("details.itself summary")[0]
+    assert "occurs at 1 place in news" in page.texts("details.itself summary")[0]
     (link,) = page.all("details.itself a")
     assert f"how={how}" in link.get("href")
     assert browser.get(link.get("href")).texts("#answer h2") == ["1 place in 1 sentence"]
@@ -380,7 +380,7 @@ def test_a_filter_has_so_many_values(browser: Browser) -> None:
     most = Settings().filters
     page = browser.get("/", *(("doc", f"{number}.txt") for number in range(most + 1)), q=TEXT, at=BANK)
     assert page.status == 413
-    assert f"{most + 1} values of doc; {most} are the most" in page.texts("#refused")[0]
+    assert f"{most + 1} values of doc; {most} is the limit" in page.texts("#refused")[0]
     same = browser.get("/", *(("doc", "news.txt") for _ in range(most + 1)), q=TEXT, at=BANK)
     assert same.status == 200  # one value, given often
 
@@ -389,7 +389,7 @@ def test_a_text_that_is_looked_up_has_a_length(browser: Browser) -> None:
     most = Settings().sentence_characters
     page = browser.get("/text", q="x" * (most + 1), in_="news")
     assert page.status == 413
-    assert f"A text of at most {most} characters is looked up" in page.texts("#refused")[0]
+    assert f"The query is too long; {most} characters is the limit" in page.texts("#refused")[0]
 
 
 def test_pieces_of_a_translation() -> None:
@@ -427,7 +427,7 @@ def test_only_what_is_there_can_be_clicked(browser: Browser) -> None:
 
 def test_text_in_the_language_of_an_index_is_shown_where_it_stands(browser: Browser) -> None:
     page = browser.get("/", q="minute of silence")
-    assert page.texts("details.itself summary") == ["“minute of silence” itself: 1 place in news"]
+    assert page.texts("details.itself summary") == ["“minute of silence” itself occurs at 1 place in news"]
     assert page.texts("details.itself li") == ["They kept a minute of silence."]
     assert page.all("details.itself")[0].get("open") is not None
     (link,) = page.all("details.itself a")

@@ -1,4 +1,4 @@
-"""The server: the REST service and the concordance page. docs/reference/rest.md explains it."""
+"""Server of the REST API and the concordance page; see docs/reference/rest.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The REST service: each endpoint is a thin shell over one public call, with limits on what one request may ask for.
+"""REST API: each endpoint calls one public function, within the limits of a request.
 
-Translation tools get suggestions for a segment, and the interface of a translation memory's server. Uploaded documents
-are read from a temporary file under a name of ours.
+Translation tools get suggestions for a segment, or use the interface of a translation memory server (amaGama). An
+uploaded document is read from a temporary file whose name the server chooses.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from phrasemate.text import folded
 from phrasemate.text.corpus import SUFFIXES as READABLE
 from phrasemate.types import Document, Phrase, Sentence, Span
 
-SUFFIXES = tuple(sorted(suffix[1:] for suffix in READABLE))  # but nothing within gzip
+SUFFIXES = tuple(sorted(suffix[1:] for suffix in READABLE))  # gzip is not accepted
 NAME = "document"
 log = logging.getLogger("phrasemate.server")
 
-AT_ONCE = 8  # phrases that are searched together: each looks at up to 1,600 hits, of which few are kept
+AT_ONCE = 8  # phrases of one request that are searched together, which limits memory: up to 1,600 hits for each
 
 
 def searched(searcher: Searcher, body: Search, settings: Settings) -> list[Result]:
@@ -57,7 +57,7 @@ def searched(searcher: Searcher, body: Search, settings: Settings) -> list[Resul
 
 
 def searched_phrases(searcher: Searcher, phrases: Sequence[Phrase], body: Search, settings: Settings) -> list[Result]:
-    """The answers for phrases, as `searched` gives them; the query of ``body`` is only quoted. Raises Refusal."""
+    """Answer phrases as `searched` does; ``body.query`` is only copied into the results. Raises Refusal."""
     limit_phrases(len(phrases), settings)
     limit_hits(len(phrases), body.k, body.contexts, settings)
     request = SearchRequest(body.k, body.contexts, body.documents, body.languages)
@@ -66,7 +66,7 @@ def searched_phrases(searcher: Searcher, phrases: Sequence[Phrase], body: Search
 
 
 def marked_phrases(queries: Sequence[str], settings: Settings) -> list[tuple[int, Phrase]]:
-    """The marked phrases of queries, each with its query's number. Raises Refusal, QueryError."""
+    """Parse the marked phrases of queries, each with the number of its query, from 0. Raises Refusal, QueryError."""
     phrase_lists = [parse_query(query).phrases for query in queries]
     limit_phrases(max(map(len, phrase_lists), default=0), settings)
     if (total := sum(map(len, phrase_lists))) > settings.encoded:
@@ -75,20 +75,20 @@ def marked_phrases(queries: Sequence[str], settings: Settings) -> list[tuple[int
 
 
 def limit_phrases(count: int, settings: Settings) -> None:
-    """Raises Refusal if more phrases are marked, or proposed, than are answered at once."""
+    """Raise Refusal if a query has too many phrases, marked or proposed."""
     if count > settings.phrases:
         raise Refusal("too_long", f"the query has {count} phrases; expected at most {settings.phrases}: mark fewer")
 
 
 def limit_hits(phrases: int, k: int, contexts: int, settings: Settings) -> None:
-    """Raises Refusal for more sentences than one answer holds."""
+    """Raise Refusal if an answer could have too many sentences."""
     if phrases * k * max(contexts, 1) > settings.hits:
         what = f"{phrases} phrases or terms with {k} groups of {contexts} sentences"
         raise Refusal("too_long", f"{what}; expected at most {settings.hits:,} sentences in all: ask for less of each")
 
 
 def limit_spans(spans: Sequence[Sequence[Span]], settings: Settings) -> None:
-    """Raises Refusal for more phrases than one answer holds."""
+    """Raise Refusal if an answer has too many phrases."""
     if (total := sum(map(len, spans))) > settings.spans:
         most = settings.spans
         raise Refusal(
@@ -97,17 +97,17 @@ def limit_spans(spans: Sequence[Sequence[Span]], settings: Settings) -> None:
 
 
 def limit_total(texts: Sequence[str], settings: Settings) -> None:
-    """Raises Refusal for more text than is encoded for one request."""
+    """Raise Refusal if the texts of a request are too long in all."""
     if (total := sum(map(len, texts))) > settings.total_characters:
         most = settings.total_characters
         raise Refusal("too_long", f"{total:,} characters in all; expected at most {most:,}: send several requests")
 
 
-_OPTIONS = re.compile(r", --(source|target)-lang and --check")  # of the command line: here they are fields
+_OPTIONS = re.compile(r", --(source|target)-lang and --check")  # options in messages, which are fields of a request
 
 
 def mined(model: Any, body: Mine) -> dict[str, Any]:
-    """The answer to a request: pairs of numbers of sentences.
+    """Mine the sentences of a request. Returns the threshold and the pairs, as numbers of sentences from 0.
 
     Raises InputError if no sentence of a side can be used.
     """
@@ -131,16 +131,16 @@ def mined(model: Any, body: Mine) -> dict[str, Any]:
 
 FAILURES: dict[int | str, dict[str, Any]] = {status: {"model": schemas.Failure} for status in set(REASONS.values())}
 PREFIX, MEMORY = "/api/v1", "/tmserver"
-TARGETS = 20  # translations of a phrase that a translation memory's server gives, at most
+TARGETS = 20  # maximum number of translations of a phrase from the translation memory interface
 SPOKEN = (
     *("ar", "bg", "ca", "cs", "da", "de", "el", "en", "es", "et", "eu", "fa", "fi", "fr", "gl", "he", "hi", "hr", "hu"),
     *("id", "it", "ja", "ko", "lt", "lv", "ms", "nb", "nl", "pl", "pt", "ro", "ru", "sk", "sl", "sr", "sv", "th", "tr"),
     *("uk", "ur", "vi", "zh"),
-)  # languages that tools offer as a source: the most used of the hundred that the model reads
+)  # source languages offered to tools: the most used of the hundred languages of the model
 
 
 class _Segment(PathConvertor):
-    """The rest of an address, which may have line ends: Starlette's own ``path`` has none."""
+    """Rest of an address, also with line ends, which Starlette's ``path`` does not match."""
 
     regex = r"(?s:.*)"
 
@@ -153,7 +153,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 def router(
     library: Library, settings: Settings, metrics: Metrics, glossary: Glossary, tokens: Tokens | None = None
 ) -> APIRouter:
-    """Router of all endpoints for programs."""
+    """Make the router of all endpoints for programs."""
     api = APIRouter(responses=FAILURES)
     _add_questions(api, library, settings)
     _add_tools(api, library, settings, glossary)
@@ -162,7 +162,7 @@ def router(
 
 
 def reload(library: Library, tokens: Tokens | None = None) -> dict[str, str]:
-    """Read the file of tokens and open all indexes again; what cannot be used again stays as it was, and why."""
+    """Reopen all indexes and reread the tokens. Returns why an index, or "tokens", could not be and stays as it was."""
     problems = library.reload()
     try:
         if tokens:
@@ -176,7 +176,7 @@ def reload(library: Library, tokens: Tokens | None = None) -> dict[str, str]:
 def _post(
     api: APIRouter, settings: Settings, path: str, body: type[RequestBody], answer: Any, description: Any = described
 ) -> Callable[[Endpoint], Endpoint]:
-    """Decorate the function that answers what is posted to ``path``."""
+    """Register the decorated function as the endpoint of POST to ``path``."""
     extra = description(body, settings)
     return api.post(PREFIX + path, response_model=answer, openapi_extra=extra, summary=body.__doc__)
 
@@ -252,7 +252,7 @@ def _add_questions(api: APIRouter, library: Library, settings: Settings) -> None
 
 
 def _add_tools(api: APIRouter, library: Library, settings: Settings, glossary: Glossary) -> None:
-    """Add what translation tools ask: ``/suggest``, and the addresses of a translation memory's server."""
+    """Add the endpoints for translation tools: ``/suggest`` and the translation memory interface."""
 
     def suggest_from(name: str, text: str, target: str, k: int) -> list[dict[str, Any]]:
         def answer(searcher: Searcher) -> list[dict[str, Any]]:
@@ -283,15 +283,15 @@ def _add_tools(api: APIRouter, library: Library, settings: Settings, glossary: G
         response_model=list[schemas.Unit],
         openapi_extra={
             "parameters": [
-                _number("min_similarity", "The least quality of a unit, in percent.", 0),
-                _number("max_candidates", "Units, at most.", 10),
+                _number("min_similarity", "Minimum quality of a unit, in percent.", 0),
+                _number("max_candidates", "Maximum number of units.", 10),
             ]
         },
     )
     async def unit(source: str, target: str, text: str, request: Request) -> Response:
-        """Translations of a text, as amaGama and Weblate's tmserver have them.
+        """Translate a text in the format of amaGama and Weblate's tmserver.
 
-        ``min_similarity`` (0) and ``max_candidates`` (10) may be added to the address.
+        Query parameters: ``min_similarity`` (0) and ``max_candidates`` (10).
         """
         numbers = [request.query_params.get(*pair) for pair in (("min_similarity", "0"), ("max_candidates", "10"))]
         if not all(number.isascii() and number.isdigit() and len(number) < 9 for number in numbers):
@@ -304,19 +304,19 @@ def _add_tools(api: APIRouter, library: Library, settings: Settings, glossary: G
 
     @api.get(MEMORY + "/languages/", response_model=dict[str, list[str]])
     async def languages() -> Response:
-        """The languages of all indexes, and those that can be asked in."""
+        """List the source languages, and the languages of all indexes as target languages."""
         targets = await _from_all(library, lambda name: library.ask(name, lambda s: s.index.languages()))
         return _answer({"sourceLanguages": list(SPOKEN), "targetLanguages": sorted(set(filter(None, targets)))})
 
 
 def _number(name: str, description: str, default: int) -> dict[str, Any]:
-    """Description of a whole number in an address, for OpenAPI."""
+    """Describe an integer query parameter for OpenAPI."""
     schema = {"type": "integer", "minimum": 0, "maximum": 99_999_999, "default": default}
     return {"name": name, "in": "query", "description": description, "schema": schema}
 
 
 async def _from_all(library: Library, question: Callable[[str], list[Any]]) -> list[Any]:
-    """Join the answers of all indexes, one list after the other; one that cannot be used is left out."""
+    """Ask all indexes and concatenate their answers; indexes that cannot be used are left out."""
 
     def answer(name: str) -> list[Any]:
         try:
@@ -328,33 +328,39 @@ async def _from_all(library: Library, question: Callable[[str], list[Any]]) -> l
 
 
 def _add_status(api: APIRouter, library: Library, metrics: Metrics, tokens: Tokens | None) -> None:
-    @api.get(PREFIX + "/indexes", response_model=schemas.IndexesAnswer, summary="What is served.")
+    @api.get(
+        PREFIX + "/indexes",
+        response_model=schemas.IndexesAnswer,
+        summary="List the indexes with their sizes, languages and models.",
+    )
     async def indexes() -> Response:
         return _answer({"indexes": [await work(library, _facts_of, library, name) for name in library.names]})
 
-    @api.get("/health", response_model=schemas.Health, summary="Whether the server answers.")
+    @api.get("/health", response_model=schemas.Health, summary="Check that the server answers.")
     async def health() -> Response:
-        names = [] if tokens else list(library.names)  # it is answered without a token
+        names = [] if tokens else list(library.names)  # this address needs no token
         return _answer({"status": "ok", "version": __version__, "indexes": names})
 
-    @api.get("/ready", response_model=schemas.Readiness, summary="Whether requests should be sent here.")
+    @api.get("/ready", response_model=schemas.Readiness, summary="Check that all indexes can be used.")
     async def ready() -> Response:
         if await run_in_threadpool(library.problems):
             raise Refusal("index_unusable", "an index cannot be used just now; the server's log says why")
         return _answer({"status": "ready"})
 
-    @api.post(PREFIX + "/reload", response_model=schemas.ReloadAnswer, summary="Open all indexes and tokens again.")
+    @api.post(
+        PREFIX + "/reload", response_model=schemas.ReloadAnswer, summary="Reopen all indexes and reread the tokens."
+    )
     async def reload_all() -> Response:
         problems = await run_in_threadpool(reload, library, tokens)
         return _answer({"indexes": list(library.names), "problems": problems})
 
-    @api.get("/metrics", response_class=PlainTextResponse, summary="Counts, for Prometheus.")
+    @api.get("/metrics", response_class=PlainTextResponse, summary="Metrics for Prometheus.")
     async def counts() -> Response:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _answer(content: Any) -> Response:
-    """JSON; half a character, as an indexed text may have one, is written as an escape. Long ones are for workers."""
+    """Make a JSON response; a lone surrogate in a text becomes an escape. Call it in a worker if it may be long."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Response(text.encode("utf-8", "backslashreplace"), media_type="application/json")
 
@@ -367,7 +373,7 @@ def _spans(text: str, spans: list[Any]) -> list[dict[str, Any]]:
 
 
 def _encoded(model: Any, marked: list[tuple[int, Phrase]], body: schemas.Encode) -> dict[str, Any]:
-    """Vectors in the shortest decimals that give the same float32."""
+    """Encode phrases and sentences, with vectors in the shortest decimals that give the same float32."""
     vectors = model.encode([phrase for _, phrase in marked]) if marked else []
     phrases = [
         {
@@ -385,7 +391,7 @@ def _encoded(model: Any, marked: list[tuple[int, Phrase]], body: schemas.Encode)
 
 
 def _facts_of(library: Library, name: str) -> dict[str, Any]:
-    """What an index holds, or why it does not answer: the others still do."""
+    """Describe an index for ``/indexes``; one that cannot be used has a problem and empty facts."""
     facts = {"documents": 0, "sentences": 0, "phrases": 0, "languages": {}, "model": "", "model_hash": ""}
     facts |= {"generation": 0}
     try:
@@ -398,9 +404,10 @@ def _facts_of(library: Library, name: str) -> dict[str, Any]:
 
 @contextmanager
 def uploaded(name: str, content: bytes, settings: Settings, language: str = "") -> Iterator[list[Document]]:
-    """The documents of an upload, while the context lasts; of its ``name`` only the ending is looked at.
+    """Yield the documents of an upload, which can be read within the block. Only the ending of ``name`` is used.
 
-    Reading them raises ReadError (it names no path of ours), or Refusal for more text than is allowed.
+    Raises Refusal for another ending. Reading the documents raises ReadError, which names no path of the server, or
+    Refusal for too much text.
     """
     from phrasemate.text import read
     from phrasemate.text.text_file import without_options
@@ -415,12 +422,12 @@ def uploaded(name: str, content: bytes, settings: Settings, language: str = "") 
             with without_options():
                 yield [_limited(document, settings) for document in read(path, lang=language)]
         except ReadError as error:
-            remedy = error.remedy.replace(" with --lang", " as its language")  # which is a field here
+            remedy = error.remedy.replace(" with --lang", " as its language")  # a field of the request
             raise ReadError(f"the {NAME}", error.line, error.reason, remedy) from error
 
 
 def terms_of(documents: Sequence[Document], searcher: Searcher, how: TermSettings, target: str) -> list[DocumentTerm]:
-    """The terms of documents, with their candidate translations into the language ``target`` (empty: any)."""
+    """Find the terms of documents, with candidate translations into the language ``target`` ("": any)."""
     return document_terms(documents, searcher, how, languages=[target] if target else None, progress=go_on)
 
 
@@ -439,14 +446,14 @@ def _limited(document: Document, settings: Settings) -> Document:
     return replace(document, name=NAME, sentences=sentences)
 
 
-QUALITIES = {"preferred": 100, "admitted": 95}  # of entries of the glossary; others are not suggested
-WORST = 1  # quality, in percent, of what is suggested at all
+QUALITIES = {"preferred": 100, "admitted": 95}  # status of a glossary entry -> quality; others are not suggested
+WORST = 1  # minimum quality of a suggestion, in percent
 
 
 def spoken(requested: str, languages: Sequence[str]) -> list[str]:
-    """Languages of an index that a tag asks for: ``en_GB`` takes ``en``, and what is of no known language.
+    """Return the languages of an index that match a language tag: ``en_GB`` matches ``en``, and "" (unknown) always.
 
-    An empty tag takes all.
+    An empty tag matches all languages.
     """
     tag = _tag(requested)
     exact = [language for language in languages if _tag(language) == tag]
@@ -460,17 +467,17 @@ def _tag(language: str) -> str:
 
 
 def readable(library: Library, entries: Sequence[Entry]) -> list[Entry]:
-    """Entries as the user may read them: without what they quote of indexes, unless every index may be read.
+    """Remove quotations of indexes from glossary entries, unless the user may read every index.
 
-    Raises Refusal for a user who may read no index.
+    Raises Refusal for a user who may not read any index.
     """
-    if not library.names or library.whole:  # `names` refuses
+    if not library.names or library.whole:  # `names` raises Refusal
         return list(entries)
     return [replace(entry, example="", origin="") for entry in entries]
 
 
 def suggested(result: Result, entries: Sequence[Entry], languages: Sequence[str], k: int) -> dict[str, Any]:
-    """The phrase of a result with its suggestions, for JSON: those of the glossary come first."""
+    """Format the phrase of a result with at most ``k`` suggestions for JSON, those of the glossary first."""
     valid_entries = [entry for entry in entries if entry.status in QUALITIES]
     own_entries = [
         _entry(entry)
@@ -490,9 +497,9 @@ def suggested(result: Result, entries: Sequence[Entry], languages: Sequence[str]
 
 
 def units(text: str, answers: Sequence[dict[str, Any]], least: int) -> Iterator[dict[str, Any]]:
-    """Suggestions as units of a translation memory, the best first.
+    """Convert suggestions to translation memory units of at least the quality ``least``, the best first.
 
-    The quality of what translates a part of the text only is lowered to that part's share of its letters.
+    The quality of a unit that translates only a part of the text is multiplied by the share of its letters.
     """
     letters = max(sum(map(str.isalnum, text)), 1)
     rows = []
@@ -502,7 +509,7 @@ def units(text: str, answers: Sequence[dict[str, Any]], least: int) -> Iterator[
             quality = max(int(share * suggestion["quality"]), WORST)
             rows.append({"source": answer["phrase"], "target": suggestion["text"], "quality": quality, "rank": quality})
     best: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: -row["quality"]):  # several indexes may give the same
+    for row in sorted(rows, key=lambda row: -row["quality"]):  # several indexes may give the same unit
         best.setdefault((folded(row["source"]), folded(row["target"])), row)
     return (row for row in best.values() if row["quality"] >= least)
 

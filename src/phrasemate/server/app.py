@@ -1,7 +1,4 @@
-"""The application, and the server that runs it: REST service and concordance page behind one guard, under uvicorn.
-
-The application on a socket, until it is stopped.
-"""
+"""The web application with the REST API and the concordance page behind one guard, and its uvicorn server."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 
 
 class _WithToken(FastAPI):
-    """An application that asks for a token, and says so in its description."""
+    """Application whose OpenAPI description requires a token."""
 
     def openapi(self) -> dict[str, Any]:
         schema = super().openapi()
@@ -61,11 +58,10 @@ def create_app(
     access: Access | None = None,
     glossary: Glossary | None = None,
 ) -> FastAPI:
-    """The application on a library, which is closed when the application stops.
+    """Make the application that serves a library, which it closes when it stops.
 
-    ``glossary`` is where chosen equivalents are kept; without it, they are kept while the application runs.
-
-    All that is not for programs (`FOR_PROGRAMS`) is the page's.
+    ``glossary`` stores chosen equivalents; the default is lost when the application stops. Addresses outside
+    `FOR_PROGRAMS` belong to the page.
     """
     settings, access = settings or library.settings, access or Access()
     metrics = Metrics(library)
@@ -80,7 +76,7 @@ def create_app(
         title="phrasemate",
         version=__version__,
         description="Phrases of another language that mean the same in their context.",
-        docs_url=None,  # they load their scripts from elsewhere
+        docs_url=None,  # both would load scripts from other sites
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
@@ -90,14 +86,18 @@ def create_app(
     glossary = glossary or Glossary()
     programs = api.router(library, settings, metrics, glossary, access.tokens)
     pages = routes(library, settings, glossary)
-    app.state.routes = [*app.routes, *programs.routes, *pages.routes]  # those of an included router are hidden in it
+    app.state.routes = [
+        *app.routes,
+        *programs.routes,
+        *pages.routes,
+    ]  # app.routes does not list those of included routers
     app.include_router(programs)
     app.include_router(pages, include_in_schema=False)
     return app
 
 
 def respond(refusal: Refusal, scope: Scope, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer to a request that is refused: JSON for programs and scripts that ask for it, else a page."""
+    """Make the response of a refusal: JSON for programs and for scripts that accept it, else a page."""
     path = scope["path"]
     if path.startswith(FOR_PROGRAMS) or not path.startswith("/") or wants_json(Headers(scope=scope)):
         response = Response(refusal.json(), refusal.status, media_type="application/json")
@@ -108,7 +108,7 @@ def respond(refusal: Refusal, scope: Scope, headers: Mapping[str, str] | None = 
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    return respond(refusal_of(error), request.scope)  # what nobody foresaw is raised again, for the guard to log
+    return respond(refusal_of(error), request.scope)  # Starlette re-raises unexpected errors, and the guard logs them
 
 
 async def _routing(request: Request, error: Exception) -> Response:
@@ -123,15 +123,15 @@ async def _routing(request: Request, error: Exception) -> Response:
     return respond(Refusal(code, reasons.get(error.status_code, str(error.detail))), request.scope, headers)
 
 
-TOKEN = "PHRASEMATE_TOKEN"  # the environment's
-SHORTEST = 16  # characters of a token
+TOKEN = "PHRASEMATE_TOKEN"  # environment variable
+SHORTEST = 16  # minimum number of characters of a token
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@]+", re.IGNORECASE)
 
 ReadyCallback = Callable[[str], None]  # called with the URL
 
 
 def read_token(file: Path | None) -> str:
-    """The token in a file, or in the environment; empty if there is none. Raises InputError for a short one."""
+    """Read the token from a file or the environment; "" if there is none. Raises InputError for a short token."""
     where = str(file) if file else f"the environment's {TOKEN}"
     try:
         token = (file.read_text("utf-8") if file else os.environ.get(TOKEN, "")).strip()
@@ -150,15 +150,20 @@ def access_for(
     public: bool = False,
     tokens: Tokens | None = None,
 ) -> Access:
-    """Rules of who may ask a server on the address ``host``; ``names``: other names under which it is reached.
+    """Make the access rules of a server that listens on ``host``.
 
-    ``origins``: other sites whose pages may ask, as ``https://tool.example``, which needs a token. ``public``: anybody
-    may ask without one. ``tokens``: of several users, beside or instead of the one ``token``.
+    The header Host of a request must be a loopback name, ``host`` or one of ``names``. If other machines can reach
+    ``host`` and no ``names`` are given, any name is accepted.
 
-    On an address that others can reach any name will do, unless some are given: then those, ``host`` and LOOPBACK.
-    With 0.0.0.0 or :: all names and addresses under which others reach it are to be given then.
+    Args:
+        host: Address to listen on. A server that other machines can reach needs a token, unless it is public.
+        token: The token that clients must send; "" for none.
+        names: Other names of the server. With 0.0.0.0 or ::, all names and addresses that clients use.
+        origins: Other sites whose pages may call the REST API, such as ``https://tool.example``. They need a token.
+        public: Serve other machines without a token.
+        tokens: Tokens of several users, in addition to ``token`` or instead of it.
 
-    Raises InputError for an address that others can reach, without a token, and for an invalid origin.
+    Raises InputError if a token is missing or an origin is invalid.
     """
     for origin in origins:
         if not _ORIGIN.fullmatch(origin):
@@ -179,9 +184,9 @@ def access_for(
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that has its address; it listens when the application is there.
+    """Bind a socket to an address; the server makes it listen when the application is ready.
 
-    Raises InputError for an address that is taken or not ours.
+    Raises InputError for an address that is in use or does not belong to this machine.
     """
     try:
         family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -202,10 +207,10 @@ def bind(host: str, port: int) -> socket.socket:
 def server_of(
     app: Any, settings: Settings, ready: ReadyCallback = lambda _: None, reload: Callable[[], object] = lambda: None
 ) -> uvicorn.Server:
-    """The server, to be run on a socket; it stops when its ``should_exit`` is set.
+    """Make the server, which runs on a bound socket until its ``should_exit`` is set.
 
-    At SIGINT or SIGTERM it finishes what runs; a second signal does not wait for that. At SIGHUP ``reload`` is called
-    in a thread of its own, and requests are answered meanwhile.
+    ``ready`` is called with the URL once the server answers. At SIGINT or SIGTERM it finishes the running requests; a
+    second signal stops it at once. At SIGHUP it calls ``reload`` in another thread and continues to answer.
     """
     config = uvicorn.Config(
         app,
@@ -219,9 +224,10 @@ def server_of(
         timeout_keep_alive=int(settings.keep_alive),
         timeout_graceful_shutdown=int(settings.stop_seconds),
         limit_concurrency=settings.connections,
-        h11_max_incomplete_event_size=4 * settings.header_bytes,  # the guard refuses above the limit, in our words
+        h11_max_incomplete_event_size=4
+        * settings.header_bytes,  # above the guard's limit, so that its own message is sent
     )
-    for name in ("uvicorn.error", "python_multipart"):  # they warn of every request that is not HTTP, or no form
+    for name in ("uvicorn.error", "python_multipart"):  # they log a warning for each malformed request
         logging.getLogger(name).setLevel(logging.ERROR)
     return _Server(config, ready, reload)
 
@@ -241,7 +247,7 @@ class _Server(uvicorn.Server):
             self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}/")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop in good order; uvicorn would raise the signal again afterwards."""
+        """Stop gracefully, or at once at the second signal; uvicorn's own handler would raise the signal again."""
         self.force_exit = self.should_exit
         self.should_exit = True
 

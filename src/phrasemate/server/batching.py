@@ -1,7 +1,7 @@
-"""One model and one searcher for all requests: what they ask for at the same time is done together.
+"""Batching of concurrent requests: one model and one searcher, whose calls at the same time are run together.
 
-The runtime has one queue of batches and is not a place for two threads. Here one thread has it to itself (`Batches`).
-Vectors are kept for the next click.
+The encoder's runtime is not thread-safe, so a single thread uses it (`Batches`). Recent vectors are cached, so that
+the next click needs no encoder.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from phrasemate.server.cancellation import go_on
 from phrasemate.types import Phrase, Span
 from phrasemate.utils.arrays import Floats
 
-PHRASES_TOGETHER = 16  # phrases that are searched together: 0.15 s of one core
+PHRASES_TOGETHER = 16  # maximum number of phrases in one batch of searches: 0.15 s on one core
 _context = attrgetter("context")
-LIKE_ONE = 256  # characters that take as much memory as a vector, nearly
-SLICE = 2_000  # characters that a request gives in at once; others come in between
-CHARACTERS_TOGETHER = 8_000  # characters that are encoded together: 0.6 s on one core
+LIKE_ONE = 256  # characters of text that take about as much memory as one vector
+SLICE = 2_000  # characters of one job; longer requests are split, so that others run in between
+CHARACTERS_TOGETHER = 8_000  # maximum number of characters in one batch of the encoder: 0.6 s on one core
 
 
 class _Job(NamedTuple):
-    kind: Any  # jobs of equal kinds can be done together
+    kind: Any  # jobs of equal kinds can share a batch
     work: Callable[[list[Any]], Sequence[Any]]  # items -> a result for each
     items: Sequence[Any]
     size: int
-    later: bool  # not the first slice of what somebody waits for
+    later: bool  # a later slice of a long request
     result: Future[Sequence[Any]]
 
 
 class Batches:
-    """Runs jobs of up to ``most`` in size together; a larger one runs alone.
+    """Thread that runs jobs of the same kind in batches of total size at most ``most``; a larger job runs alone.
 
-    ``calls`` and ``passes`` count jobs and runs.
+    ``calls`` counts jobs, ``passes`` counts batches.
 
     >>> Batches("squares", 8).do("square", lambda numbers: [n * n for n in numbers], [1, 2], 2)
     [1, 4]
@@ -59,7 +59,7 @@ class Batches:
         Thread(target=self._run, name=name, daemon=True).start()
 
     def close(self) -> None:
-        """End the thread; what waits is still done."""
+        """End the thread after the waiting jobs."""
         with self._some:
             self._closed = True
             self._some.notify_all()
@@ -72,9 +72,9 @@ class Batches:
         size: int,
         later: bool = False,
     ) -> Any:
-        """Have the thread do ``work`` on ``items``, with what others want of the same kind, and wait for it.
+        """Run ``work`` on ``items`` in the thread, batched with jobs of the same kind. Returns a result for each item.
 
-        Raises RequestAbandoned if nobody waits for what we are asked for.
+        Raises RequestAbandoned if nobody waits for the request of the calling thread.
         """
         go_on()
         job = _Job(kind, work, items, size, later, Future())
@@ -91,7 +91,7 @@ class Batches:
             self._do(jobs)
 
     def _do(self, jobs: Sequence[_Job]) -> None:
-        """Work on jobs together; after an error on each by itself, or the others would fail with it."""
+        """Run jobs as one batch; after an error, run each alone, so that only the faulty one fails."""
         try:
             results = jobs[0].work([item for job in jobs for item in job.items])
             at = 0
@@ -107,9 +107,10 @@ class Batches:
                     self._do([job])
 
     def _next(self) -> list[_Job]:
-        """The job that has waited longest, and those of its kind; none at the end.
+        """Wait for jobs and take the next batch: the oldest job and others of its kind. Empty after `close`.
 
-        Every other time first slices have precedence: a query does not wait for a whole document, nor the other way.
+        In every other batch, first slices take precedence, so that a short query does not wait for a whole document and
+        the document still advances.
         """
         with self._some:
             self._some.wait_for(lambda: self._jobs or self._closed)
@@ -131,14 +132,14 @@ class Batches:
 
 
 class SharedModel:
-    """A `phrasemate.Model` for many threads; what is not named here is the model's own.
+    """Thread-safe `phrasemate.Model`; attributes that are not defined here are those of the model.
 
-    ``vectors``: how many phrase vectors are kept. What `segment` finds is encoded in the same pass, so a click on one
-    of its phrases needs no encoder. ``batches`` count calls and passes of the encoder.
+    ``vectors`` is the size of the cache. `segment` encodes the phrases that it finds in the same pass, so a click on
+    one of them needs no encoder. ``batches`` counts calls and passes of the encoder.
     """
 
     def __init__(self, model: Any, vectors: int = 20_000) -> None:
-        self.base = model  # itself: not for several threads
+        self.base = model  # not thread-safe
         self._pooling = getattr(model, "pooling", None)
         self._cache = _Cache(vectors)
         self.batches = Batches("encoder", CHARACTERS_TOGETHER)
@@ -151,9 +152,9 @@ class SharedModel:
         self.batches.close()
 
     def encode(self, phrases: Sequence[Phrase], pooling: str | None = None, layer: int | None = None) -> Floats:
-        """(phrases, dim) float32, as `Model.encode`; the model's own vectors are kept."""
+        """Encode as `Model.encode`: (phrases, dim) float32. Vectors of the default pooling and layer are cached."""
         if not phrases:
-            return np.asarray(self.base.encode(phrases, pooling, layer))  # no encoder is needed
+            return np.asarray(self.base.encode(phrases, pooling, layer))  # returns (0, dim) without the encoder
         if (pooling or self._pooling, layer) != (self._pooling, None):
             work = lambda batch: self.base.encode(batch, pooling, layer)  # noqa: E731
             return np.array(self._sliced(("encode", pooling, layer), work, phrases, _context), np.float32)
@@ -167,9 +168,9 @@ class SharedModel:
         return np.array(vectors, np.float32)
 
     def segment(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[list[Span]]:
-        """Segment as `Model.segment` does; what is found in the model's own way is encoded too, and both are kept.
+        """Segment as `Model.segment` does, and cache the spans with their vectors.
 
-        With a ``threshold`` it is not: that finds any number of spans.
+        With a ``threshold``, nothing is encoded or cached, because there may be very many spans.
         """
         kind = (tuple(sorted(frequent)), tuple(sorted(options.items())))
         if "threshold" in options:
@@ -189,12 +190,12 @@ class SharedModel:
         return [list(spans or ()) for spans in extracted_spans]
 
     def extract(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[Any]:
-        """Extract as `Model.extract` does, but for the last bits."""
+        """Extract as `Model.extract` does; the last bits of vectors may differ with the batch."""
         kind = ("extract", tuple(sorted(frequent)), tuple(sorted(options.items())))
         return self._sliced(kind, lambda batch: self.base.extract(batch, frequent, **options), texts)
 
     def encode_sentences(self, texts: Sequence[str], layer: int | None = None) -> Floats:
-        """(texts, width) float32, as `Model.encode_sentences`."""
+        """Encode as `Model.encode_sentences`: (texts, width) float32."""
         if not texts:
             return np.asarray(self.base.encode_sentences(texts, layer))
         kind = ("sentences", layer)
@@ -203,19 +204,19 @@ class SharedModel:
 
     @property
     def runtime(self) -> _SharedRuntime:
-        """The runtime, for those who take token states."""
+        """Thread-safe runtime, for callers that need token states."""
         return _SharedRuntime(self)
 
     def _sliced(
         self, kind: Any, work: Callable[[list[Any]], Sequence[Any]], items: Sequence[Any], text: Any = str
     ) -> list[Any]:
-        """The results of all items, a slice after another."""
+        """Run ``work`` on the items in slices of about `SLICE` characters, one after the other."""
         results: list[Any] = []
         at = 0
         while at < len(items):
             first, size = at, 0
             while at < len(items) and (at == first or size < SLICE):
-                if at == first or text(items[at]) != text(items[at - 1]):  # a context is encoded once
+                if at == first or text(items[at]) != text(items[at - 1]):  # equal contexts are encoded once
                     size += len(text(items[at]))
                 at += 1
             results.extend(self.batches.do(kind, work, items[first:at], size, later=first > 0))
@@ -223,7 +224,7 @@ class SharedModel:
 
 
 class _SharedRuntime:
-    """Token states, a few texts at a time."""
+    """Thread-safe runtime, which encodes about `SLICE` characters at a time."""
 
     def __init__(self, shared: SharedModel) -> None:
         self._shared, self._runtime = shared, shared.base.runtime
@@ -249,7 +250,7 @@ class _SharedRuntime:
 class _Text:
     characters: int
     vectors: dict[tuple[int, int], Floats] = field(default_factory=dict)  # (start, end) -> (dim,)
-    spans: dict[Any, list[Span]] = field(default_factory=dict)  # by the way of segmenting
+    spans: dict[Any, list[Span]] = field(default_factory=dict)  # options of `segment` -> spans
 
     @property
     def size(self) -> int:
@@ -257,7 +258,7 @@ class _Text:
 
 
 class _Cache:
-    """Vectors and spans of the latest texts, ``most`` of both together; for many threads."""
+    """Thread-safe LRU cache of texts with their vectors and spans, of total size ``most``."""
 
     def __init__(self, most: int) -> None:
         self._texts: LRUCache[str, _Text] = LRUCache(most, lambda entry: entry.size)
@@ -278,7 +279,9 @@ class _Cache:
     ) -> None:
         with self._lock:
             entry = self._texts.pop(text, None) or _Text(len(text))
-            entry.vectors.update((span, vector.copy()) for span, vector in vectors.items())  # no view of a whole batch
+            entry.vectors.update(
+                (span, vector.copy()) for span, vector in vectors.items()
+            )  # not a view, which would keep the whole batch
             if spans is not None:
                 entry.spans[kind] = spans
             if entry.size <= self._texts.maxsize:
@@ -290,10 +293,10 @@ class _Cache:
 
 
 class SharedSearcher(Searcher):
-    """A `Searcher` for many threads, on a `SharedModel`.
+    """Thread-safe `Searcher` on a `SharedModel`.
 
-    An index is searched by one thread at a time. What waits for it meanwhile is searched together, which costs less
-    than one search after another. Phrases are encoded before they wait, so that the encoder works meanwhile.
+    One thread at a time searches the index. Requests that wait for it are searched as one batch, which is faster than
+    one after the other. Their phrases are encoded before they wait, so that the encoder works at the same time.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -301,7 +304,7 @@ class SharedSearcher(Searcher):
         self.batches = Batches("search", PHRASES_TOGETHER)
 
     def close(self) -> None:
-        """End the thread; what waits is still done."""
+        """End the thread after the waiting searches."""
         self.batches.close()
 
     def search_phrases(
@@ -313,12 +316,12 @@ class SharedSearcher(Searcher):
         at_once: int | None = None,
         progress: Callable[[], object] = lambda: None,
     ) -> list[Answer]:
-        """As in `Searcher`. Only calls of few phrases, without texts to leave out, are put together."""
+        """Search as `Searcher.search_phrases` does. Calls with few phrases and no ``without`` are batched."""
         search = super().search_phrases
         if any(without or ()) or not 0 < len(phrases) <= PHRASES_TOGETHER:
             return search(phrases, request, without=without, at_once=at_once, progress=progress)
         views = self.views
-        self.model.encode([*phrases, *(map(alone, phrases) if views and views.mixed else ())])  # and keeps them
+        self.model.encode([*phrases, *(map(alone, phrases) if views and views.mixed else ())])  # fills the cache
         filters = (None if names is None else tuple(names) for names in (request.documents, request.languages))
         work = partial(search, request=request)
         answers: list[Answer] = self.batches.do((request.k, request.contexts, *filters), work, phrases, len(phrases))

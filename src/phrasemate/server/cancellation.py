@@ -1,4 +1,4 @@
-"""Cooperative cancellation of a request's work: worker threads stop between pieces when nobody waits for the answer."""
+"""Cooperative cancellation: worker threads stop between steps when nobody waits for the answer to their request."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 class RequestAbandoned(PhrasemateError):
-    """Nobody waits for this: its request was too slow, its client has left, or the server stops."""
+    """Raised in a worker thread whose request timed out, whose client has left, or whose server is stopping."""
 
 
 class Effort:
-    """The work of one request. No thread is stopped from outside: what runs in one asks `go_on` between its pieces."""
+    """The work of one request in worker threads, which call `go_on` between steps to see if it was given up."""
 
     def __init__(self) -> None:
         self._lock, self._running, self._given_up = Lock(), 0, False
         self._then: Callable[[], object] = lambda: None
 
     def begin(self) -> None:
-        """A piece of work is on its way to a thread; `ended` says that it is over, done or not."""
+        """Count a function that is handed to a thread; call `ended` when it has finished, failed or been cancelled."""
         with self._lock:
             self._running += 1
 
     def ended(self, _: object = None) -> None:
-        """For any thread, as the callback of a future."""
+        """Count the end of a function; may be called in any thread, as the callback of a future."""
         with self._lock:
             self._running -= 1
             over = self._given_up and not self._running
@@ -40,9 +40,9 @@ class Effort:
             self._then()
 
     def give_up(self, then: Callable[[], object] = lambda: None) -> None:
-        """Nothing more is wanted: ``then`` is called when nothing runs any more, at once if that is so.
+        """Give up the work, and call ``then`` in the event loop as soon as no function runs any more.
 
-        To be called in the event loop, where ``then`` is called, too.
+        Must be called in the event loop.
         """
         loop = asyncio.get_running_loop()
         with self._lock:
@@ -52,13 +52,13 @@ class Effort:
             then()
 
     def go_on(self) -> None:
-        """Raises RequestAbandoned if it is."""
+        """Raise RequestAbandoned if the work was given up."""
         if self._given_up:
             raise RequestAbandoned("nobody waits for this any more")
 
     @contextmanager
     def here(self) -> Iterator[None]:
-        """What this thread, or task, does meanwhile is part of it."""
+        """Make this the current effort of the thread or task within the block."""
         before = _current.set(self)
         try:
             yield
@@ -70,12 +70,12 @@ _current: ContextVar[Effort | None] = ContextVar("effort", default=None)
 
 
 def current() -> Effort:
-    """Effort of the request that this thread or task works for; else one that nobody gives up."""
+    """Return the effort of the request that this thread or task works for, or a new one if there is no request."""
     return _current.get() or Effort()
 
 
 def go_on(*_: Any) -> None:
-    """Raises RequestAbandoned if nobody waits for what this thread does. Also for callbacks that tell of progress."""
+    """Raise RequestAbandoned if nobody waits for the work of this thread. Any arguments: it is a progress callback."""
     if (effort := _current.get()) is not None:
         effort.go_on()
 
@@ -83,7 +83,7 @@ def go_on(*_: Any) -> None:
 def _soon(loop: asyncio.AbstractEventLoop, then: Callable[[], object]) -> None:
     try:
         loop.call_soon_threadsafe(then)
-    except RuntimeError:  # it is closed: nobody else counts any more
+    except RuntimeError:  # the loop is closed, so no other thread can call this at the same time
         then()
 
 
@@ -91,10 +91,10 @@ Answer = TypeVar("Answer")
 
 
 async def work(library: Library, function: Callable[..., Answer], *arguments: Any) -> Answer:
-    """``function(*arguments)`` in a worker's thread; if we are cancelled before it begins, it never does.
+    """Run ``function(*arguments)`` in a worker thread and return its result.
 
-    A running piece keeps its worker busy until it asks `effort.go_on`: so there are never more than
-    ``settings.threads``.
+    If the task is cancelled before the function starts, it never runs. If it is running, it keeps its thread until it
+    calls `go_on`, so there are never more than ``settings.threads`` at the same time.
     """
     effort = current()
 
@@ -105,5 +105,5 @@ async def work(library: Library, function: Callable[..., Answer], *arguments: An
 
     future = library.submit(run)
     effort.begin()
-    future.add_done_callback(effort.ended)  # before that of the event loop: who has the answer is done
+    future.add_done_callback(effort.ended)  # first callback, so that the work has ended when the answer arrives
     return await asyncio.wrap_future(future)

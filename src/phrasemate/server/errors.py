@@ -1,4 +1,4 @@
-"""Why a request is not answered: one exception, and the one JSON form in which programs read it."""
+"""Refusals of requests: the exception, its codes and statuses, and its JSON form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from phrasemate import errors
 
-# Every code that an error can have, with the status that it comes with.
+# error code -> HTTP status
 REASONS: Mapping[str, int] = {
     "bad_request": 400,
     "bad_json": 400,
@@ -41,23 +41,23 @@ _CODES = {errors.ReadError: "bad_document", errors.InputError: "invalid", errors
 
 
 class Refusal(errors.PhrasemateError):
-    """A request that is not answered: ``code`` is one of `REASONS`, ``message`` says what to do.
+    """Raised to refuse a request: ``code`` is one of `REASONS`, ``message`` says what is wrong and what to do.
 
-    ``seconds``: when to come again; by default as `RETRY_SECONDS` has it for the code.
+    ``seconds`` is the time after which to try again, for the header Retry-After (default: that of `RETRY_SECONDS`).
     """
 
     def __init__(self, code: str, message: str, seconds: int | None = None) -> None:
-        self.message = message if len(message) <= LONGEST else f"{message[:LONGEST]} …"  # it may quote what was sent
+        self.message = message if len(message) <= LONGEST else f"{message[:LONGEST]} …"  # it may quote the request
         super().__init__(self.message)
         self.code, self.status = code, REASONS[code]
         self._seconds = RETRY_SECONDS.get(code) if seconds is None else seconds
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers that belong to the status."""
+        """Headers of the response: Retry-After or WWW-Authenticate, if the code has one."""
         if self._seconds is not None:
             return {"Retry-After": str(self._seconds)}
-        challenge = 'Basic realm="phrasemate", charset="UTF-8"'  # with Bearer in it, a browser does not ask its user
+        challenge = 'Basic realm="phrasemate", charset="UTF-8"'  # with Bearer, a browser does not ask for a password
         return {"WWW-Authenticate": challenge} if self.code == "unauthorized" else {}
 
     def json(self) -> bytes:
@@ -67,7 +67,7 @@ class Refusal(errors.PhrasemateError):
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """What a request learns of an error of the library; other errors stay in the log."""
+    """Convert an error to the refusal that the client sees; details of unexpected errors stay in the log."""
     if isinstance(error, Refusal):
         return error
     for kind, code in _CODES.items():
@@ -79,5 +79,5 @@ def refusal_of(error: Exception) -> Refusal:
 
 
 def wants_json(headers: Mapping[str, str]) -> bool:
-    """Whether a script asks, which reads no page."""
+    """Tell whether the request accepts JSON, as scripts do and browsers do not."""
     return "application/json" in headers.get("accept", "")

@@ -1,4 +1,4 @@
-"""The indexes that are served: opened once, shared by all requests, opened again when their folder was rebuilt."""
+"""Indexes of the server: opened once, shared by all requests, and reopened when their folder is rebuilt."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from phrasemate.server.settings import Settings
 from phrasemate.server.tokens import allowed, demand
 from phrasemate.types import Phrase
 
-CHECK_SECONDS = 1.0  # between two looks at the folder of an index
-RETRY_SECONDS = 10.0  # until a folder that cannot be opened is tried again, if nothing has changed in it
+CHECK_SECONDS = 1.0  # minimum time between two checks of an index folder for changes
+RETRY_SECONDS = 10.0  # time until a folder that could not be opened, and has not changed, is tried again
 
 _GERMAN = Phrase("Der Zug kommt heute an.", 4, 7)
 
@@ -43,16 +43,19 @@ Answer = TypeVar("Answer")
 
 
 class Library:
-    """The indexes in ``folders``, each under the name of its folder.
+    """The served indexes, each under the name of its folder.
 
-    All that was built with one model shares it. What a writer commits is seen by the next search. A folder that was
-    rebuilt is opened again, and the old one is closed when the last request has left it. Raises PhraseIndexError or
-    ModelError for an index that cannot be used.
+    Indexes that were built with the same model share it. The next search sees what a writer has committed. A rebuilt
+    folder is reopened, and the old index is closed after its last request. Raises PhraseIndexError or ModelError for an
+    index that cannot be used.
 
     Args:
-        model: For tests: used instead of the one that an index names.
+        folders: Folders of the indexes.
+        settings: Limits of the server.
+        threads: Threads of the encoder (None: all cores).
+        model: For tests: used instead of the models of the indexes.
         views: As in `Searcher`.
-        dictionaries: Propose candidates in all indexes.
+        dictionaries: Dictionaries that propose candidates in all indexes.
     """
 
     def __init__(
@@ -78,10 +81,7 @@ class Library:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the indexes that the user may read, in the order in which they were given.
-
-        Raises Refusal where there is none.
-        """
+        """Names of the indexes that the user may read, in the order of the folders. Raises Refusal if there is none."""
         names = tuple(name for name in self._shelves if allowed("read", name))
         if not names:
             demand("read")
@@ -89,14 +89,14 @@ class Library:
 
     @property
     def whole(self) -> bool:
-        """Whether the user may read every index that is served."""
+        """Whether the user may read every index."""
         return all(allowed("read", name) for name in self._shelves)
 
     @contextmanager
     def use(self, name: str = "") -> Iterator[Searcher]:
-        """A searcher on the index of that name (default: the first). To be called in a worker's thread, see `ask`.
+        """Yield a searcher on the index of this name (default: the first). Call it in a worker thread, as `ask` does.
 
-        Raises Refusal for a name that is not there, or an index that cannot be used any more.
+        Raises Refusal for an unknown name, PhraseIndexError or ModelError for an index that cannot be used any more.
         """
         shelf = self._shelves.get(name or self.names[0])
         if shelf is None:
@@ -106,34 +106,34 @@ class Library:
             yield searcher
 
     def ask(self, name: str, question: Callable[[Searcher], Answer]) -> Answer:
-        """``question`` of a searcher on an index: call it as ``await app.work(library.ask, name, question)``."""
+        """Call ``question`` with a searcher on an index: ``await work(library, library.ask, name, question)``."""
         with self.use(name) as searcher:
             return question(searcher)
 
     def submit(self, work: Callable[..., Answer], *arguments: Any) -> Any:
-        """Have a worker's thread call ``work``: a `concurrent.futures.Future`."""
-        return self._workers.submit(copy_context().run, work, *arguments)  # with the user of the request
+        """Call ``work`` in a worker thread. Returns a `concurrent.futures.Future`."""
+        return self._workers.submit(copy_context().run, work, *arguments)  # the context has the user of the request
 
     def problems(self) -> dict[str, str]:
-        """Why indexes cannot be used, by their names; empty if all can."""
+        """Return index name -> reason for the indexes that cannot be used."""
         reasons = {name: shelf.problem() for name, shelf in self._shelves.items()}
         return {name: reason for name, reason in reasons.items() if reason}
 
     def reload(self) -> dict[str, str]:
-        """Open all indexes again; requests that run finish on what was open. Reasons of those that cannot be opened.
+        """Reopen all indexes. Returns index name -> reason for those that cannot be opened and are served as before.
 
-        An index that cannot be opened is served as it was.
+        Running requests finish on the old indexes.
         """
         reasons = {name: shelf.reload() for name, shelf in self._shelves.items()}
         return {name: reason for name, reason in reasons.items() if reason}
 
     @property
     def passes(self) -> tuple[int, int]:
-        """Numbers of calls of the encoders, and of passes that these took."""
+        """Number of calls of the encoders, and number of passes (batches) for them."""
         return self._models.passes
 
     def close(self) -> None:
-        """Close all, when what is being worked on is done."""
+        """Close all indexes and models after the running requests."""
         self._workers.shutdown(cancel_futures=True)
         for shelf in self._shelves.values():
             shelf.close()
@@ -141,23 +141,23 @@ class Library:
 
 
 class _Models:
-    """Models by their hash, each for as long as an open index uses it."""
+    """Models by hash, each kept as long as an open index uses it."""
 
     def __init__(self, settings: Settings, threads: int | None, model: Any) -> None:
         self._settings, self._threads, self._given = settings, threads, model
         self._loaded: dict[str, SharedModel] = {}
-        self._users: Counter[str] = Counter()  # open indexes
-        self._past = (0, 0)  # passes of those that are gone: what is counted never falls
+        self._users: Counter[str] = Counter()  # model hash -> number of open indexes
+        self._past = (0, 0)  # calls and passes of models that are gone: metrics must never decrease
         self._loading, self._lock = Lock(), Lock()
 
     def of(self, folder: Path, manifest: Manifest) -> SharedModel:
-        """The model that the index was built with, until `release`. Raises ModelMismatch if another is in its place."""
+        """Return the model that an index was built with; call `release` after use. Raises ModelMismatch for another."""
         from phrasemate.encode import load_model
 
         with self._loading:
-            with self._lock:  # `release` does not wait for a model to load
+            with self._lock:  # not held while a model loads, so that `release` need not wait
                 if (common_model := self._loaded.get(manifest.model_hash)) is not None:
-                    self._users[manifest.model_hash] += 1  # at once: the last index that uses it may just be closed
+                    self._users[manifest.model_hash] += 1  # under the lock: its last index may be closing
                     return common_model
             if (model := self._given) is None:
                 model = load_model(manifest.model_path, threads=self._threads).warm_up()
@@ -170,7 +170,7 @@ class _Models:
             return common_model
 
     def release(self, model_hash: str) -> None:
-        """One index less uses it; an index rebuilt with another model does not keep them all."""
+        """Give up one use of a model, and close the model after the last use."""
         with self._lock:
             self._users[model_hash] -= 1
             if not self._users[model_hash] and (idle_model := self._loaded.pop(model_hash, None)) is not None:
@@ -191,10 +191,10 @@ class _Models:
 
 
 class _Stamp(NamedTuple):
-    """Identity of a folder among others in its place: the store's file, index.json and the folder of dictionaries.
+    """Fingerprint of an index folder, to notice changes: of its store, its index.json and its dictionaries.
 
-    The last two as they were last written. Of Lance tables it is the folder of their head, of an index in parts the
-    file that names them.
+    For index.json and dictionaries it includes the time of the last change. Lance tables have the fingerprint of their
+    folder state.lance, an index in parts that of the file that lists the parts.
     """
 
     store: tuple[int, int]
@@ -203,7 +203,7 @@ class _Stamp(NamedTuple):
 
 
 class _OpenFailure(NamedTuple):
-    """Index that could not be opened, and until when it is not tried again."""
+    """Failed attempt to open an index, which is not repeated before the time ``until``."""
 
     stamp: _Stamp
     error: PhrasemateError
@@ -212,7 +212,7 @@ class _OpenFailure(NamedTuple):
 
 @dataclass(slots=True)
 class _OpenIndex:
-    """An open index; ``users`` requests are in it."""
+    """An open index; ``users`` is the number of requests that use it."""
 
     index: BaseIndex
     searcher: SharedSearcher
@@ -223,7 +223,7 @@ class _OpenIndex:
 
 
 class _Shelf:
-    """Place for an index."""
+    """One served index: the open index, reopened when its folder changes."""
 
     def __init__(
         self,
@@ -260,9 +260,8 @@ class _Shelf:
             path = str(library_index.index.path)
             if isinstance(error, ReadError) or path not in str(error):
                 raise
-            raise InputError(
-                str(error).replace(path, self.name)
-            ) from error  # clients do not learn where the index lies
+            # clients must not learn the path of the index
+            raise InputError(str(error).replace(path, self.name)) from error
         finally:
             with self._lock:
                 library_index.users -= 1
@@ -274,7 +273,7 @@ class _Shelf:
             self._retire(self._open)
 
     def problem(self) -> str:
-        """Why the index cannot be used; "" if it can."""
+        """Return why the index cannot be used, or ""."""
         try:
             self._look()
         except (PhraseIndexError, ModelError) as error:
@@ -282,7 +281,7 @@ class _Shelf:
         return ""
 
     def reload(self) -> str:
-        """Open the folder again, whether it has changed or not; why that is not possible, or ""."""
+        """Reopen the folder, even if it has not changed. Returns why it cannot be opened, or ""."""
         with self._opening:
             try:
                 self._replace(self._opened())
@@ -298,7 +297,7 @@ class _Shelf:
         log.info("index %s: opened again", self.name)
 
     def _look(self) -> None:
-        """Open the folder again if it is another one; who comes meanwhile takes the old one."""
+        """Reopen the folder if it was rebuilt; other requests use the old index in the meantime."""
         if time.monotonic() - self._looked < CHECK_SECONDS or not self._opening.acquire(blocking=False):
             return
         try:
@@ -315,12 +314,12 @@ class _Shelf:
         manifest, old = _manifest(self._folder), self._open.stamp
         same_files = (stamp.store, stamp.dictionaries) == (old.store, old.dictionaries)
         if same_files and manifest.model_hash == self._open.index.manifest.model_hash:
-            self._open.stamp = stamp  # only grown: the open one sees that by itself
+            self._open.stamp = stamp  # documents were added or deleted, which the open index sees by itself
             return False
         return True
 
     def _tried(self, stamp: _Stamp) -> _OpenIndex:
-        """`_opened`, but what could not be opened, for which a model may be loaded, is not tried at each request."""
+        """Open the folder, but repeat a failed attempt only after `RETRY_SECONDS`: it may load a model each time."""
         if self._refused is not None and self._refused.stamp == stamp and time.monotonic() < self._refused.until:
             raise self._refused.error.with_traceback(None)
         try:
@@ -361,7 +360,7 @@ class _Shelf:
 
 
 def _warm_up(searcher: Searcher) -> None:
-    """Have the first search load nothing: neither vectors nor wordings nor dictionaries."""
+    """Search once, to load vectors, wordings and dictionaries before the first request."""
     zeros = np.zeros((1, searcher.index.manifest.dim), np.float32)
     if searcher.scorer is None:
         searcher.index.search(zeros, 1)
@@ -377,7 +376,7 @@ def _manifest(folder: Path) -> Manifest:
 
 
 def _stamp(folder: Path) -> _Stamp:
-    if is_remote(place_of(folder)):  # the open index sees changes
+    if is_remote(place_of(folder)):  # the open index sees changes by itself
         return _Stamp((0, 0), (0, 0))
     try:
         if is_tables(folder):
@@ -393,7 +392,7 @@ def _stamp(folder: Path) -> _Stamp:
 
 
 def _written(folder: Path) -> tuple[int, int]:
-    """Identity of a folder, and when a file was last added to it or removed; zeros if there is none."""
+    """Return the inode of a folder and the time when a file was last added or removed; zeros if it is missing."""
     try:
         status = folder.stat()
     except FileNotFoundError:
@@ -406,7 +405,7 @@ def _stamp_of(file: os.stat_result) -> _Stamp:
 
 
 def _named(folders: Sequence[Path]) -> dict[str, Path]:
-    """List each folder under its name; the second ``idx`` is ``idx-2``."""
+    """Map names to folders; the second folder named ``idx`` is ``idx-2``."""
     if not folders:
         raise InputError("no index was given; expected one folder or more")
     index_folders: dict[str, Path] = {}

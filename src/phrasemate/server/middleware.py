@@ -1,8 +1,8 @@
-"""Checks that every request passes first: who asks, how much, how long, how many at once; and its records.
+"""Middleware of every request: access, limits of size, time and concurrency; and metrics, access log and traces.
 
-Counts go to Prometheus. A log has one JSON line for each request, never with its text: who, which route, what status,
-how long, how much. Traces for OpenTelemetry need the extra ``otel``. The standard variables of the environment say
-where they go: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SERVICE_NAME and others.
+Metrics are for Prometheus. The access log has one JSON line for each request, with user, route, status, time and sizes,
+but never with its text. OpenTelemetry traces need the extra ``otel``. They are configured by the standard environment
+variables: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SERVICE_NAME and others.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 
 
 
 class Metrics:
-    """Counts for one application."""
+    """Prometheus metrics of one application."""
 
     def __init__(self, library: Library) -> None:
         self._registry = registry = CollectorRegistry()
@@ -64,30 +64,30 @@ class Metrics:
         self.waiting = Gauge("phrasemate_waiting", "Requests read, waiting or worked on.", registry=registry)
 
     def refused(self, code: str) -> None:
-        """A request that the guard refused."""
+        """Count a request that the guard refused."""
         self._refusals.labels(code).inc()
 
     def count(self, scope: Any, status: int, seconds: float) -> None:
-        """A request that was answered (status 0: its client had left)."""
+        """Count a request with its status (0: the client had left) and its time."""
         route, method = route_of(scope), method_of(scope)
         self._requests.labels(route, method, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def text(self) -> bytes:
-        """Metrics in Prometheus' text format."""
+        """Return the metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
 def route_of(scope: Any) -> str:
-    """The address as it is declared, without what a request puts into it; "other" for none."""
+    """Return the declared path of a route, without the values of a request; "other" if there is no route."""
     route = scope.get("route")
-    if route is None:  # the guard has refused it, or it is a HEAD
+    if route is None:  # the guard has refused the request, or its method is HEAD
         route = next(iter(routes_at(scope)), None)
     return getattr(route, "path", "other")
 
 
 def routes_at(scope: Any) -> list[Any]:
-    """The routes of the address that is asked for, whatever the method."""
+    """Return the routes that match the address of a request, whatever its method."""
     return [route for route in scope["app"].state.routes if route.matches(scope)[0] != Match.NONE]
 
 
@@ -96,7 +96,7 @@ def method_of(scope: Any) -> str:
 
 
 class _Encoder:
-    """Counts of the encoder: read when somebody looks."""
+    """Collector of the counts of the encoder, which are read when Prometheus asks."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -108,13 +108,13 @@ class _Encoder:
 
 
 OPEN = ("/health", "/ready")  # answered without a token
-ALWAYS = (*OPEN, "/metrics")  # answered however many others wait
-RIGHTS = {("POST", "/glossary"): "write", ("POST", "/api/v1/reload"): "admin"}  # what is needed beyond reading
-OWNER = User("owner")  # of the server's one token
-SMALL = 1 << 10  # bytes of a body that is sent there
-LARGE = ("/api/v1/mine", "/api/v1/terms", "/document", "/document/terms")  # seconds of work, whatever the body's type
-SHARED = ("/api/", "/tmserver/")  # where pages of other sites may be let in
-UPLOADS = ("/document", "/api/v1/mine", "/api/v1/terms")  # closed to a public demo, as is a change of the glossary
+ALWAYS = (*OPEN, "/metrics")  # answered even if too many requests wait
+RIGHTS = {("POST", "/glossary"): "write", ("POST", "/api/v1/reload"): "admin"}  # rights needed in addition to "read"
+OWNER = User("owner")  # the user of the server's single token
+SMALL = 1 << 10  # maximum bytes of a body sent to an address in ALWAYS
+LARGE = ("/api/v1/mine", "/api/v1/terms", "/document", "/document/terms")  # take seconds, whatever the body's type
+SHARED = ("/api/", "/tmserver/")  # where pages of allowed origins may call
+UPLOADS = ("/document", "/api/v1/mine", "/api/v1/terms")  # closed in a public demo
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 SECURITY: Mapping[str, str] = {
@@ -130,16 +130,19 @@ SECURITY: Mapping[str, str] = {
 
 log = logging.getLogger("phrasemate.server")
 
-Respond = Callable[[Refusal, Scope], Response]  # a refusal and what was asked for -> what is sent
+Respond = Callable[[Refusal, Scope], Response]  # refusal, request -> response
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may ask. ``token``: what must be sent, if anything; ``hosts``: names that a request may be addressed to.
+    """Access rules of the server.
 
-    A browser is led to a server on this machine by a name of an attacker's that resolves to it (DNS rebinding): then
-    the name is in the header Host. Without ``hosts`` any name will do. ``origins`` are other sites whose pages may ask
-    at the addresses for programs (`SHARED`), with the token. ``tokens``: of several users, beside that one.
+    Attributes:
+        token: Token that clients must send; "" for none.
+        hosts: Accepted values of the header Host, against DNS rebinding: an attacker's domain that resolves to this
+            machine. Empty: any value.
+        origins: Other sites whose pages may call the addresses in `SHARED` with the token.
+        tokens: Tokens of several users, in addition to ``token``.
     """
 
     token: str = ""
@@ -148,12 +151,12 @@ class Access:
     tokens: Tokens | None = None
 
     def shares(self, scope: Scope, headers: Headers) -> str:
-        """The origin that asks, if it is another site's that may ask at this address; else ""."""
+        """Return the origin of a request if it is one of ``origins`` and the address is in `SHARED`, else ""."""
         origin = headers.get("origin", "").lower()
         return origin if origin in self.origins and scope["path"].startswith(SHARED) else ""
 
     def check(self, scope: Scope, headers: Headers) -> User | None:
-        """Identify who asks; None where no token is needed. Raises Refusal."""
+        """Identify the user of a request; None if no token is needed. Raises Refusal if access is denied."""
         host = headers.getlist("host")
         if self.hosts and (len(host) != 1 or _name(host[0]) not in self.hosts):
             raise Refusal("wrong_host", f"this server answers to {', '.join(self.hosts)} only")
@@ -174,7 +177,7 @@ class Access:
         return user
 
     def _user(self, sent: str) -> User | None:
-        """Compared in constant time. A browser that asks its user sends a name and a password: that is the token."""
+        """Find the user of an Authorization header: Bearer with the token, or Basic with the token as password."""
         scheme, _, value = sent.partition(" ")
         credentials = value.strip().encode("utf-8", "replace")
         if scheme.lower() == "basic":
@@ -190,13 +193,13 @@ class Access:
 
 
 def _name(host: str) -> str:
-    """``localhost:8000`` -> ``localhost``; ``[::1]:8000`` -> ``[::1]``."""
+    """Remove the port: ``localhost:8000`` -> ``localhost``; ``[::1]:8000`` -> ``[::1]``."""
     name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
     return name.lower()
 
 
 def _is_foreign(headers: Headers) -> bool:
-    """Whether a browser says that the request comes from a page that is not ours."""
+    """Tell whether the headers of a browser say that the request comes from a page of another site."""
     if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         return True
     origin = headers.get("origin")
@@ -204,19 +207,19 @@ def _is_foreign(headers: Headers) -> bool:
 
 
 def _is_followed(headers: Headers) -> bool:
-    """Whether a person follows a link of another site: no picture, script or frame, whose answers cost as much."""
+    """Tell whether a person followed a link from another site, rather than a page loading an image, script or frame."""
     mode, destination = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
     return (mode, destination) == ("navigate", "document") and "origin" not in headers
 
 
 class Rates:
-    """How many requests each user has left: as many as a minute's at once, and one more every 60 / rate seconds."""
+    """Rate limits of users, as token buckets: ``rate`` requests at once, then one more every 60 / ``rate`` seconds."""
 
     def __init__(self) -> None:
-        self._left: dict[str, tuple[float, float]] = {}  # requests left, and when that was so
+        self._left: dict[str, tuple[float, float]] = {}  # user -> requests left, time of that count
 
     def spend(self, user: User) -> None:
-        """Count a request. Raises Refusal where none is left."""
+        """Count a request. Raises Refusal if the user has none left."""
         if not user.rate:
             return
         moment = time.monotonic()
@@ -229,20 +232,20 @@ class Rates:
 
 
 class Guard:
-    """The outermost layer of the application; whatever goes wrong below becomes a refusal here."""
+    """Outermost layer of the application: checks each request, records it, and turns every error into a refusal."""
 
     def __init__(self, app: ASGIApp, settings: Settings, access: Access, metrics: Metrics, respond: Respond) -> None:
         self._app, self._settings, self._access = app, settings, access
         self._metrics, self._respond = metrics, respond
-        self._waiting: Counter[str] = Counter()  # requests of each address
-        self._large = 0  # of them, those that take seconds
+        self._waiting: Counter[str] = Counter()  # client address -> number of current requests
+        self._large = 0  # number of current requests that take seconds
         self._rates = Rates()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
-            return  # a web socket: there is none
+            return  # web sockets are not supported
         number = request_id(Headers(scope=scope).get(REQUEST_ID, ""))
         sender = _Sender(send, {REQUEST_ID: number}, scope["method"] == "HEAD")
         start = time.perf_counter()
@@ -255,17 +258,17 @@ class Guard:
             self._write_lines(scope, sender, number, seconds)
 
     async def _answer(self, scope: Scope, receive: Receive, sender: _Sender, number: str) -> None:
-        """Answer a request, with a refusal where something goes wrong, or not at all where the client has gone."""
+        """Answer a request, with a refusal after an error, or not at all if the client has left."""
         try:
             await self._guarded(scope, receive, sender)
         except _ClientDisconnected:
             return
-        except asyncio.CancelledError:  # uvicorn stops, and has waited
+        except asyncio.CancelledError:  # uvicorn stops, after its time for running requests
             if not sender.status:
                 await self._respond(Refusal("stopping", "the server is stopping; try again"), scope)(
                     scope, receive, sender
                 )
-        except Exception as error:  # the last resort: what the application itself could not turn into an answer
+        except Exception as error:  # errors that the application did not handle
             if isinstance(error, Refusal):
                 self._metrics.refused(error.code)
             else:
@@ -274,7 +277,7 @@ class Guard:
                 await self._respond(refusal_of(error), scope)(scope, receive, sender)
 
     def _write_lines(self, scope: Scope, sender: _Sender, number: str, seconds: float) -> None:
-        """Write one line for the request, and one more for a write."""
+        """Log one line for the request, and another if it needed a right beyond "read"."""
         facts = {
             "id": number,
             "user": sender.user.name if sender.user else "",
@@ -315,7 +318,7 @@ class Guard:
                 await self._answered(answered, _replay(body, receive), sender, receive, upload)
 
     async def _answered(self, scope: Scope, first_receive: Receive, send: Send, receive: Receive, upload: bool) -> None:
-        """Answer in time, and while the client is there: else Refusal, or _ClientDisconnected."""
+        """Run the application. Raises Refusal after the time limit, _ClientDisconnected if the client leaves."""
         seconds, advice = self._settings.seconds, "ask for less"
         if upload:
             seconds, advice = self._settings.upload_seconds, "send a shorter document or ask for fewer terms"
@@ -342,7 +345,7 @@ class Guard:
 
     @asynccontextmanager
     async def _admitted(self, scope: Scope, large: bool) -> AsyncIterator[None]:
-        """Admit the request, or let it wait. Raises Refusal if too many wait."""
+        """Count the request while its work runs. Raises Refusal if there are too many requests."""
         if scope["path"] in ALWAYS:
             yield
             return
@@ -360,7 +363,7 @@ class Guard:
         try:
             with effort.here():
                 yield
-        finally:  # it counts until its threads are free: or those who do not wait would fill them all
+        finally:  # counted until its threads are free: otherwise clients that disconnect could fill all threads
             effort.give_up(lambda: self._leave(client, large))
 
     def _leave(self, client: str, large: bool) -> None:
@@ -371,7 +374,7 @@ class Guard:
         self._metrics.waiting.set(self._waiting.total())
 
     async def _body(self, receive: Receive, headers: Headers, most: int) -> bytes:
-        """Read the whole body into memory: limited in bytes and time, so that nothing below waits for a slow client."""
+        """Read the whole body into memory, so that the application never waits for a slow client. Raises Refusal."""
         too_large = Refusal("too_large", f"a body of this kind has at most {most:,} bytes")
         content_length = headers.get("content-length", "0")
         if content_length.isdecimal() and int(content_length) > most:
@@ -395,13 +398,13 @@ class Guard:
 
 
 class _ClientDisconnected(Exception):
-    """The client has left."""
+    """Raised when the client has left."""
 
 
 class _Sender:
-    """Adds the security headers; knows who asks, the bytes received and sent, and the status sent (0: none yet).
+    """ASGI ``send`` that adds security headers and records the user, bytes and status (0: none sent yet).
 
-    With ``head_only`` it leaves the body out.
+    With ``head_only`` it sends no body.
     """
 
     def __init__(self, send: Send, more: Mapping[str, str], head_only: bool) -> None:
@@ -417,7 +420,7 @@ class _Sender:
             for name, value in self.headers.items():
                 headers[name] = value
             headers.setdefault("cache-control", "no-store")
-            if self.status in (408, 413):  # what is left of the body is not read
+            if self.status in (408, 413):  # the rest of the body is not read
                 headers["connection"] = "close"
         elif self._head_only:
             message = {**message, "body": b""}
@@ -426,7 +429,7 @@ class _Sender:
 
 
 def _shared(origin: str) -> Mapping[str, str]:
-    """Headers that let a page of another site read an answer."""
+    """Return the CORS headers that let a page of another site read the answer."""
     return {
         "access-control-allow-origin": origin,
         "access-control-allow-headers": "authorization, content-type",
@@ -437,17 +440,17 @@ def _shared(origin: str) -> Mapping[str, str]:
 
 
 def _changes(scope: Scope) -> bool:
-    """Whether a request brings a document or changes the glossary."""
+    """Tell whether a request uploads a document or changes the glossary."""
     path: str = scope["path"]
     return path.startswith(UPLOADS) or (path == "/glossary" and scope["method"] == "POST")
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """A ``receive`` that gives the body that was read."""
+    """Make an ASGI ``receive`` that returns the body already read."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
-        return messages.pop() if messages else await receive()  # then: that the client has left
+        return messages.pop() if messages else await receive()  # the next message is http.disconnect
 
     return again
 
@@ -456,10 +459,7 @@ _tracers: list[Any] = []  # at most one
 
 
 def start_tracing(provider: Any = None) -> None:
-    """Trace every request from now on, with a provider of spans (default: one that sends them by OTLP over HTTP).
-
-    Raises MissingExtra.
-    """
+    """Trace every request from now on. The default provider sends spans by OTLP over HTTP. Raises MissingExtra."""
     with needs_extra("otel"):
         from opentelemetry import trace
 
@@ -475,7 +475,7 @@ def start_tracing(provider: Any = None) -> None:
 
 @contextmanager
 def traced(scope: Any, sender: Any) -> Iterator[None]:
-    """A span of the request, which continues the trace that its headers name; nothing before `start_tracing`."""
+    """Record a span of the request within the trace of its headers; does nothing before `start_tracing`."""
     if not _tracers:
         yield
         return
@@ -506,12 +506,12 @@ _log_of_requests = logging.getLogger("phrasemate.requests")
 
 
 def request_id(sent: str) -> str:
-    """The number that a proxy has given to a request, if it is short and plain; else a new one."""
+    """Return the request id that a proxy has sent, if it is short and plain, else a new one."""
     return sent if _PLAIN_ID.fullmatch(sent) else uuid4().hex
 
 
 def open_log(place: str) -> None:
-    """Write the lines to a file, which may be renamed meanwhile (logrotate), or to standard output (``-``)."""
+    """Write the access log to a file, which logrotate may rename, or to standard output (``-``)."""
     handler = logging.StreamHandler(sys.stdout) if place == "-" else WatchedFileHandler(place, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(message)s"))
     _log_of_requests.handlers[:] = [handler]
@@ -520,7 +520,7 @@ def open_log(place: str) -> None:
 
 
 def write_line(kind: str, **facts: Any) -> None:
-    """Write one line; ``kind`` is "request" or "write". Nothing happens before `open_log`."""
+    """Write one line to the access log; ``kind`` is "request" or "write". Does nothing before `open_log`."""
     if _log_of_requests.handlers:
         timestamp = datetime.now(UTC).isoformat(timespec="milliseconds")
         _log_of_requests.info(json.dumps({"time": timestamp, "kind": kind, **facts}))

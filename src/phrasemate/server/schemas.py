@@ -1,4 +1,4 @@
-"""Bodies of requests, checked as their types say, and the answers as the OpenAPI description has them."""
+"""Request bodies with their validation, and response models for the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from phrasemate.errors import plain_reason
 from phrasemate.server.errors import Refusal
 from phrasemate.server.settings import Settings
 
-MOST_FIELDS = 20  # of a form or an object, more than any has
+MOST_FIELDS = 20  # maximum number of fields in a form or object; no request body has so many
 
 Limits = Mapping[str, Sequence[tuple[str, str]]]
 
 
 class RequestBody(BaseModel):
-    """The body of a request. ``limits``: field -> (what is limited, name of the setting that says how much).
+    """The body of a request. ``limits``: field -> (JSON Schema keyword of the limit, attribute of `Settings` with it).
 
-    Limits of length and number of items answer 413, those of numbers 422. ``maxLength`` of a list of strings is that of
-    each.
+    A value over ``maxLength`` or ``maxItems`` gives status 413, over ``maximum`` 422. For a list of strings,
+    ``maxLength`` applies to each string.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -35,7 +35,7 @@ Body = TypeVar("Body", bound=RequestBody)
 
 
 async def read(request: Request, kind: type[Body], settings: Settings) -> Body:
-    """The body of a request. Raises Refusal for what is not JSON, or not what was described."""
+    """Read the JSON body of a request. Raises Refusal if it is invalid or over a limit."""
     _check_type(request, "application/json")
     return _validated(kind, _loads(await request.body()), settings)
 
@@ -53,14 +53,14 @@ def _validated(kind: type[Body], sent: Any, settings: Settings) -> Body:
 
 
 async def read_form(request: Request, kind: type[Body], settings: Settings) -> tuple[Body, str, bytes]:
-    """The fields of a form, and the name and content of its one ``file``. Raises Refusal."""
+    """Read a form: its fields, and the name and content of its one ``file``. Raises Refusal."""
     fields: dict[str, str] = {}
     async with form_of(request, settings, files=1) as form:
         files = [value for name, value in form.multi_items() if name == "file" and isinstance(value, UploadFile)]
         for name, value in form.multi_items():
             if isinstance(value, str):
                 if name in fields:
-                    raise Refusal("invalid", f"{name[:100]}: stands twice")
+                    raise Refusal("invalid", f"{name[:100]}: is given twice")
                 fields[name] = value
         if len(files) != 1:
             raise Refusal("invalid", "file: expected one file")
@@ -72,7 +72,7 @@ async def read_form(request: Request, kind: type[Body], settings: Settings) -> t
 async def form_of(
     request: Request, settings: Settings, files: int, fields: int = MOST_FIELDS
 ) -> AsyncIterator[FormData]:
-    """The form that was sent, with so many ``files`` and ``fields`` at most. Raises Refusal."""
+    """Parse a multipart form with at most ``files`` files and ``fields`` fields. Raises Refusal."""
     _check_type(request, "multipart/form-data")
     try:
         form = await request.form(max_files=files, max_fields=fields, max_part_size=settings.upload_bytes)
@@ -91,7 +91,7 @@ def _check_type(request: Request, expected: str) -> None:
 
 
 def described_form(kind: type[RequestBody], settings: Settings) -> dict[str, Any]:
-    """As `described`, for `read_form`."""
+    """Describe a form with a file, for a route's ``openapi_extra``."""
     schema = described(kind, settings)["requestBody"]["content"]["application/json"]["schema"]
     schema["properties"]["file"] = {"type": "string", "format": "binary", "description": "The document."}
     schema["required"] = ["file"]
@@ -99,7 +99,7 @@ def described_form(kind: type[RequestBody], settings: Settings) -> dict[str, Any
 
 
 def described(kind: type[RequestBody], settings: Settings) -> dict[str, Any]:
-    """Description of a body, for a route's ``openapi_extra``."""
+    """Describe a JSON body with its limits, for a route's ``openapi_extra``."""
     schema = kind.model_json_schema()
     for field, limits in kind.limits.items():
         for limit, name in limits:
@@ -112,7 +112,7 @@ def described(kind: type[RequestBody], settings: Settings) -> dict[str, Any]:
 
 
 def _check_counts(kind: type[RequestBody], sent: Any, settings: Settings) -> None:
-    """Before anything is looked at: of half a million wrong items there would be as many errors, 400 MB of them."""
+    """Check the number of fields and items before validation, which would collect an error for each invalid item."""
     if not isinstance(sent, dict):
         return
     if len(sent) > MOST_FIELDS:
@@ -138,10 +138,10 @@ def _check(field: str, value: Any, what: str, most: int) -> None:
 
 
 def _loads(raw: bytes) -> Any:
-    """Strict JSON: UTF-8, no key twice, no NaN, nothing that is nested beyond reason."""
+    """Parse strict JSON: UTF-8, no duplicate keys, no NaN or infinity, no deep nesting. Raises Refusal."""
     try:
         body = json.loads(raw.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant)
-        if b"\\u" in raw:  # an escape may hide half a character
+        if b"\\u" in raw:  # an escape may be a lone surrogate
             json.dumps(body, ensure_ascii=False).encode()
         return body
     except UnicodeEncodeError as error:
@@ -157,7 +157,7 @@ def _loads(raw: bytes) -> Any:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
-        raise ValueError("a key stands twice in an object")
+        raise ValueError("an object has a key twice")
     return mapping
 
 
@@ -165,11 +165,11 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a number")
 
 
-REASONS = 3  # that one answer tells
+REASONS = 3  # maximum number of validation errors in one message
 
 
 def _reason(error: ValidationError, kind: type[RequestBody]) -> str:
-    """The first things that are wrong, without what was sent. For an unknown field, also the fields that there are."""
+    """Format the first validation errors, without quoting the request. For an unknown field, list the valid ones."""
     errors = error.errors(include_url=False, include_context=False, include_input=False)
     more = f" (and {len(errors) - REASONS} more)" if len(errors) > REASONS else ""
     unknown = any(fault["type"] == "extra_forbidden" for fault in errors[:REASONS])
@@ -192,7 +192,7 @@ TEXTS = [("maxItems", "texts"), ("maxLength", "characters")]
 
 
 class Search(RequestBody):
-    """What means the same as the marked phrases of a sentence."""
+    """Find phrases that mean the same as the marked phrases of a sentence."""
 
     limits: ClassVar[Limits] = {
         "query": [("maxLength", "characters")],
@@ -202,7 +202,7 @@ class Search(RequestBody):
         "languages": [("maxItems", "filters"), ("maxLength", "characters")],
     }
     query: str = Field(
-        description=r"A sentence; [[ ]] marks its phrases (\[[ and \]] are brackets), else all are taken."
+        description=r"A sentence with phrases in [[ ]] (\[[ and \]] are brackets); without marks, all of its phrases."
     )
     index: str = INDEX
     k: int = Field(10, ge=1, description="Groups of equal wording for each phrase, at most.")
@@ -212,7 +212,7 @@ class Search(RequestBody):
 
 
 class Lookup(RequestBody):
-    """Where a text itself stands, with its frequency and its neighbours."""
+    """Look up words in the texts of an index: frequency, neighbours, lines."""
 
     limits: ClassVar[Limits] = {
         "query": [("maxLength", "sentence_characters")],
@@ -228,33 +228,37 @@ class Lookup(RequestBody):
     most: int = Field(100, ge=1, description="Lines, at most.")
     documents: list[str] | None = Field(None, description="In these documents only.")
     languages: list[str] | None = Field(None, description="In these languages only.")
-    side: Literal["text", "translation"] = Field("text", description="translation: in the other side of aligned text.")
+    side: Literal["text", "translation"] = Field(
+        "text", description="translation: look in the translations of aligned text."
+    )
     near: str = Field("", description="Only matches with this word among those before or after.")
 
 
 class Suggest(RequestBody):
-    """Suggestions for a segment that is being translated: those of the glossary first, then those of the index."""
+    """Suggest equivalents for the phrases of a segment, first from the glossary, then from the index."""
 
     limits: ClassVar[Limits] = {"text": [("maxLength", "characters")], "k": [("maximum", "k")]}
-    text: str = Field(description="A segment: its phrases are answered, those in [[ ]] or up to four words as a whole.")
+    text: str = Field(
+        description="A segment: one phrase if it has up to four words, else its phrases or those in [[ ]]."
+    )
     index: str = INDEX
     target_language: str = Field("", pattern=LANGUAGE, description="Suggestions in this language only.")
     k: int = Field(5, ge=1, description="Suggestions for each phrase, at most.")
 
 
 class Segment(RequestBody):
-    """The phrases of texts."""
+    """Find the phrases of texts."""
 
     limits: ClassVar[Limits] = {"texts": TEXTS}
     texts: list[str]
     index: str = INDEX
     overlapping: bool = Field(True, description="False: phrases that share no word.")
-    threshold: float | None = Field(None, ge=0, le=1, description="The least score of a phrase.")
-    max_words: int | None = Field(None, ge=1, le=16, description="The most words of a phrase.")
+    threshold: float | None = Field(None, ge=0, le=1, description="Minimum score of a phrase.")
+    max_words: int | None = Field(None, ge=1, le=16, description="Maximum number of words of a phrase.")
 
 
 class Encode(RequestBody):
-    """Vectors of marked phrases and of whole sentences."""
+    """Encode marked phrases and whole sentences as vectors."""
 
     limits: ClassVar[Limits] = {"queries": TEXTS, "sentences": TEXTS}
     queries: list[str] = Field([], description="Sentences whose phrases are marked with [[ ]].")
@@ -263,7 +267,7 @@ class Encode(RequestBody):
 
 
 class Mine(RequestBody):
-    """The pairs of sentences that are translations of each other."""
+    """Find the sentences of two lists that are translations of each other."""
 
     limits: ClassVar[Limits] = {
         "source": [("maxItems", "sentences"), ("maxLength", "sentence_characters")],
@@ -274,11 +278,11 @@ class Mine(RequestBody):
     index: str = Field("", description="The index whose model is used.")
     source_language: str = Field("", pattern=LANGUAGE)
     target_language: str = Field("", pattern=LANGUAGE)
-    threshold: float | None = Field(None, ge=-10, le=10, description="The least score of a pair.")
+    threshold: float | None = Field(None, ge=-10, le=10, description="Minimum score of a pair.")
 
 
 class Terms(RequestBody):
-    """The terms of a document, each with its candidate translations."""
+    """Find the terms of a document, each with candidate translations."""
 
     model_config = ConfigDict(extra="forbid", strict=False)  # a form holds text only
     limits: ClassVar[Limits] = {
@@ -300,14 +304,14 @@ class Failure(BaseModel):
 
     class Error(BaseModel):
         status: int
-        code: str = Field(description="For programs; docs/reference/rest.md lists all.")
-        message: str = Field(description="For people: what was seen, what was expected.")
+        code: str = Field(description="Code for programs; docs/reference/rest.md lists all codes.")
+        message: str = Field(description="Message for people: what is wrong and what was expected.")
 
     error: Error
 
 
 class Span(BaseModel):
-    start: int = Field(description="Characters (Unicode code points) of the text without marks.")
+    start: int = Field(description="Offset in characters (Unicode code points) of the text without marks.")
     end: int
 
 
@@ -322,11 +326,11 @@ class Hit(Span):
 
 class Group(BaseModel):
     text: str
-    score: float = Field(description="The cosine of its best hit.")
-    support: float = Field(description="What groups are ordered by: the probability, where it is known.")
-    count: int = Field(description="How often the wording occurs: in the whole index, where the probability is known.")
-    probability: float | None = Field(None, description="How likely the wording is an equivalent, if known.")
-    source: str = Field("", description="The dictionary that gives the wording, if one does.")
+    score: float = Field(description="The cosine of the best hit.")
+    support: float = Field(description="The value that groups are ordered by: the probability, if it is known.")
+    count: int = Field(description="Occurrences of the wording: in the whole index, if the probability is known.")
+    probability: float | None = Field(None, description="Probability that the wording is an equivalent, if known.")
+    source: str = Field("", description="The dictionary that has the wording, if any.")
     hits: list[Hit]
 
 
@@ -356,7 +360,7 @@ class LookupAnswer(BaseModel):
     query: str
     count: int
     sentences: int
-    whole: bool = Field(description="False: time ran out, and there may be more.")
+    whole: bool = Field(description="False: the time limit was reached, and there may be more.")
     wordings: list[tuple[str, int]]
     before: list[tuple[str, int]]
     after: list[tuple[str, int]]
@@ -366,9 +370,9 @@ class LookupAnswer(BaseModel):
 
 class Suggestion(BaseModel):
     text: str
-    quality: int = Field(description="How likely it is an equivalent, in percent.")
-    source: str = Field(description="glossary, index, or the dictionary that gives it.")
-    count: int = Field(description="How often it occurs in the index; 0: unknown.")
+    quality: int = Field(description="Probability that it is an equivalent, in percent.")
+    source: str = Field(description="glossary, index, or the name of a dictionary.")
+    count: int = Field(description="Occurrences in the index; 0: unknown.")
     example: str
     note: str
     document: str
@@ -391,7 +395,7 @@ class SuggestAnswer(BaseModel):
 class Unit(BaseModel):
     source: str = Field(description="The text, or the part of it that is translated.")
     target: str
-    quality: int = Field(description="In percent, lowered to the part's share of the text.")
+    quality: int = Field(description="In percent, multiplied by the share of the part in the text.")
     rank: int
 
 
@@ -437,8 +441,8 @@ class IndexFacts(BaseModel):
     languages: dict[str, int] = Field(description="Documents in each language.")
     model: str
     model_hash: str
-    generation: int = Field(description="Grows with every change.")
-    problem: str = Field("", description="Why it cannot be used just now: then nothing else is known of it.")
+    generation: int = Field(description="Number that grows with every change.")
+    problem: str = Field("", description="Why the index cannot be used now; then all other facts are empty.")
 
 
 class IndexesAnswer(BaseModel):
@@ -458,7 +462,7 @@ class Place(Span):
 
 class Term(BaseModel):
     text: str
-    score: float = Field(description="What it is ranked by.")
+    score: float = Field(description="The value that terms are ranked by.")
     count: int
     belief: float
     variants: list[Variant]
@@ -484,4 +488,4 @@ class Health(BaseModel):
 
 class ReloadAnswer(BaseModel):
     indexes: list[str]
-    problems: dict[str, str] = Field(description="Why an index, or the file of tokens, stayed as it was, by its name.")
+    problems: dict[str, str] = Field(description="Name of an index, or tokens -> why it could not be reloaded.")

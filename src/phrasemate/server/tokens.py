@@ -1,4 +1,4 @@
-"""Several users: a file of hashed tokens, what each may do with which index, and how many requests a minute."""
+"""Users of the server: a file of hashed tokens, with the rights for each index and a rate limit."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import Any
 from phrasemate.errors import ReadError
 from phrasemate.server.errors import Refusal
 
-RIGHTS = ("read", "write", "admin")  # each includes those before it
-EVERY = "*"  # stands for every index
+RIGHTS = ("read", "write", "admin")  # each right includes the rights before it
+EVERY = "*"  # in the rights of a user: every index
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """The owner of a token. ``rights``: by the name of an index, or `EVERY`; ``rate``: requests a minute, 0: any."""
+    """The owner of a token. ``rights``: index name or `EVERY` -> right; ``rate``: requests a minute, 0 for no limit."""
 
     name: str
     rights: Mapping[str, str] = field(default_factory=lambda: {EVERY: "admin"})
     rate: int = 0
 
     def may(self, right: str, index: str = EVERY) -> bool:
-        """Whether the user has this right, or a higher one, for an index (default: for the server as a whole)."""
+        """Tell whether the user has this right, or a higher one, for an index (default: for the whole server)."""
         role = self.rights.get(index, self.rights.get(EVERY, ""))
         return role in RIGHTS[RIGHTS.index(right) :]
 
@@ -41,8 +41,8 @@ class Tokens:
         rights = { "*" = "write" }
         rate = 120
 
-    A token is long and random (`secrets.token_urlsafe`), so a plain hash tells nothing of it. Raises ReadError for a
-    file that is not so.
+    A token is long and random (`secrets.token_urlsafe`), so a plain hash cannot be reversed. Raises ReadError for any
+    other file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,11 +50,11 @@ class Tokens:
         self._users = _read(path)
 
     def reload(self) -> None:
-        """Read the file again; after an error the users are the old ones. Raises ReadError."""
+        """Read the file again. Raises ReadError, and then keeps the old users."""
         self._users = _read(self._path)
 
     def user(self, token: bytes) -> User | None:
-        """The owner of a token. What is compared is a hash, so the time it takes tells nothing of a token."""
+        """Return the owner of a token, or None. Only hashes are compared, so the time reveals nothing about tokens."""
         return self._users.get(sha256(token).hexdigest())
 
 
@@ -101,7 +101,7 @@ _user_of_request: ContextVar[User | None] = ContextVar("user", default=None)
 
 @contextmanager
 def acting(user: User | None) -> Iterator[None]:
-    """What this task, or thread, does meanwhile is done for the user (None: one who may do everything)."""
+    """Set the user for whom this task or thread works within the block; None may do everything."""
     before = _user_of_request.set(user)
     try:
         yield
@@ -110,13 +110,13 @@ def acting(user: User | None) -> Iterator[None]:
 
 
 def allowed(right: str, index: str = EVERY) -> bool:
-    """Whether the user whose request this is has a right for an index (default: for the server as a whole)."""
+    """Tell whether the user of the request has a right for an index (default: for the whole server)."""
     user = _user_of_request.get()
     return user is None or user.may(right, index)
 
 
 def demand(right: str, index: str = EVERY) -> None:
-    """Raises Refusal unless the right is `allowed`."""
+    """Raise Refusal unless the right is `allowed`."""
     if not allowed(right, index):
         where = f"{EVERY!r}, all of this server" if index == EVERY else f"the index {index!r}"
         raise Refusal("forbidden", f"this needs the right {right!r} for {where}; your token does not have it")

@@ -1,7 +1,6 @@
-"""The concordance page: HTML for people, beside the REST service for programs.
+"""Routes of the web page: the concordance, look-ups in the texts, downloads, and integrations with other programs.
 
-It also hands out helps for other programs, made for this server: a bookmarklet, a browser extension and a script for
-OmegaT.
+The integrations contain the address of this server: a bookmarklet, a browser extension and a script for OmegaT.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ from phrasemate.server.settings import Settings
 
 __all__ = ["routes"]
 
-TABLES = ("tsv", "xlsx")  # of an answer: what was chosen of it is downloaded from the glossary
-LOOKED_UP = 200  # lines of a text that are shown
-FIELDS = ("q", "in", "how", "sort", "doc", "side", "near")  # of the address of a text that is looked up
-_FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}  # the version is in the address
-DEFAULT = "http://127.0.0.1:8000"  # what the files name until it is replaced
+TABLES = ("tsv", "xlsx")  # download formats of an answer
+LOOKED_UP = 200  # maximum number of lines on the page /text
+FIELDS = ("q", "in", "how", "sort", "doc", "side", "near")  # query parameters of the page /text
+_FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}  # the address of a file contains its version
+DEFAULT = "http://127.0.0.1:8000"  # placeholder in the files of the integrations
 _HOME = files("phrasemate.server.page") / "programs"
 _EXTENSION = ("manifest.json", "background.js", "options.html", "options.js")
 _ADDRESS = re.compile(r"https?://[\w.:\[\]-]{1,200}")
@@ -60,29 +59,25 @@ _BOOKMARKLET = (
     '(()=>{const q=String(getSelection()).trim()||prompt("Look up");if(q)open("SERVER/?"+new URLSearchParams({q}),'
     '"phrasemate","popup,width=420,height="+screen.availHeight+",left="+(screen.availWidth-420))})()'
 )
-_STAMP = (2026, 1, 1, 0, 0, 0)  # of files in the archive, so that equal content is equal bytes
+_STAMP = (2026, 1, 1, 0, 0, 0)  # fixed date of files in the archive: equal content gives equal bytes
 
 
 def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRouter:
-    """The addresses ``/``, ``/sentence``, ``/download/FORMAT``, ``/document``, ``/glossary``, ``/tools`` and
-    ``/static/NAME``.
-
-    Raises MissingExtra.
-    """
-    environment()  # so that what is missing is said before the first request
+    """Make the router of all pages and their files. Raises MissingExtra without Jinja2."""
+    environment()  # raises before the first request
     router = APIRouter(include_in_schema=False)
     readings, catalogue = Readings(), Catalogue(library)
 
     @router.get("/")
     async def page(request: Request) -> Response:
-        """The text, its phrases, and the answer for the one that is chosen."""
+        """Show the text with its phrases, and the answer for the chosen phrase."""
         facts = await catalogue.facts()
         shared: dict[str, Any] = {"settings": settings, "known": facts, "formats": TABLES, "public": settings.public}
         try:
             state = parse(request.query_params, library.names, settings)
             reading = await reading_of(library, state, facts, readings)
             if state.at is None and len(reading.shown) == 1 and len(reading.pieces()) == 1:
-                state = replace(state, at=reading.shown[0][:2])  # a phrase without a sentence
+                state = replace(state, at=reading.shown[0][:2])  # the text is a single phrase
             column_answer = await answer(library, state, facts, reading) if state.at else None
         except PhrasemateError as error:
             query = request.query_params.get("q", "")
@@ -90,11 +85,11 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
             return refusal_page("page.html", refusal_of(error), **shared, state=state, text=query)
         values = {**shared, "state": state, "text": state.text, "reading": reading, "answer": column_answer}
         values["entries"] = await work(library, glossary.of, column_answer.phrase.text) if column_answer else []
-        return await work(library, partial(html, "page.html", **values))  # it takes long for many lines
+        return await work(library, partial(html, "page.html", **values))  # rendering many lines is slow
 
     @router.get("/text")
     async def text(request: Request) -> Response:
-        """Where a text itself stands: frequency, neighbours, lines."""
+        """Look up words in the texts of an index: frequency, neighbours, lines."""
         facts = await catalogue.facts()
         fields = {name: request.query_params.get(name, "") for name in FIELDS}
         values: dict[str, Any] = {"known": facts, "fields": fields, "ways": WAYS, "orders": LOOKUP_ORDERS}
@@ -109,8 +104,10 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
         sides = [fields["side"]] if fields["side"] else SIDES[: 1 + aligned]
         try:
             if len(query) > settings.sentence_characters:
-                raise Refusal("too_long", f"a text of at most {settings.sentence_characters} characters is looked up")
-            for side in sides:  # the translations only if the texts have nothing
+                raise Refusal(
+                    "too_long", f"the query is too long; {settings.sentence_characters} characters is the limit"
+                )
+            for side in sides:  # the translations only if the texts have no match
                 ask = partial(_places, query=query, options=options, side=side)
                 values["lookup"] = await work(library, library.ask, name, ask)
                 if values["lookup"].count:
@@ -122,7 +119,7 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
 
     @router.get("/sentence")
     async def sentence(request: Request) -> Response:
-        """A hit's sentence between its neighbours."""
+        """Show the sentence of a hit with its neighbours."""
         parameters = request.query_params
         number = parameters.get("phrase", "")
         if not (number.isascii() and number.isdigit() and len(number) < 19):
@@ -132,7 +129,7 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
 
     @router.get("/download/{format_}")
     async def download(format_: str, request: Request) -> Response:
-        """The answer as a file."""
+        """Download the answer as a table."""
         if format_ not in TABLES:
             raise Refusal("not_found", f"no format {format_[:20]!r}; expected one of {', '.join(TABLES)}")
         state = parse(request.query_params, library.names, settings)
@@ -165,7 +162,7 @@ def _places(searcher: Searcher, query: str, options: Mapping[str, Any], side: st
 
 
 def add_tools(router: APIRouter, settings: Settings) -> None:
-    """The addresses ``/tools``, ``/tools/phrasemate.groovy`` and ``/tools/extension.zip``."""
+    """Add the routes ``/tools``, ``/tools/phrasemate.groovy`` and ``/tools/extension.zip``."""
 
     @router.get("/tools")
     async def page(request: Request) -> Response:
@@ -182,9 +179,9 @@ def add_tools(router: APIRouter, settings: Settings) -> None:
 
 
 def address_of(request: Request) -> str:
-    """The address under which the server was asked, without a slash at its end; the usual one if it looks odd.
+    """Return the address of the server in a request, without a final slash; `DEFAULT` if it is not a plain address.
 
-    A proxy with TLS says so in ``X-Forwarded-Proto``. A client that says it itself gets no more than another file.
+    A proxy with TLS sets ``X-Forwarded-Proto``. A client that forges it only changes the file that it gets.
     """
     scheme = "https" if request.headers.get("x-forwarded-proto") == "https" else request.base_url.scheme
     address = str(request.base_url.replace(scheme=scheme)).rstrip("/")
@@ -192,12 +189,12 @@ def address_of(request: Request) -> str:
 
 
 def bookmarklet(server: str) -> str:
-    """The address of a bookmark that looks up what is selected on the page that is open."""
+    """Make the ``javascript:`` address of a bookmark that looks up the selection on any page."""
     return "javascript:" + quote(_BOOKMARKLET.replace("SERVER", server), safe="(){}=>;,.!|&?:/+'\"")
 
 
 def packed(server: str) -> bytes:
-    """The browser extension as a zip file."""
+    """Pack the browser extension for this server as a zip file."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in _EXTENSION:

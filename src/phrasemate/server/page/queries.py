@@ -1,6 +1,6 @@
-"""Address -> what a page shows: the state in the address, the answers that worker threads gather, and the HTML.
+"""Answers of the concordance page: the state in its address, the searches in worker threads, and the HTML.
 
-Templates escape everything that they show.
+The templates escape all values.
 """
 
 from __future__ import annotations
@@ -58,29 +58,29 @@ _DOWNLOADS = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "xml": "application/xml",
     "zip": "application/octet-stream",
-}  # others are plain text
+}  # any other suffix: text/SUFFIX
 _VERSIONS = {name: sha256(body).hexdigest()[:12] for name, (body, _) in STATIC.items()}
 _UNSHOWABLE = re.compile("[\0-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff]")
 _SEPARATOR = re.compile(r"[/\\]")
-CONTEXT = 140  # characters on each side of a line: more than the widest window shows
-EVIDENCE = 60  # the same, of a sentence in a list of terms
+CONTEXT = 140  # characters of context on each side of a match: more than the widest window shows
+EVIDENCE = 60  # the same for a sentence in a list of terms
 
 
 def html(template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """The page of a template; what cannot be shown or encoded becomes U+FFFD."""
+    """Render a template as a page; characters that cannot be shown or encoded become U+FFFD."""
     text = environment().get_template(template).render(values)
     return HTMLResponse(_UNSHOWABLE.sub("\ufffd", text), status)
 
 
 def refusal_page(template: str, refusal: Refusal, **values: Any) -> HTMLResponse:
-    """The page of a template that says why a request is refused."""
+    """Render a template as the page of a refused request."""
     page = html(template, refusal.status, refusal=refusal, **values)
     page.headers.update(refusal.headers)
     return page
 
 
 def file_content(name: str, save: Callable[[Path], object]) -> bytes:
-    """The bytes that ``save`` writes to a file of this name, which lives for a moment."""
+    """Call ``save`` with the path of a temporary file of this name, and return the bytes that it writes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         save(path)
@@ -88,14 +88,14 @@ def file_content(name: str, save: Callable[[Path], object]) -> bytes:
 
 
 def attachment(name: str, body: bytes) -> Response:
-    """A file to be saved, of the type that the end of its name says."""
+    """Make a response that the browser saves as a file; the suffix of the name gives its media type."""
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     suffix = name.rpartition(".")[2]
     return Response(body, headers=headers, media_type=_DOWNLOADS.get(suffix, f"text/{suffix}; charset=utf-8"))
 
 
 def direction(texts: Iterable[str] | str) -> str:
-    """Which way a text runs: "rtl" if most letters are of a right-to-left script, else "ltr"."""
+    """Return the direction of a text: "rtl" if most letters are of a right-to-left script, else "ltr"."""
     balance = 0
     for character in "".join([texts] if isinstance(texts, str) else texts)[:2_000]:
         kind = unicodedata.bidirectional(character)
@@ -104,7 +104,7 @@ def direction(texts: Iterable[str] | str) -> str:
 
 
 def pieces(text: str, wordings: Sequence[str]) -> list[tuple[str, bool]]:
-    """A text in pieces: those that are one of the wordings, upper and lower case alike, and what is between them."""
+    """Split a text at the wordings, ignoring case. Returns (piece, whether it is a wording) in order."""
     if not wordings:
         return [(text, False)]
     any_of = "|".join(re.escape(wording) for wording in sorted(wordings, key=len, reverse=True))
@@ -113,13 +113,13 @@ def pieces(text: str, wordings: Sequence[str]) -> list[tuple[str, bool]]:
 
 
 def link_query(values: Mapping[str, object]) -> str:
-    """The query of a link, as `urllib.parse.urlencode` writes it; what cannot be encoded becomes U+FFFD."""
+    """Encode the query of a link by `urllib.parse.urlencode`; characters that cannot be encoded become U+FFFD."""
     return urlencode({name: _UNSHOWABLE.sub("\ufffd", str(value)) for name, value in values.items()})
 
 
 @lru_cache(maxsize=1)
 def environment() -> Any:
-    """The templates. Raises MissingExtra."""
+    """Load the templates and their filters, once. Raises MissingExtra without Jinja2."""
     with needs_extra("serve", "jinja2"):
         from jinja2 import Environment, PackageLoader, StrictUndefined
     templates = Environment(
@@ -155,20 +155,21 @@ def environment() -> Any:
 
 
 def capitalise(message: str) -> str:
-    """Begin a message with a capital, without its full stop. A name in front, as in ``idx: ...``, stays as it is."""
+    """Capitalise a message and drop its full stop. A leading name, as in ``idx: ...``, stays as it is."""
     named = re.match(r"\S*[:=]", message)
     return (message if named else message[:1].upper() + message[1:]).removesuffix(".")
 
 
-GROUPS, LINES = 8, 5  # that are shown before more are asked for
+GROUPS, LINES = 8, 5  # numbers of candidates, and of lines for each, that are shown at first
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """``text`` has LF line ends and no marks; ``at`` is the phrase that is asked about, ``marked`` what was in marks.
+    """State of the page, as its address encodes it. Spans are (start, end) in characters of ``text``.
 
-    ``particle`` is the other part of a separable verb. ``indexes`` are never none; ``together``: as one; ``speaks``:
-    the language of the text, for downloads.
+    ``text`` has LF line ends and no marks. ``at`` is the chosen phrase, ``particle`` the other part of a separable
+    verb, ``marked`` the spans that were in marks. ``indexes`` has at least one name; ``together`` shows several indexes
+    as one. ``speaks`` is the language of the text that the user set.
     """
 
     text: str
@@ -186,11 +187,11 @@ class State:
 
     @property
     def place(self) -> str:
-        """The phrase that is asked about, as an address has it."""
+        """The chosen phrase in the form of the parameter ``at``; "" if there is none."""
         return "" if self.at is None else place_of(self.at, self.particle)
 
     def fields(self, *without: str) -> Iterator[tuple[str, str]]:
-        """Names and values as an address has them, those in ``without`` and all defaults left out."""
+        """Yield the names and values of the query parameters, except defaults and those in ``without``."""
         fields: dict[str, Sequence[str]] = {
             "q": [self.text] * bool(self.text),
             "at": [self.place] * bool(self.place),
@@ -206,24 +207,20 @@ class State:
         return ((name, value) for name, values in fields.items() if name not in without for value in values)
 
     def query(self, **changes: Any) -> str:
-        """The part of an address after "?", with some fields of the state changed."""
+        """Encode the query of an address, with some fields of the state changed."""
         return urlencode(list(replace(self, **changes).fields()))
 
 
 def parse(parameters: QueryParams, names: Sequence[str], settings: Settings) -> State:
-    """The state that an address asks for. Raises Refusal: too long, or what no page of ours would ask."""
+    """Parse the query parameters of the page. Raises Refusal for a text over the limit and for invalid values."""
     text = "\n".join(parameters.get("q", "").replace("\r\n", "\n").split("\r"))
     if len(text) > settings.characters:
-        raise Refusal(
-            "too_long", f"the text has {len(text):,} characters; {settings.characters:,} are the most at a time"
-        )
+        raise Refusal("too_long", f"the text has {len(text):,} characters; {settings.characters:,} is the limit")
     at, particle = _places_of(parameters.get("at", ""))
-    text, marks = (text, ()) if at else _unmarked(text)  # places of our addresses count in a text without marks
+    text, marks = (text, ()) if at else _unmarked(text)  # "at" counts characters of a text without marks
     at = at or (marks[0] if marks else None)
     if at is not None and max(at[1], particle[1] if particle else 0) > len(text):
-        raise Refusal(
-            "invalid", f"at={place_of(at, particle)} is outside of the text, which has {len(text):,} characters"
-        )
+        raise Refusal("invalid", f"at={place_of(at, particle)} is outside the text, which has {len(text):,} characters")
     index_names = tuple(dict.fromkeys(parameters.getlist("in")))
     for name in index_names:
         if name not in names:
@@ -248,12 +245,12 @@ def parse(parameters: QueryParams, names: Sequence[str], settings: Settings) -> 
 
 
 def place_of(at: tuple[int, int], particle: tuple[int, int] | None = None) -> str:
-    """A place as an address has it: "12-31", or "3-7.40-44" for the two parts of a separable verb."""
+    """Format the parameter ``at``: "12-31", or "3-7.40-44" for the two parts of a separable verb."""
     return f"{at[0]}-{at[1]}" + (f".{particle[0]}-{particle[1]}" if particle else "")
 
 
 def _unmarked(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """The text without ``[[ ]]``, and what was in them; as it is where the marks make no sense, or there are none."""
+    """Remove ``[[ ]]`` from a text. Returns it with the marked spans; unchanged, without spans, for invalid marks."""
     if "[[" not in text:
         return text, ()
     try:
@@ -280,7 +277,7 @@ def _pair(value: str) -> tuple[int, int]:
 def _several(parameters: QueryParams, name: str, most: int) -> tuple[str, ...]:
     values = tuple(dict.fromkeys(value for value in parameters.getlist(name) if value))
     if len(values) > most:
-        raise Refusal("too_long", f"{len(values)} values of {name}; {most} are the most")
+        raise Refusal("too_long", f"{len(values)} values of {name}; {most} is the limit")
     return values
 
 
@@ -295,17 +292,17 @@ def _number(parameters: QueryParams, name: str, default: int, most: int) -> int:
 
 log = logging.getLogger("phrasemate.server")
 
-EQUIVALENTS = 12  # of the user's dictionaries that are shown
-PLACES, BRIEFLY = 3, 0.1  # of a text that stands in an index as it is: lines that are shown, and seconds to look
-LIKELY = 0.2  # probability from which a candidate is shown in the translations of aligned text
-LISTED = 500  # documents that are offered for a filter; another name can still be typed
+EQUIVALENTS = 12  # maximum number of equivalents from the user's dictionaries
+PLACES, BRIEFLY = 3, 0.1  # lines, and seconds to search, for occurrences of the phrase itself in an index
+LIKELY = 0.2  # minimum probability of a candidate to be highlighted in translations of aligned text
+LISTED = 500  # maximum number of names offered for the document filter; others can be typed
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is in an index; ``documents`` are at most `LISTED` names, folders first.
+    """Contents of an index, for the page. ``documents`` has at most `LISTED` names, folders first.
 
-    ``aligned``: some of its text has translations. ``problem`` says what keeps it from being used.
+    ``aligned`` tells whether some of its text has translations. ``problem`` says why it cannot be used, else "".
     """
 
     name: str
@@ -319,7 +316,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A column of the answer, or why there is none."""
+    """The answer from one index: a column of candidates, or the problem why there is none."""
 
     name: str
     column: Column | None = None
@@ -328,18 +325,19 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """All about one phrase.
+    """Everything that the page shows about one phrase.
 
     Attributes:
-        others: Longer, shorter and crossing phrases.
-        remark: What was done otherwise than asked.
-        listed: What the user's dictionaries give.
-        itself: Where the phrase stands in the texts of an index, in their own language, if it does: the index, the
-            places, and how they were looked up.
-        aligned: Where it stands in translations of the texts, for each index with such a place.
-        language: What the text is written in: as the state says, or as it seems.
-        verb: The separable verb whose infinitive the phrase is.
-        sentence: The sentence of the phrase, as the text has it.
+        phrase: The phrase of the query.
+        panels: A column of candidates, or a problem, for each index.
+        others: Longer, shorter and overlapping phrases to choose instead.
+        remark: Note to the user about a request that was not followed exactly.
+        listed: Equivalents from the user's dictionaries.
+        itself: Index, occurrences and way of look-up, if the phrase itself occurs in the texts of an index.
+        aligned: Index and occurrences, for each index with the phrase in the translations of its texts.
+        language: Language of the text, from the state or identified; "" if it is unknown.
+        verb: The separable verb, if the phrase is its infinitive.
+        sentence: The sentence of the phrase in the text.
     """
 
     phrase: Phrase
@@ -355,25 +353,25 @@ class Answer:
 
     @property
     def same_language(self) -> bool:
-        """Whether the phrase, of several words or with a ``*``, stands in the texts as it is."""
+        """Whether the phrase itself occurs in the texts, and has several words or a ``*``."""
         return self.itself is not None and (len(words(self.phrase.text)) > 1 or "*" in self.itself[1].query)
 
     @property
     def likely(self) -> list[str]:
-        """The wordings of dictionaries and of likely candidates."""
+        """Wordings of dictionaries and of candidates with a probability of at least `LIKELY`."""
         candidates = [candidate for panel in self.panels if panel.column for candidate in panel.column.candidates]
         likely = [candidate.text for candidate in candidates if (candidate.probability or 0) >= LIKELY]
         return [*(candidate.text for candidate in self.listed), *likely]
 
     @property
     def longest(self) -> int:
-        """The number of candidates in the longest column."""
+        """Number of candidates in the longest column."""
         return max((len(panel.column.candidates) for panel in self.panels if panel.column), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A hit's whole sentence between its neighbours."""
+    """A hit with its whole sentence and the sentences before and after it."""
 
     index: str
     hit: Hit
@@ -382,7 +380,7 @@ class Excerpt:
 
 
 class Readings:
-    """The texts that were read lately, so that a click on a phrase does not segment its text again."""
+    """Cache of recent texts with their phrases, so that a click on a phrase does not segment the text again."""
 
     def __init__(self, most: int = 64) -> None:
         self._cache: LRUCache[tuple[str, str], Reading] = LRUCache(most)
@@ -394,12 +392,12 @@ class Readings:
         lock=attrgetter("_lock"),
     )
     def of(self, text: str, searcher: Searcher) -> Reading:
-        """The text, read by the model of the searcher's index."""
+        """Read a text with the model of the searcher's index."""
         return read(text, searcher.model)
 
 
 async def reading_of(library: Library, state: State, facts: Sequence[Facts], readings: Readings) -> Reading:
-    """The text in the model of the first index that is asked and can be used."""
+    """Read the text of the state with the model of its first usable index; marked spans become phrases."""
     if not state.text.strip():
         return Reading(state.text, (), ())
     usable = [fact.name for fact in facts if fact.name in state.indexes and not fact.problem]
@@ -415,14 +413,14 @@ async def reading_of(library: Library, state: State, facts: Sequence[Facts], rea
 
 
 class Catalogue:
-    """What the indexes hold, looked at again when they have changed."""
+    """Cache of the `Facts` of all indexes, renewed for an index that has changed."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
         self._kept: dict[str, tuple[BaseIndex, int, Facts]] = {}
 
     async def facts(self) -> list[Facts]:
-        """Facts of every index, in their order."""
+        """Return the facts of every index, in the order of the library."""
         return list(await asyncio.gather(*map(self._fetch, self._library.names)))
 
     async def _fetch(self, name: str) -> Facts:
@@ -452,13 +450,13 @@ class Catalogue:
 
 
 def _offered(names: Sequence[str]) -> tuple[str, ...]:
-    """The folders of documents, which a filter takes as domains, and then the documents; not all of many."""
+    """Return the folders of the documents, then the documents, at most `LISTED` in all."""
     folders = sorted({name[: at + 1] for name in names for at, sign in enumerate(name[:-1]) if sign == "/" and at})
     return tuple([*folders, *names][:LISTED])
 
 
 async def answer(library: Library, state: State, facts: Sequence[Facts], reading: Reading) -> Answer:
-    """The phrase of the state, in each of its indexes. Raises InputError for an invalid phrase."""
+    """Look up the phrase of the state in each of its indexes. Raises InputError for an invalid phrase."""
     assert state.at is not None
     verb = _verb_of(state, reading)
     phrase = of_verb(state.text, verb) if verb else in_sentence(state.text, *state.at)
@@ -467,7 +465,7 @@ async def answer(library: Library, state: State, facts: Sequence[Facts], reading
     remark = ""
     if state.together and len(chosen) > 1:
         if len({fact.model for fact in chosen if not fact.problem}) > 1:
-            remark = "These indexes were built with different models, whose scores do not compare: here side by side."
+            remark = "These indexes have different models, whose scores cannot be compared: they stay side by side."
         else:
             panels = _together(panels)
     panels = await work(library, _arranged, panels, state.order)
@@ -485,7 +483,7 @@ async def answer(library: Library, state: State, facts: Sequence[Facts], reading
 
 
 def _verb_of(state: State, reading: Reading) -> SeparableVerb | None:
-    """The separable verb that is asked about, if it is one. Raises Refusal for another pair of places."""
+    """Find the separable verb of the state, if it has a particle. Raises Refusal if the two places are not a verb."""
     if state.particle is None:
         return None
     verb = next((one for one in reading.verbs if (one.verb, one.particle) == (state.at, state.particle)), None)
@@ -500,7 +498,10 @@ def _language_of(text: str) -> str:
 
 
 async def _itself(library: Library, state: State, text: str) -> tuple[str, Lookup, str] | None:
-    """The first of the chosen indexes in which a text stands as it is or inflected, its places, and which of both."""
+    """Find the first chosen index that contains a text: exactly ("words") or, failing that, inflected ("forms").
+
+    Returns its name, the occurrences, and which of the two ways found them.
+    """
     for way in ("words", "forms"):
         for name in state.indexes:
             if (places := await _places(library, name, text, way)) is not None:
@@ -509,7 +510,7 @@ async def _itself(library: Library, state: State, text: str) -> tuple[str, Looku
 
 
 async def _aligned(library: Library, state: State, name: str, phrase: Phrase) -> tuple[str, Lookup] | None:
-    """The places of a phrase, inflected too, in the translations of an index."""
+    """Find a phrase, also inflected, in the translations of an index. Returns its name and the occurrences."""
     places = await _places(library, name, phrase.text, "forms", "translation", list(state.documents) or None)
     return None if places is None else (name, places)
 
@@ -517,7 +518,7 @@ async def _aligned(library: Library, state: State, name: str, phrase: Phrase) ->
 async def _places(
     library: Library, name: str, text: str, way: str, side: str = "text", documents: list[str] | None = None
 ) -> Lookup | None:
-    """Where a text stands in an index, looked up for a moment; None where it does not."""
+    """Look up a text in an index for at most `BRIEFLY` seconds; None if it does not occur or the look-up fails."""
     if len(text) > library.settings.sentence_characters:
         return None
 
@@ -528,15 +529,15 @@ async def _places(
     try:
         places: Lookup = await work(library, library.ask, name, ask)
     except PhrasemateError:
-        return None  # the column of that index says why
+        return None  # the panel of that index shows the problem
     return places if places.count else None
 
 
 def _dictionaries(library: Library, names: Sequence[str]) -> list[Lexicon]:
-    """The dictionaries of the server and those that indexes keep, each once."""
+    """Collect the dictionaries of the server and those stored in indexes; of equal names, the first."""
     dictionaries: dict[str, Lexicon] = {dictionary.name: dictionary for dictionary in library.dictionaries}
     for name in names:
-        with suppress(PhrasemateError), library.use(name) as searcher:  # the column of that index says why
+        with suppress(PhrasemateError), library.use(name) as searcher:  # the panel of that index shows the problem
             for dictionary in searcher.index.dictionaries:
                 dictionaries.setdefault(dictionary.name, dictionary)
     return list(dictionaries.values())
@@ -545,7 +546,7 @@ def _dictionaries(library: Library, names: Sequence[str]) -> list[Lexicon]:
 def _listed(
     library: Library, names: Sequence[str], wording: str, languages: set[str], spoken: str
 ) -> tuple[Equivalent, ...]:
-    """What dictionaries give for a wording in the languages of the indexes; all if these are unknown."""
+    """Look up a wording in the dictionaries: equivalents in the languages of the indexes, all if these are unknown."""
     dictionaries = _dictionaries(library, names)
     equivalents = (equivalent for dictionary in dictionaries for equivalent in dictionary.equivalents(wording, spoken))
     fitting = [
@@ -588,30 +589,30 @@ async def _panel(library: Library, state: State, fact: Facts, phrase: Phrase) ->
 
 
 def _reason(name: str, error: Exception) -> str:
-    """Message about an index that does not answer; what nobody foresaw is logged."""
+    """Return the message for an index that fails to answer; unexpected errors are logged."""
     if not isinstance(error, PhrasemateError):
         log.error("index %s", name, exc_info=error)
     return refusal_of(error).message
 
 
 def _nothing(state: State, fact: Facts) -> str:
-    """Why nothing can be found in an index, without asking it."""
+    """Return why an index cannot have an answer, or "" if it may have one."""
     if not fact.sentences:
-        return "This index holds no text yet. Fill it with: phrasemate index TEXT -o DIR --lang LANGUAGE"
+        return "This index holds no text yet. Add text with: phrasemate index TEXT -o DIR --lang LANGUAGE"
     if state.languages and not set(state.languages) & set(fact.languages):
-        return f"No document here is in {' or '.join(state.languages)}; there is {', '.join(fact.languages)}."
+        return f"No document here is in {' or '.join(state.languages)}; the index has {', '.join(fact.languages)}."
     return ""
 
 
 def same(hit: Hit) -> str:
-    """What tells a hit from another that has its id later: in a rebuilt index, or where documents were deleted."""
+    """Compute a checksum of a hit, which shows whether its id is still of the same phrase in a changed index."""
     return f"{crc32(f'{hit.start}-{hit.end} {hit.context}'.encode('utf-8', 'surrogatepass')):08x}"
 
 
 async def excerpt(library: Library, index: str, phrase: int, expected: str = "", count: int = 2) -> Excerpt:
-    """The sentence of a phrase id with ``count`` neighbours on each side, if it is `same` as ``expected``.
+    """Fetch the sentence of a phrase id with ``count`` sentences on each side.
 
-    Raises InputError if it is gone, Refusal if another has its id.
+    Raises InputError if the phrase is gone, Refusal if its checksum (`same`) is not ``expected``.
     """
 
     def of(searcher: Searcher) -> Excerpt:
@@ -619,7 +620,7 @@ async def excerpt(library: Library, index: str, phrase: int, expected: str = "",
             before, after = searcher.index.around(phrase, count)
             (hit,) = searcher.index.hits([phrase], [1.0])
         if expected not in ("", same(hit)):
-            raise Refusal("not_found", f"{index} has changed since it was asked: ask again")
+            raise Refusal("not_found", f"{index} has changed since this search: search again")
         return Excerpt(index, hit, before, after)
 
     result: Excerpt = await work(library, library.ask, index, of)

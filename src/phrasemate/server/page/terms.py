@@ -1,4 +1,4 @@
-"""Terms on the page: those of a document, reviewed as a form of rows and written as a file; and the glossary.
+"""Routes for terms: review and download the terms of a document, and edit and download the glossary.
 
 A document is uploaded or pasted. The glossary holds chosen equivalents, which are edited in a table and downloaded in
 the formats of translation tools.
@@ -35,16 +35,25 @@ from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.units import Side, Unit
 
 FILES = ("tsv", "xlsx", "tbx", "tmx")
-FIELDS = ("term", "equivalent", "verdict", "count", "context", "evidence", "spoken", "score")  # of a row, as "term-0"
+FIELDS = (
+    "term",
+    "equivalent",
+    "verdict",
+    "count",
+    "context",
+    "evidence",
+    "spoken",
+    "score",
+)  # form fields of row 0: "term-0", ...
 _VERDICTS = ("accepted", "rejected", "undecided")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A term, the equivalent that was chosen or typed, and the verdict: "accepted", "rejected" or "undecided".
+    """A reviewed term with its chosen or typed equivalent and the verdict: "accepted", "rejected" or "undecided".
 
-    ``context`` is a sentence of the document, ``evidence`` one of the index, ``spoken`` the equivalent's language,
-    ``score`` its cosine if it is a candidate.
+    ``context`` is a sentence of the document and ``evidence`` one of the index. ``spoken`` is the language of the
+    equivalent, ``score`` its cosine, or "" if a person typed it.
     """
 
     term: str
@@ -58,7 +67,7 @@ class Row:
 
 
 def rows_of(form: Mapping[str, Any], most: int) -> list[Row]:
-    """The rows of a form that was sent, in their order. Raises InputError for what our page does not send."""
+    """Parse at most ``most`` rows of the review form. Raises InputError for fields that the page does not send."""
     rows = []
     for number in range(most):
         fields = {name: form.get(f"{name}-{number}", "") for name in FIELDS}
@@ -74,10 +83,10 @@ def rows_of(form: Mapping[str, Any], most: int) -> list[Row]:
 
 
 def file_of(format_: str, rows: Sequence[Row], language: str = "", undecided: bool = False) -> bytes:
-    """A term list of the accepted rows (and the undecided ones, if ``undecided``) as a file's bytes.
+    """Write the accepted rows, and with ``undecided`` the undecided ones, as the bytes of a term list.
 
-    A row without an equivalent stays in a list of terms and is left out of a translation memory. Raises InputError for
-    another format, MissingExtra.
+    A row without an equivalent stays in a term list, but is left out of a translation memory (tmx). Raises InputError
+    for a format that is not in `FILES`, MissingExtra.
     """
     selection = [row for row in rows if row.verdict == "accepted" or (undecided and row.verdict == "undecided")]
     if format_ not in FILES:
@@ -91,7 +100,7 @@ def file_of(format_: str, rows: Sequence[Row], language: str = "", undecided: bo
 
 def _pairs(rows: Sequence[Row], language: str) -> Iterator[TermPair]:
     for number, row in enumerate(rows, 1):
-        evidence = row.evidence if _holds(row.evidence, row.equivalent) else ""  # or it was of another candidate
+        evidence = row.evidence if _holds(row.evidence, row.equivalent) else ""  # else it belongs to another candidate
         source = Term(row.term, language, f"t{number}", contexts=(row.context,) if row.context else ())
         target = Term(row.equivalent, row.spoken, f"t{number}", contexts=(evidence,) if evidence else ())
         metadata = {"count": row.count, "verdict": row.verdict, "target_context": evidence}
@@ -99,7 +108,7 @@ def _pairs(rows: Sequence[Row], language: str) -> Iterator[TermPair]:
 
 
 def _cosine(score: str) -> float | None:
-    """The cosine of a candidate; None for an equivalent that a person has typed."""
+    """Parse the cosine of a candidate; None for an equivalent that a person typed."""
     return float(score) if re.fullmatch(r"-?[01]\.[0-9]{1,9}", score) else None
 
 
@@ -114,13 +123,13 @@ def _units(rows: Sequence[Row], language: str) -> Iterator[Unit]:
             yield Unit((Side(row.term, language), Side(row.equivalent, row.spoken)), notes)
 
 
-MOST = (50, 100, 200, 500)  # terms that can be asked for
+MOST = (50, 100, 200, 500)  # numbers of terms to choose from
 DEFAULT = 100
 CANDIDATES = 5
 
 
 def add_document(router: APIRouter, library: Library, settings: Settings, catalogue: Catalogue) -> None:
-    """The addresses ``/document`` and ``/document/terms``."""
+    """Add the routes ``/document`` and ``/document/terms``."""
     common: dict[str, Any] = {"settings": settings, "suffixes": SUFFIXES, "files": FILES, "choices": MOST}
 
     @router.get("/document")
@@ -129,7 +138,7 @@ def add_document(router: APIRouter, library: Library, settings: Settings, catalo
 
     @router.post("/document")
     async def terms(request: Request) -> Response:
-        """The terms of what was sent."""
+        """Find the terms of the uploaded document or the pasted text."""
         form_data = TermsForm()
         try:
             async with form_of(request, settings, files=1) as form:
@@ -144,7 +153,7 @@ def add_document(router: APIRouter, library: Library, settings: Settings, catalo
 
     @router.post("/document/terms")
     async def download_terms(request: Request) -> Response:
-        """The reviewed terms as a file."""
+        """Download the reviewed terms."""
         fields = len(FIELDS) * settings.terms + 20
         async with form_of(request, settings, files=0, fields=fields) as form:
             format_, rows = str(form.get("format", "")), rows_of(form, settings.terms)
@@ -154,7 +163,7 @@ def add_document(router: APIRouter, library: Library, settings: Settings, catalo
 
 
 class TermsForm:
-    """What the form of the page asks for."""
+    """Values of the form of ``/document``. Raises Refusal for an unknown index or number of terms."""
 
     def __init__(self, form: FormData | None = None, library: Library | None = None) -> None:
         self._form = form or FormData()
@@ -174,7 +183,7 @@ class TermsForm:
             self.index = library.names[0]
 
     async def content(self) -> bytes:
-        """The document, or the text in its place. Raises Refusal if there is neither."""
+        """Return the bytes of the document, or of the pasted text. Raises Refusal if there is neither."""
         if self._file is not None:
             return await self._file.read()
         if not self.text.strip():
@@ -182,7 +191,7 @@ class TermsForm:
         return self.text.encode("utf-8", "replace")
 
     def terms(self, searcher: Searcher, content: bytes, settings: Settings) -> list[DocumentTerm]:
-        """Found, ranked and looked up; called by a worker."""
+        """Find and rank the terms of ``content`` and look them up; runs in a worker thread."""
         how = TermSettings(most=min(self.most, settings.terms), k=CANDIDATES, contexts=2, language=self.language)
         with uploaded(self.name, content, settings, self.language) as documents:
             return terms_of(documents, searcher, how, self.target)
@@ -193,7 +202,7 @@ class TermsForm:
 
 
 def add_glossary(router: APIRouter, library: Library, settings: Settings, glossary: Glossary) -> None:
-    """The addresses ``/glossary`` and ``/glossary/FORMAT``."""
+    """Add the routes ``/glossary`` and ``/glossary/FORMAT``."""
 
     @router.get("/glossary")
     async def page() -> Response:
@@ -201,7 +210,7 @@ def add_glossary(router: APIRouter, library: Library, settings: Settings, glossa
 
     @router.post("/glossary")
     async def change(request: Request) -> Response:
-        """Adds, changes or removes an entry, or takes the last change back; the script asks for JSON."""
+        """Add, change or remove an entry, or undo the last change. The script of the page asks for JSON."""
         async with form_of(request, settings, files=0) as form:
             try:
                 answer = await run_in_threadpool(_change, glossary, form)
@@ -222,7 +231,7 @@ def add_glossary(router: APIRouter, library: Library, settings: Settings, glossa
 
 
 def _around(sentence: str, phrase: str) -> str:
-    """As much of a sentence as an entry keeps, with the phrase in the middle."""
+    """Cut a sentence around a phrase to the `CHARACTERS` that a glossary entry keeps."""
     start = sentence.find(phrase) + len(phrase) // 2 - CHARACTERS // 2
     start = max(min(start, len(sentence) - CHARACTERS), 0)
     return sentence[start : start + CHARACTERS]
@@ -243,7 +252,7 @@ def _glossary_page(library: Library, glossary: Glossary, refusal: Refusal | None
 
 
 def _change(glossary: Glossary, form: FormData) -> dict[str, Any]:
-    """Carry out what a form asks for, and describe it for the script. Raises InputError."""
+    """Carry out the action of a form and describe the result for the script. Raises InputError."""
     numbers = {entry.id for entry in glossary.entries}
     entry = _changed(glossary, form)
     rivals = [] if entry is None or entry.id not in glossary.conflicts() else glossary.of(entry.source)
@@ -256,7 +265,7 @@ def _change(glossary: Glossary, form: FormData) -> dict[str, Any]:
 
 
 def _changed(glossary: Glossary, form: FormData) -> Entry | None:
-    """Carry out what a form asks for: the entry that was added or changed. Raises InputError."""
+    """Carry out the action of a form. Returns the entry that was added or changed, if any. Raises InputError."""
     action, number = str(form.get("action", "")), str(form.get("id", "0"))
     values = {name: value.strip() for name in ENTRY_FIELDS if isinstance(value := form.get(name), str)}
     if not (number.isascii() and number.isdigit() and len(number) < 10):

@@ -1,18 +1,18 @@
 /* :name=phrasemate :description=Equivalents of the selected words, or of the segment, from a phrasemate server
  *
- * Save this file in the folder of OmegaT's scripts (Tools > Scripting). It prints to the window of the scripts.
+ * Save this file in the scripts folder of OmegaT (Tools > Scripting). It prints to the scripting window.
  */
 import groovy.json.JsonOutput
 import groovy.json.JsonSlurper
 
 def server = "http://127.0.0.1:8000"
-def token = ""  // of a server that needs one
+def token = ""  // only for a server that needs a token
 
 def segment = editor.currentEntry ? editor.currentEntry.srcText : ""
 def selected = editor.selectedText ? editor.selectedText.trim() : ""
 def at = selected ? segment.indexOf(selected) : -1
 def text = selected ?: segment
-if (at >= 0 && !segment.contains("[[")) {  // in its sentence
+if (at >= 0 && !segment.contains("[[")) {  // mark the selected words in their segment
     text = segment.substring(0, at) + "[[" + selected + "]]" + segment.substring(at + selected.length())
 }
 if (!text) {

@@ -1,4 +1,4 @@
-// Saves an entry as soon as a field of it has changed.
+// Saves an entry as soon as one of its fields changes.
 "use strict";
 (() => {
   const status = document.getElementById("status");

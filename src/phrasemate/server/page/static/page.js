@@ -1,4 +1,4 @@
-// Makes immediate what works without it: every action is a link or a form of the page, fetched and put in place.
+// Speeds up a page that also works without scripts: fetches its links and forms, and replaces the parts that change.
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -6,7 +6,7 @@
   const $ = (id) => document.getElementById(id);
   const HISTORY = "phrasemate.history", KEPT = 40;
 
-  // -- saying what happens
+  // -- messages to the user
 
   const say = (text) => { if ($("status")) $("status").textContent = text; };
 
@@ -28,10 +28,10 @@
   }
   let hiding = 0;
 
-  // -- going somewhere
+  // -- navigation
 
   const here = () => location.pathname + location.search;
-  const running = new Map(); // what is on its way: one page, one sentence
+  const running = new Map(); // requests in flight: at most one for a page and one for a sentence
   let shown = here();
 
   async function load(address, what = "page") {
@@ -45,7 +45,7 @@
       if (mine !== running.get(what)) return null;
       if (!(response.headers.get("content-type") || "").startsWith("text/html")) {
         let reason = "";
-        try { reason = JSON.parse(body).error.message; } catch { /* no JSON either */ }
+        try { reason = JSON.parse(body).error.message; } catch { /* neither HTML nor JSON */ }
         notice(reason || `The server answered ${response.status}.`, "Try again", () => location.assign(address));
         return null;
       }
@@ -65,7 +65,8 @@
 
   const busy = (on) => { if ($("answer")) $("answer").setAttribute("aria-busy", String(on)); };
 
-  // Shows another address of the page. how: "push" a new entry of the browser's history, "replace" this one, "none".
+  // Shows another address of the page. how: "push" adds an entry to the browser's history, "replace" replaces the
+  // current entry, "none" leaves the history alone. focus "phrase" moves the focus to the current phrase.
   async function go(address, how = "push", focus = "") {
     const url = new URL(address, location.href);
     busy(true);
@@ -80,7 +81,7 @@
     $("notice").hidden = true;
     const old = $("reading"), fresh = made.getElementById("reading");
     const indexes = (form) => [...form.querySelectorAll("input[name=in]")].map((box) => box.value).join("\n");
-    const alike = indexes($("ask")) === indexes(made.getElementById("ask")); // or the server serves others now
+    const alike = indexes($("ask")) === indexes(made.getElementById("ask")); // false if the server now serves other indexes
     const same = alike && old && fresh && old.dataset.text === fresh.dataset.text;
     if (how === "push") history.pushState(null, "", url);
     if (how === "replace") history.replaceState(null, "", url);
@@ -105,7 +106,7 @@
     if (focus === "phrase") focusPhrase(current() || phrases()[0]);
   }
 
-  // Takes over what another form has chosen, but for the text, which may have the focus.
+  // Copies the choices of another form, but not its text: the user may be typing.
   function follow(form, other) {
     for (const old of form.querySelectorAll("input[type=hidden]")) old.remove();
     form.append(...other.querySelectorAll("input[type=hidden]"));
@@ -114,7 +115,7 @@
     }
   }
 
-  // Says what came, and keeps it in the history.
+  // Announces the new content to screen readers, and adds the query to the history.
   function report() {
     const refused = $("refused");
     if (refused) { say(refused.textContent.trim()); return; }
@@ -149,7 +150,7 @@
     phrase.focus();
   }
 
-  // Scrolls the text, which shows few lines above an answer, to the phrase that is asked about.
+  // Folds the text to a few lines if there is an answer, and scrolls it to the current phrase.
   function showCurrent() {
     const text = $("text"), phrase = current();
     if (!text) return;
@@ -157,21 +158,21 @@
     if (phrase) text.scrollTop += phrase.getBoundingClientRect().top - text.getBoundingClientRect().top - text.clientHeight / 2;
   }
 
-  // The text as a field to write in (on), or as its phrases.
+  // Shows the text as an editable field (on), or with its phrases.
   function edit(on) {
     if (!$("ask").matches(".read")) return;
     $("ask").classList.toggle("editing", on);
     if (on) { $("q").focus(); $("q").select(); }
   }
 
-  // One phrase is a stop of the Tab key, from which the arrow keys continue.
+  // Makes exactly one phrase reachable with the Tab key; the arrow keys lead from it to the others.
   function reachable() {
     const stop = document.activeElement.closest("#text .phrase") || current() || phrases()[0];
     for (const each of phrases()) each.tabIndex = each === stop ? 0 : -1;
     if (!stop && $("text")) $("text").tabIndex = 0;
   }
 
-  // Characters (code points) before a place in the text, which is what "at" counts.
+  // Counts the characters (code points) before a place in the text, as "at" in addresses does.
   function charactersBefore(node, offset) {
     const range = document.createRange();
     range.selectNodeContents($("text"));
@@ -201,7 +202,7 @@
     return go(address, "push", focus);
   };
 
-  // Shows which phrase is asked about, one of those underlined or any other stretch.
+  // Marks the phrase of the query: an underlined phrase, or a highlight over any other span.
   function mark(at) {
     if (typeof CSS !== "undefined" && CSS.highlights) CSS.highlights.delete("chosen");
     let found = false;
@@ -252,7 +253,7 @@
       focusPhrase(phrase);
       pick(phrase.dataset.at);
     });
-    text.addEventListener("pointerdown", () => { // where the focus can go, Chromium lets no selection begin
+    text.addEventListener("pointerdown", () => { // in Chromium, no selection can start in a focusable element
       if (document.activeElement.matches("#text .phrase")) document.activeElement.blur();
       for (const phrase of phrases()) phrase.removeAttribute("tabindex");
       addEventListener("pointerup", () => setTimeout(reachable), { once: true });
@@ -263,7 +264,7 @@
     $("find").addEventListener("mousedown", (event) => event.preventDefault()); // keeps the selection
   }
 
-  // Moves the end of a selection to the end, or the beginning, of the next word; marks are not words.
+  // Moves the end of a selection by one word, ahead or back; punctuation marks are not words.
   function extendByWord(chosen, ahead) {
     const content = $("text").textContent, words = [];
     for (const { segment, index, isWordLike } of new Intl.Segmenter(undefined, { granularity: "word" }).segment(content)) {
@@ -365,7 +366,7 @@
   function ask(at = "") {
     const box = $("q"), size = [...box.value].length, most = Number(box.dataset.most);
     if (size > most) {
-      notice(`The text has ${size.toLocaleString("en")} characters; ${most.toLocaleString("en")} are the most at a time. Shorten it, or paste it in parts.`);
+      notice(`The text has ${size.toLocaleString("en")} characters; ${most.toLocaleString("en")} is the limit. Shorten it, or paste it in parts.`);
       say("The text is too long.");
       return;
     }
@@ -462,13 +463,13 @@
     else if (event.key === "e" && $("reading")) { event.preventDefault(); edit(true); }
   });
 
-  // The candidates of the column where the focus is: of the first one if it is in none.
+  // Candidates of the column that has the focus, else of the first column.
   function candidatesBeside(stop) {
     const panel = (stop || document.querySelector("#answer .candidate") || document.body).closest(".panel");
     return panel ? [...panel.querySelectorAll(".candidate")] : [];
   }
 
-  // What a key does in the answers; false for another key.
+  // Handles a key in the answers; returns false for a key that does nothing there.
   function answerKey(event, stop, focused) {
     const candidate = stop.closest(".candidate"), list = candidates(), at = list.indexOf(candidate);
     const lines = [...candidate.querySelectorAll(".line")], line = lines.indexOf(stop);
@@ -490,7 +491,7 @@
 
   const copyStop = (stop) => copy(stop.dataset.copy || stop.dataset.text, stop.querySelector(".copy"));
 
-  // A person has chosen this candidate: it is copied, and kept in the glossary.
+  // Copies the candidate that the user has chosen, and adds it to the glossary.
   function take(candidate) {
     if (!candidate) return false;
     copy(candidate.dataset.text, candidate.querySelector(".use, .copy"));
@@ -515,10 +516,10 @@
   }
 
   async function takeBack(candidate, id) {
-    if (await post({ action: "remove", id })) { candidate.classList.remove("chosen"); say("Taken back."); }
+    if (await post({ action: "remove", id })) { candidate.classList.remove("chosen"); say("Removed from the glossary."); }
   }
 
-  // Sends a change to the glossary; null where it was refused, which is shown.
+  // Sends a change to the glossary; shows why it was refused, and then returns null.
   async function post(fields) {
     const data = new FormData();
     for (const [name, value] of Object.entries(fields)) data.set(name, value);
@@ -527,7 +528,7 @@
       const answer = await response.json();
       if (response.ok) return answer;
       notice(answer.error.message);
-    } catch { notice("The server does not answer: nothing was kept in the glossary."); }
+    } catch { notice("The server does not answer: the glossary is unchanged."); }
     return null;
   }
 
@@ -543,7 +544,7 @@
     let done = true;
     try {
       await navigator.clipboard.writeText(text);
-    } catch { // not allowed, or not a secure address: the old way
+    } catch { // the clipboard API needs permission and a secure address; this way does not
       const area = document.createElement("textarea"), focused = document.activeElement;
       area.value = text;
       area.className = "sr";
@@ -597,7 +598,7 @@
     const rest = remembered().filter((each) => each.address !== address);
     try {
       localStorage.setItem(HISTORY, JSON.stringify([{ phrase, best, address }, ...rest].slice(0, KEPT)));
-    } catch { /* full, or forbidden: then there is no history */ }
+    } catch { /* storage is full or forbidden: there is no history */ }
     showHistory();
   }
 
@@ -619,16 +620,16 @@
     }));
   }
 
-  // A setting that this browser keeps; with a value, it is changed.
+  // Reads a setting from this browser's storage, or sets it if a value is given.
   function setting(name, value) {
     try {
       if (value === undefined) return localStorage.getItem(`phrasemate.${name}`) || "";
       localStorage.setItem(`phrasemate.${name}`, value);
-    } catch { /* forbidden: then nothing is kept */ }
+    } catch { /* storage is forbidden: nothing is stored */ }
     return value || "";
   }
 
-  // What a person has chosen stays chosen: indexes, their view, order and language, where an address says nothing.
+  // Parameters that this browser remembers for addresses without them: indexes, view, order and language.
   const CHOICES = ["in", "view", "sort", "lang"];
 
   function keepChoices() {
@@ -641,12 +642,12 @@
     const fields = new URLSearchParams(location.search), kept = new URLSearchParams(setting("choices"));
     if (!String(kept) || CHOICES.some((name) => fields.has(name))) return "";
     const offered = [...document.querySelectorAll("#ask input[name=in]")].map((box) => box.value);
-    for (const name of kept.getAll("in")) if (!offered.includes(name)) return ""; // the server serves others now
+    for (const name of kept.getAll("in")) if (!offered.includes(name)) return ""; // the server no longer serves this index
     for (const [name, value] of kept) fields.append(name, value);
     return `/?${fields}`;
   }
 
-  // -- beginning
+  // -- start
 
   function enhance() {
     enhanceText();
@@ -658,12 +659,12 @@
     enhanceAnswer();
     showHistory();
     showCurrent();
-    if ($("asked") && document.activeElement === document.body) focusPhrase(current()); // keys begin here
+    if ($("asked") && document.activeElement === document.body) focusPhrase(current()); // where the arrow keys start
     $("keys-open").addEventListener("click", () => $("keys").showModal());
     $("history-clear").addEventListener("click", () => { localStorage.removeItem(HISTORY); showHistory(); });
     if ($("asked")) remember($("asked").textContent, (document.querySelector(".candidate") || { dataset: {} }).dataset.text || "");
     if (withChoices()) go(withChoices(), "replace");
-    addEventListener("popstate", () => { // also comes when a skip link is followed
+    addEventListener("popstate", () => { // following a skip link fires this event, too
       if (shown !== here()) go(location.href, "none");
     });
   }

@@ -1,4 +1,4 @@
-// Reviewing the terms of a document: with the mouse, or by keys from row to row.
+// Review of the terms of a document, with the mouse or with keys that move from row to row.
 "use strict";
 (() => {
   const form = document.getElementById("review"), asking = document.getElementById("document");
@@ -22,7 +22,7 @@
   const rows = [...form.querySelectorAll("tbody tr")];
   const verdictOf = (row) => (row.querySelector(".verdict input:checked") || { value: "undecided" }).value;
   const shown = () => rows.filter((row) => !row.hidden);
-  let unsaved = false, byPointer = false; // whether the mouse was used last, and not a key
+  let unsaved = false, byPointer = false; // byPointer: the last input came from the mouse, not from a key
 
   function refresh() {
     const show = document.getElementById("show").value;
@@ -63,7 +63,7 @@
     decide(row, "accepted");
   }
 
-  // Places are counted in characters (code points), as the server does.
+  // Shows a sentence with the phrase at "start-end" in bold; counts characters (code points), as the server does.
   function quote(place, sentence, at) {
     const characters = [...sentence], bold = document.createElement("b");
     const [start, end] = (at || "0-0").split("-").map(Number);
@@ -83,20 +83,20 @@
     if (!button) return;
     const row = button.closest("tr"), at = shown().indexOf(row);
     choose(row, button);
-    visit(row.hidden ? shown()[Math.min(at, shown().length - 1)] : row); // where the keys continue, not on the button
+    visit(row.hidden ? shown()[Math.min(at, shown().length - 1)] : row); // focus the row, where keys work, and not the button
   });
   form.addEventListener("change", (event) => {
     const row = event.target.closest("tbody tr");
     if (row && event.target.matches(".equivalent")) {
       const button = [...row.querySelectorAll(".choices button")].find((each) => each.dataset.text === event.target.value.trim());
-      row.querySelector("input[name^=score]").value = button ? button.dataset.score : ""; // what is typed has none
+      row.querySelector("input[name^=score]").value = button ? button.dataset.score : ""; // a typed equivalent has no score
     }
     if (row && event.target.matches(".equivalent")) decide(row, event.target.value.trim() ? "accepted" : "undecided");
     else if (row) {
       const at = shown().indexOf(row);
       unsaved = true;
       refresh();
-      if (byPointer) visit(row.hidden ? shown()[Math.min(at, shown().length - 1)] : row); // or ↓ would change the verdict
+      if (byPointer) visit(row.hidden ? shown()[Math.min(at, shown().length - 1)] : row); // else ↓ would change the verdict
     }
     else if (event.target.id === "show") refresh();
   });
@@ -105,7 +105,7 @@
   form.addEventListener("keydown", (event) => {
     byPointer = false;
     const row = event.target.closest("tbody tr");
-    if (event.key === "Enter" && event.target.matches("input")) { // or it would send the form
+    if (event.key === "Enter" && event.target.matches("input")) { // else Enter would submit the form
       event.preventDefault();
       if (event.target.matches(".equivalent")) { decide(row, "accepted"); visit(row); }
       return;

@@ -1,4 +1,4 @@
-// Behind a proxy the server does not know the address under which it is reached: the browser does.
+// Corrects the address of the server on the page: behind a proxy, only the browser knows it.
 "use strict";
 (() => {
   const article = document.querySelector("[data-server]"), named = article.dataset.server;

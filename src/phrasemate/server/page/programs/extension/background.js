@@ -1,4 +1,4 @@
-// Selected words -> the page of a phrasemate server, in one narrow window at the right of the screen.
+// Looks up the selected words on the page of a phrasemate server, in a narrow window at the right of the screen.
 "use strict";
 const SERVER = "http://127.0.0.1:8000", WIDTH = 420, LONGEST = 5000;
 
@@ -12,12 +12,12 @@ async function look(text) {
       await chrome.tabs.update(tab.id, { url: address });
       await chrome.windows.update(docked, { focused: true });
       return;
-    } catch { /* it was closed */ }
+    } catch { /* the user closed the window */ }
   }
   const current = await chrome.windows.getLastFocused().catch(() => ({}));
   const place = current.width ? { left: Math.max(current.left + current.width - WIDTH, 0), top: current.top, height: current.height } : {};
   const popup = { url: address, type: "popup", width: WIDTH };
-  const opened = await chrome.windows.create({ ...popup, ...place }).catch(() => chrome.windows.create(popup)); // off the screen
+  const opened = await chrome.windows.create({ ...popup, ...place }).catch(() => chrome.windows.create(popup)); // the place is off the screen
   await chrome.storage.session.set({ docked: opened.id });
 }
 
