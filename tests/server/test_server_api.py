@@ -307,7 +307,7 @@ def test_an_upload_may_be_any_document_that_is_read(client: TestClient) -> None:
         ("a.txt", b"Bank.", {"most": "501"}, 422, "most: expected at most 500"),
         ("a.txt", b"Bank.", {"most": "NaN"}, 422, "most: expected a whole number"),
         ("a.txt", b"Bank.", {"path": "/etc"}, 422, "unknown field 'path'"),
-        ("a.txt", b"Bank.", {"k": ["1", "2"]}, 422, "k: stands twice"),
+        ("a.txt", b"Bank.", {"k": ["1", "2"]}, 422, "k: is given twice"),
         ("a.txt", b"Bank.", {"language": "german"}, 422, "language 'german'; expected a code such as de or zh-Hant"),
     ],
 )

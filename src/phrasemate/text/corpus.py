@@ -1,7 +1,6 @@
-"""Paths -> documents: files, folders and standard input as one collection that can be read again and again.
+"""Documents from paths: files, folders and standard input as one collection that can be read repeatedly.
 
-Finds the files that a path stands for, tells the format of each, and copies standard input and pipes to temporary
-files.
+Finds the files of each path and their formats, and copies standard input and pipes to temporary files.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from phrasemate.text.formats.xml import kind_of
 from phrasemate.text.text_file import LINE_LIMIT, Damage, SkippedInput, TextFile, keeps_line_ends, suffix_of
 from phrasemate.types import Document, Sentence, check_language
 
-SUFFIXES: Mapping[str, str] = {  # -> format
+SUFFIXES: Mapping[str, str] = {  # suffix -> format
     **{".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tbx": "tbx", ".tsv": "tsv", ".txt": "txt"},
     **{".htm": "html", ".html": "html", ".xhtml": "html"},
     **{".eml": "eml", ".docm": "docx", ".docx": "docx", ".xlsm": "xlsx", ".xlsx": "xlsx"},
@@ -52,14 +51,14 @@ _ZIPPED = (
     "pdf",
     "pptx",
     "xlsx",
-)  # no use as gzip: it could not be read from the middle
+)  # not read from gzip, which allows no random access
 _READABLE = (
     ".txt, .tsv, .csv, .jsonl, .tmx, .tbx, .xliff, .po, .html, .md, .rtf, .docbook, .json, .yaml, .properties, "
     ".srt, .vtt, .eml (each also with .gz), .docx, .xlsx, .pptx, .odt, .ods, .odp, .epub, .idml and .pdf"
 )
-_NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # halves of surrogate pairs that no file system has
-_HEAD = 4096  # bytes of a file that tell what it is
-_FOREIGN = re.compile(  # other formats, whose mark-up would be indexed as text
+_NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that do not encode a byte of a file name
+_HEAD = 4096  # bytes of a file that are enough to recognise its kind
+_FOREIGN = re.compile(  # other formats, whose markup would be indexed as text
     r"\.(7z|bz2|doc[mx]?|epub|mobi|json|od[pst]|parquet|pdf|pptx?|rtf|tar|tgz|xls[mx]?|xml|xz|zip|zst"
     r"|po|pot|properties|resx|strings|stringsdict|xcstrings|arb|ftl|ts|qm|ya?ml|toml|ini|rc|json5|php"  # of programs
     r"|srt|vtt|sub|ass|ssa|sbv|ttml|dfxp|lrc"  # subtitles
@@ -73,7 +72,7 @@ _MARKED_UP = re.compile(rb"<(?:\?xml\s|!doctype\s|html[\s>]|svg[\s>]|[\w:]+\s[^<
 
 
 class SourceFile(NamedTuple):
-    """A file to read: where it is, what it is called, its format and whether it is gzip."""
+    """A file to read: its path, its name in answers, its format, and whether it is gzip."""
 
     path: Path
     name: str
@@ -82,10 +81,10 @@ class SourceFile(NamedTuple):
 
 
 def kind(path: Path) -> str:
-    """Return "file", "folder", "stream" (a pipe or device) or "nothing"; OSError if the system does not tell."""
+    """Return "file", "folder", "stream" (a pipe or device) or "nothing". Raises OSError, e.g. for lack of permission."""
     try:
         mode = path.stat().st_mode
-    except (ValueError, FileNotFoundError, NotADirectoryError):  # ValueError: a zero byte in it
+    except (ValueError, FileNotFoundError, NotADirectoryError):  # ValueError: the path has a NUL
         return "nothing"
     except OSError as error:
         if error.errno == errno.ELOOP:
@@ -97,11 +96,11 @@ def kind(path: Path) -> str:
 
 
 def find(argument: str, has_column: bool, damage: Damage) -> Iterator[SourceFile]:
-    """The files that a path stands for: itself, or all in the folder and below, sorted, but hidden ones and indexes.
+    """Find the files of a path: itself, or all files below a folder, sorted, without hidden files and indexes.
 
-    A file that is named by the user is read as plain text (as a table if ``has_column``) when its suffix says nothing.
-    In a folder such a file is listed as skipped. Damage are links to a folder that was read before, broken links,
-    folders without a file that is read and, when it is named, an index.
+    A file with an unknown suffix is read as plain text (as a table if ``has_column``) if the user named it; in a folder
+    it is listed as skipped. Damage is reported for broken links, links to a folder that was already read, folders
+    without readable files, and an index that the user named.
     """
     path = Path(argument)
     path_kind = kind(path)
@@ -121,12 +120,12 @@ def find(argument: str, has_column: bool, damage: Damage) -> Iterator[SourceFile
 
 
 def _is_marked_up(path: Path, packed: bool) -> bool:
-    """Whether a file whose name says nothing begins like XML or a web page: its mark-up would be text."""
+    """Tell whether a file of unknown suffix begins like XML or a web page, whose markup must not be read as text."""
     try:
         with gzip.open(path) if packed else path.open("rb") as stream:
             head = stream.read(_HEAD)
     except (OSError, EOFError, zlib.error):
-        return False  # what is wrong with it shows when it is read
+        return False  # reading the file will report the error
     return _MARKED_UP.match(head.replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xfe\xff \t\r\n")) is not None
 
 
@@ -145,14 +144,14 @@ def _find_below(folder: Path, path: str, damage: Damage) -> Iterator[SourceFile]
 
 
 def display_name(name: str) -> str:
-    """A path as text that can be stored and printed, whatever bytes the file system holds."""
+    """Convert a path to text that can be stored and printed, whatever its bytes are."""
     return os.fsencode(_NO_BYTE.sub("\ufffd", name)).decode("utf-8", "backslashreplace")
 
 
 def _walk(folder: Path, damage: Damage) -> Iterator[Path]:
-    """The files below a folder, sorted by name; a folder to which several ways lead is read once."""
+    """Yield the files below a folder, sorted by name; a folder with several paths is read once."""
     identities: set[tuple[int, int]] = set()
-    waiting = [folder]  # the next one last
+    waiting = [folder]  # stack: the next entry is the last
     while waiting:
         entry = waiting.pop()
         try:
@@ -170,11 +169,11 @@ def _walk(folder: Path, damage: Damage) -> Iterator[Path]:
 
 
 def _inner(folder: Path, identities: set[tuple[int, int]], damage: Damage) -> list[Path]:
-    """What lies in a folder that is not ``known``, in reverse; an index does not count as a folder."""
+    """List the entries of a folder in reverse order, unless it was already read (``identities``) or is an index."""
     status = folder.stat()
     if (status.st_dev, status.st_ino) in identities:
         damage.file(_name(folder), 0, "a folder that was read already, by another path", "remove the link")
-    elif not identities or not _is_index(folder):  # such as the one that is being filled with this folder
+    elif not identities or not _is_index(folder):  # skips indexes below, such as the one being built
         identities.add((status.st_dev, status.st_ino))
         try:
             return sorted((entry for entry in folder.iterdir() if not entry.name.startswith(".")), reverse=True)
@@ -184,7 +183,7 @@ def _inner(folder: Path, identities: set[tuple[int, int]], damage: Damage) -> li
 
 
 def _is_index(folder: Path) -> bool:
-    """Whether it holds an index of phrasemate: no text, though it lies among some."""
+    """Tell whether a folder is an index of phrasemate."""
     try:
         with (folder / "index.json").open("rb") as file:
             return b'"phrasemate-index"' in file.read(_HEAD)
@@ -197,7 +196,7 @@ def _name(path: Path) -> str:
 
 
 def _format(path: Path) -> tuple[str, bool]:
-    """Format ("" if unknown) and whether it is gzip, by the name."""
+    """Return the format of a file by its name ("" if unknown), and whether it is gzip."""
     suffix, is_gzip = suffix_of(path)
     format_ = SUFFIXES.get(suffix, "")
     return "" if is_gzip and format_ in _ZIPPED else format_, is_gzip
@@ -213,7 +212,7 @@ _LINE = 4 * LINE_LIMIT  # bytes: a character has up to four
 
 
 def spool(pipe: Path | None, name: str) -> Path:
-    """Copies a pipe (None: standard input) to a temporary file, which the caller removes.
+    """Copy a pipe (None: standard input) to a temporary file, which the caller removes.
 
     Raises ReadError if the stream cannot be read or the disk is full.
     """
@@ -221,7 +220,7 @@ def spool(pipe: Path | None, name: str) -> Path:
     try:
         with os.fdopen(handle, "wb") as file, _stream(pipe) as stream:
             shutil.copyfileobj(stream, file, _READ)
-    except BaseException as error:  # stopped by its user, too: it may be tens of gigabytes
+    except BaseException as error:  # also for Ctrl-C: the copy may have tens of gigabytes
         Path(path).unlink(missing_ok=True)
         if not isinstance(error, OSError):
             raise
@@ -230,7 +229,7 @@ def spool(pipe: Path | None, name: str) -> Path:
 
 
 def sniffed(path: Path, has_column: bool, encoding: str = "utf-8") -> tuple[str, bool]:
-    """Format of nameless content, and whether it is gzip: a table if ``has_column``, else what it begins like."""
+    """Guess the format of content without a name, and whether it is gzip: a table if ``has_column``, else by its start."""
     with path.open("rb") as file:
         is_gzip = file.read(2) == b"\x1f\x8b"
     if has_column:
@@ -243,11 +242,11 @@ def sniffed(path: Path, has_column: bool, encoding: str = "utf-8") -> tuple[str,
         first = begins.partition(b"\n")[0].strip()
         return ("jsonl" if isinstance(json.loads(first), dict) else "txt"), is_gzip
     except (OSError, EOFError, zlib.error, ValueError, RecursionError):
-        return "txt", is_gzip  # what is wrong with it, if anything, shows when it is read
+        return "txt", is_gzip  # reading the file will report any error
 
 
 def _beginning(stream: BufferedIOBase, encoding: str) -> bytes:
-    """The first line and some bytes more; in UTF-8 if another encoding was named, else as they are."""
+    """Read the first line and at least `_HEAD` bytes; converts them to UTF-8 if another encoding was given."""
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     begins, whole = bytearray(), False
     while (not whole or len(begins) < _HEAD) and len(begins) < _LINE and (block := stream.read1(_READ)):
@@ -263,10 +262,9 @@ def _stream(pipe: Path | None) -> AbstractContextManager[IO[bytes]]:
     return nullcontext(sys.stdin.buffer if sys.stdin is not None else BytesIO())
 
 
-# Counts up when the same file and options come to give other sentences. It did not when letters were first composed:
-# decomposed ones in an index are found all the same.
+# Version of the readers, part of the digest of a document: increase it when the same file gives other sentences.
 _HOW_READ = "5"
-_HOW_CONVERTED = "6"  # the same, of files in UTF-16 and the like
+_HOW_CONVERTED = "6"  # the same for files that are converted to UTF-8 first, such as UTF-16
 
 
 def read(
@@ -282,11 +280,11 @@ def read(
 
     Args:
         paths: Files and folders; "-" for standard input.
-        column: Of tables: a name in the first row, or a number from 1; default: the first column.
+        column: Column of tables: a name in the first row, or a number from 1; default: the first column.
         text_field: Field of JSON lines that holds the text.
         lines: "paragraph" splits each line into sentences, "sentence" takes each line as one. "wrapped" joins the lines
             of plain text into paragraphs first, as "paragraph" does where they are wrapped at one width.
-        lang: Language of the texts, whose rules split sentences.
+        lang: Language of the texts, for splitting sentences; in files of several languages, the one to read.
         on_error: "raise", or "skip" to list in ``Corpus.skipped`` what would raise ReadError.
         encoding: Encoding of text files.
 
@@ -303,14 +301,14 @@ def read(
         raise InputError(f"lines={lines!r}; expected 'paragraph', 'sentence' or 'wrapped'")
     if on_error not in ("raise", "skip"):
         raise InputError(f"on_error={on_error!r}; expected 'raise' or 'skip'")
-    if lang != "*":  # of a file in several languages, all
+    if lang != "*":  # "*" reads all languages of a file
         check_language(lang)
     options = Options(_column(column), text_field, lines, lang, _encoding(encoding))
     return Corpus(tuple(os.fspath(path) for path in paths), options, on_error == "skip")
 
 
 class Corpus:
-    """Documents of files, read one by one. You may iterate repeatedly; nothing is held in memory.
+    """Documents of files, read one by one. A corpus can be iterated repeatedly and keeps no text in memory.
 
     The paths are resolved at the first use. With ``on_error="skip"``, ``skipped`` lists what could not be read so far.
 
@@ -326,32 +324,32 @@ class Corpus:
         self._spooled: dict[str, SourceFile] = {}
 
     def __iter__(self) -> Iterator[Document]:
-        """The documents in order; raises ReadError where the first file that cannot be read is reached."""
+        """Yield the documents in order. Raises ReadError at the first file that cannot be read."""
         yield from filter(None, map(self._document, self._files))
 
     @property
     def documents(self) -> int:
-        """Count the files to read; raises ReadError for a path that leads nowhere."""
+        """Number of files to read. Raises ReadError for a missing path."""
         return len(self._files)
 
     @property
     def size(self) -> int:
-        """The bytes of all files together, as they are stored; raises ReadError as ``documents`` does."""
+        """Total bytes of the stored files. Raises ReadError for a missing path."""
         return sum(file.path.stat().st_size for file in self._files if file.path.exists())
 
     @property
     def skips(self) -> bool:
-        """Whether it passes over what cannot be read."""
+        """Whether unreadable input is skipped."""
         return self._damage.skip
 
     @property
     def skipped(self) -> list[SkippedInput]:
-        """List what was passed over so far, each place once; empty under ``on_error="raise"``."""
+        """Places skipped so far, each once; empty with ``on_error="raise"``."""
         return self._damage.skipped()
 
     @cached_property
     def _files(self) -> list[SourceFile]:
-        """The files, each once however often and by whatever path it is given."""
+        """Files to read, each once, even if it has several paths."""
         files: dict[Path, SourceFile] = {}
         for path in self._paths:
             for file in self._find(path):
@@ -368,7 +366,7 @@ class Corpus:
             self._damage.file(display_name(path), 0, f"cannot be looked up ({error.strerror})", "check the path")
 
     def _from_stream(self, argument: str) -> SourceFile:
-        """Standard input or a pipe, as a temporary file that goes when the corpus goes."""
+        """Copy standard input or a pipe to a temporary file, which is deleted with the corpus."""
         if argument not in self._spooled:
             name = "stdin" if argument == "-" else display_name(argument)
             path = spool(None if argument == "-" else Path(argument), name)
@@ -378,7 +376,7 @@ class Corpus:
         return self._spooled[argument]
 
     def _document(self, file: SourceFile) -> Document | None:
-        """The document of a file, or None if the file was skipped."""
+        """Make the document of a file, or None if the file is skipped."""
         trouble = "an empty file; expected text"
         try:
             if size := file.path.stat().st_size:
@@ -393,13 +391,13 @@ class Corpus:
 
         def one_pass() -> Iterator[Sentence]:
             file = TextFile(source.path, source.name, source.packed, self._options.encoding, self._damage)
-            latest[:] = [file]  # each pass counts for itself
+            latest[:] = [file]  # progress is that of the latest pass
             return sentences(file, source.format, self._options)
 
         return Document(source.name, digest, one_pass, size, lambda: min(size, latest[0].bytes_read) if latest else 0)
 
     def _digest(self, file: SourceFile) -> str:
-        """SHA-256 over how the file is read and its bytes as they are stored."""
+        """Compute the SHA-256 of the reading options and the stored bytes."""
         version = _HOW_READ if keeps_line_ends(self._options.encoding) else _HOW_CONVERTED
         how = [version, *self._options.that_matter(file.format), str(file.packed)]
         state = hashlib.sha256("\0".join([*how, ""]).encode("utf-8", "surrogatepass"))
@@ -408,7 +406,7 @@ class Corpus:
 
 
 def _column(column: str | int | None) -> str | int | None:
-    """A number from 1 (of at most nine digits), a name or nothing."""
+    """Check a column and convert digits to a number. Raises InputError unless it is a name, None or 1 and above."""
     if isinstance(column, str) and column.strip().isdecimal() and len(column.strip()) < 10:
         column = int(column)
     if column == "" or (isinstance(column, int) and column < 1):
@@ -417,7 +415,7 @@ def _column(column: str | int | None) -> str | int | None:
 
 
 def _encoding(name: str) -> str:
-    """The usual name of an encoding, without a byte-order mark of its own."""
+    """Return Python's name of a text encoding; "utf-8-sig" becomes "utf-8". Raises InputError if it is unknown."""
     try:
         usual = codecs.lookup(name).name
         keeps_line_ends(usual)  # refuses what is not an encoding of text, such as base64

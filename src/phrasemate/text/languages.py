@@ -1,4 +1,4 @@
-"""Codes of languages: from a tag, an English name, or the name of a dictionary."""
+"""Language codes from tags, English names and names of dictionaries; matching of language tags."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 @lru_cache(1 << 10)
 def primary(tag: str) -> str:
-    """The language of a tag without region and script, with two letters where there are: "deu-AT" gives "de"."""
+    """Return the primary language of a tag, as a two-letter code if there is one: "deu-AT" gives "de"."""
     first = tag.strip().lower().replace("_", "-").split("-")[0]
     return _CODES.get(first, first)
 
 
 def language_code(text: str) -> str:
-    """The code of a language from its tag ("de", "pt-BR", "deu") or English name ("German"); "" for anything else."""
+    """Return the code of a language from its tag ("de", "pt-BR", "deu") or English name ("German"), else ""."""
     text = text.strip()
     match = _TAG.fullmatch(text)
     code = _CODES.get(match[1].lower() if match else text.lower(), "")
@@ -39,9 +39,9 @@ def language_code(text: str) -> str:
 
 
 def languages_in(name: str) -> tuple[str, str]:
-    """The two languages that stand one after the other in the name of a dictionary: "freedict-eng-deu" gives en, de.
+    """Find two different languages next to each other in the name of a dictionary: "freedict-eng-deu" gives en, de.
 
-    ("", "") where no two different ones do.
+    Returns ("", "") if there are none.
     """
     codes = [_CODES.get(word.lower(), "") for word in _WORD.findall(name) if word.lower() not in ("to", "and")]
     for first, second in pairwise(codes):
@@ -50,18 +50,18 @@ def languages_in(name: str) -> tuple[str, str]:
     return "", ""
 
 
-_SERBIAN = re.compile("^sh(?=-|$)")  # withdrawn, for Serbian in Latin letters (an alias of CLDR)
+_SERBIAN = re.compile("^sh(?=-|$)")  # withdrawn code for Serbian in Latin script (an alias in CLDR)
 _NO_LANGUAGE = ("mul", "und", "x", "zxx")
 _NORWEGIAN = ("no", "nor")  # Bokmål and Nynorsk
 
 
 @lru_cache(maxsize=1 << 12)
 def speaks(tag: str, expected: str) -> bool:
-    """Whether a language tag is the wanted one or a variety of it: "en-GB" is "en", and all are "*".
+    """Tell whether a language tag is the expected one or a variety of it: "en-GB" matches "en", every tag matches "*".
 
-    RFC 4647, section 3.3.1 (basic filtering), "_" taken for "-". Besides, other codes of a language are the same ("iw"
-    is "he", "eng" is "en"), and Bokmål is Norwegian. A script that is likely need not be written: "zh-Hant-TW" is
-    "zh-TW". So say the likely subtags of CLDR.
+    This is basic filtering (RFC 4647, section 3.3.1) with three additions. Other codes of a language are equivalent
+    ("iw" and "he", "eng" and "en"). Bokmål and Nynorsk match Norwegian. A likely script may be missing: "zh-Hant-TW"
+    matches "zh-TW", by the likely subtags of CLDR.
     """
     tag, expected = (_SERBIAN.sub("sr-latn", text.strip().lower().replace("_", "-")) for text in (tag, expected))
     if expected == "*" or tag == expected or (expected != "" and tag.startswith(expected + "-")):
@@ -78,7 +78,7 @@ def speaks(tag: str, expected: str) -> bool:
 
 
 def _parts(tag: str) -> tuple[str, str, list[str]]:
-    """The language of a tag, its script, written or likely, and what else is written: the country first."""
+    """Split a tag into its language, its written or likely script, and the other written subtags, the country first."""
     language, *subtags = full_tag(tag).lower().split("-")
     script = subtags[0] if subtags and len(subtags[0]) == 4 else ""
     rest = [part for part in tag.split("-")[1:] if part != script]

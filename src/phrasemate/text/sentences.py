@@ -1,18 +1,18 @@
-"""Words and sentences with character offsets, in spaced and unspaced scripts; stop words.
+"""Word and sentence segmentation with character offsets, in spaced and unspaced scripts; stop words.
 
-Both stand on ICU: UAX #29 boundaries, with its dictionaries for Chinese, Japanese, Thai, Lao, Khmer and Burmese (chosen
-in ``results/log/text.md``). ICU breaks a sentence after most full stops that a capital follows; a few rules here
-join what belongs together. ICU counts UTF-16 units, everything here counts characters.
+Both use ICU: boundaries of UAX #29, with dictionaries for Chinese, Japanese, Thai, Lao, Khmer and Burmese (chosen in
+``results/log/text.md``). ICU breaks a sentence after most full stops before a capital; rules in this module join the
+parts again after abbreviations and the like. ICU counts UTF-16 units; all offsets here count characters.
 
-Abbreviations after which a sentence continues are listed by language, in lower case, without the final full stop. Only
-those that hardly ever end a sentence are: "etc." or "usw." may, so the case of the next letter decides about them. ICU
-brings the suppressions of CLDR for seven languages, the package sacremoses the non-breaking prefixes of Moses for
-twenty. The lists here add what these lack, and name what else they would join.
+Abbreviations after which a sentence continues are listed by language, in lower case, without the final full stop.
+Abbreviations that may end a sentence, such as "etc." and "usw.", are not listed: the case of the next letter decides.
+Other lists are CLDR's suppressions in ICU for seven languages, and the non-breaking prefixes of Moses in the package
+sacremoses for twenty. The tables here add missing entries and exclude wrong ones.
 
 The lists of stop words are those of the package stopwordsiso (MIT; 57 languages).
 
-ICU's C interface gives what icu4py does not bind: abbreviations and likely subtags of the CLDR. Where its libraries
-cannot be found, nothing is known.
+Abbreviations and likely subtags of CLDR come through ICU's C interface, because icu4py does not bind them. If its
+libraries cannot be found, the lists are empty.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from icu4py.breakers import SentenceBreaker, WordBreaker
 from phrasemate.errors import InputError
 from phrasemate.text.normalize import composed, plain, visible, visible_places
 
-_PLACES = ("../icu4py.libs", ".dylibs", "../icu4py.dylibs", ".")  # where wheels for Linux, macOS and Windows keep them
+_PLACES = ("../icu4py.libs", ".dylibs", "../icu4py.dylibs", ".")  # folders of the libraries in the wheels
 _TAG = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*")
-_LONGEST = 157  # bytes of a locale's name (ULOC_FULLNAME_CAPACITY)
-UTF_16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"  # as ICU has its texts
+_LONGEST = 157  # maximum bytes of a locale's name (ULOC_FULLNAME_CAPACITY)
+UTF_16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"  # encoding of ICU's strings
 
 
 def icu_functions(name: str, windows: str, signatures: Mapping[str, Sequence[Any]]) -> SimpleNamespace | None:
-    """Functions of one of ICU's libraries, by their names, and its version; None where the library is not there.
+    """Load functions of an ICU library as attributes, with its ``version``; None if the library is missing.
 
-    ``name`` begins its file's name on Linux and macOS, ``windows`` that on Windows. ``signatures``: the types of the
-    result and of the arguments of each function.
+    ``name`` is the start of the file name on Linux and macOS, ``windows`` that on Windows. ``signatures``: function ->
+    type of the result, types of the arguments.
     """
     try:
-        import icu4py.messageformat  # loads the libraries, and what they need, into the process
+        import icu4py.messageformat  # loads the libraries and their dependencies into the process
         from icu4py._version import icu_version_info
 
         home = Path(icu4py.messageformat.__file__).parent
@@ -68,7 +68,7 @@ def icu_functions(name: str, windows: str, signatures: Mapping[str, Sequence[Any
 
 @cache
 def _common() -> SimpleNamespace | None:
-    """ICU's functions of resources and of names of locales."""
+    """Load ICU's functions for resource bundles and locale names."""
     pointer, text, number, status = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_int)
     signatures = {
         "ures_openDirect": (pointer, text, text, status),
@@ -84,7 +84,7 @@ def _common() -> SimpleNamespace | None:
 
 @lru_cache(maxsize=64)
 def suppressions(language: str) -> frozenset[str]:
-    """The abbreviations after which CLDR ends no sentence in a language such as "de", with their full stops."""
+    """Return the abbreviations, with full stops, after which a sentence continues in CLDR, for a language like "de"."""
     if not _TAG.fullmatch(language) or (icu := _common()) is None:
         return frozenset()
     status, data = ctypes.c_int(0), f"icudt{icu.version}{sys.byteorder[0]}-brkitr"
@@ -106,9 +106,9 @@ def _string(icu: SimpleNamespace, entries: Any, number: int) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def full_tag(tag: str) -> str:
-    """A language tag with the script and the country that are likely for it: "zh-TW" is "zh-Hant-TW".
+    """Add the likely script and country to a language tag: "zh-TW" gives "zh-Hant-TW".
 
-    The tag itself where nothing is known of it.
+    An unknown tag is returned unchanged.
     """
     icu = _common()
     tag = tag.strip().replace("_", "-")
@@ -206,7 +206,7 @@ _BEFORE_NUMBER = {
     "tr": "no s sf",
     "vi": "đt q tr",
 }
-# Initials of two letters and titles: the sentence continues after them where they begin with a capital.
+# Initials of two letters, and titles: the sentence continues after them if they are capitalised.
 _BEFORE_NAME = {
     "bs": "dž lj nj",
     "cs": "ch ul bc",
@@ -232,10 +232,10 @@ _BEFORE_NAME = {
     "tr": "op apt",
     "uz": "ch sh",
 }
-# The first ones were held against texts; that of Estonian is left out, a copy of the Finnish one.
+# The list of Estonian is left out: it is a copy of the Finnish one. Those on the first line were checked against texts.
 _MOSES = frozenset(("ca", "cs", "de", "el", "en", "es", "fi", "fr", "hu", "it", "lv", "nl", "pl", "pt", "ro"))
 _MOSES |= {"ru", "sk", "sl", "sv", "as", "bn", "ga", "gu", "hi", "kn", "lt", "ml", "mr", "or", "pa", "ta", "te"}
-# What CLDR lists though it is a word, too, or the usual end of a sentence; the same of Moses, as counted in texts.
+# Entries of CLDR that are also words or often end a sentence, which are not used; and those of Moses, counted in texts.
 _WORDS_TOO = {
     "de": "am art best chin dat di do int max mi min mo pin port rel sa so std test",
     "en": "act ad all am as by card do etc ex go hat id in is jam job joe link long mart min ok on or pc pro to up",
@@ -291,24 +291,24 @@ _ORDINAL_DOT = frozenset(
 
 
 def _listed(table: dict[str, str], lang: str) -> frozenset[str]:
-    """The entries of a language; of all of them when it is unknown or has no list."""
+    """Return the entries of a language; those of all languages if it is unknown or has no list."""
     return frozenset(" ".join([table[lang]] if lang in table else table.values()).split())
 
 
 @cache
 def before_word(lang: str) -> frozenset[str]:
-    """Abbreviations after which the sentence continues, whatever follows: "Dr. Müller", "z. B. Berlin"."""
+    """Return the abbreviations after which a sentence always continues: "Dr. Müller", "z. B. Berlin"."""
     return (_listed(_BEFORE_WORD, lang) | _prefixes(lang, numeric=False)) - before_number(lang)
 
 
 @cache
 def before_number(lang: str) -> frozenset[str]:
-    """Abbreviations after which the sentence continues if a number follows: "No. 5", but "No. He left."."""
+    """Return the abbreviations after which a sentence continues before a number: "No. 5", but "No. He left."."""
     return _listed(_BEFORE_NUMBER, lang) | _prefixes(lang, numeric=True)
 
 
 def _prefixes(lang: str, numeric: bool) -> frozenset[str]:
-    """The non-breaking prefixes of Moses for a language, in lower case; ``numeric``: those before a number."""
+    """Return the non-breaking prefixes of Moses for a language, in lower case; ``numeric``: those before a number."""
     if lang not in _MOSES:
         return frozenset()
     entries = (prefix.split() for prefix in _moses_lists()[f"nonbreaking_prefix.{lang}"].splitlines())
@@ -318,7 +318,7 @@ def _prefixes(lang: str, numeric: bool) -> frozenset[str]:
 
 @cache
 def _moses_lists() -> Mapping[str, str]:
-    """The files of prefixes that sacremoses holds, without the import of its tokenizers, which takes a second."""
+    """Load the prefix files of sacremoses without importing its tokenizers, which takes a second."""
     home = find_spec("sacremoses")
     assert home is not None
     assert home.submodule_search_locations is not None
@@ -328,7 +328,7 @@ def _moses_lists() -> Mapping[str, str]:
 
 @cache
 def _suppressions(lang: str) -> tuple[frozenset[str], tuple[str, ...]]:
-    """CLDR's abbreviations of a language: those of one word, and those with spaces ("n. Chr.")."""
+    """Return CLDR's abbreviations of a language: single words, and those with spaces ("n. Chr.")."""
     words_too = _MAY_END.union(_WORDS_TOO.get(lang, "").split())
     entries = {entry for entry in suppressions(lang) if entry[:-1].lower() not in words_too}
     several_words = tuple(sorted(entry for entry in entries if " " in entry))
@@ -338,20 +338,20 @@ def _suppressions(lang: str) -> tuple[frozenset[str], tuple[str, ...]]:
 Offsets = list[tuple[int, int]]
 
 _NUMERIC = "#NUMERIC_ONLY#"
-# No initial, no number; the vowels of Indic scripts are marks.
+# An abbreviation, but not a single letter or a Roman numeral; the vowels of Indic scripts are combining marks.
 _ABBREVIATED = re.compile(r"(?![ivxl]+$)[^\W\d_](?:[^\W\d_]|[\u0900-\u0dff]|[.'’/-](?=[^\W\d_]))+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BREAKER_LOCALE = re.compile(r"[a-z]{2,3}")
 _DOUBLED = re.compile(r"\b([^\W\d_])\1\.")  # the plural of initials: "EE. UU.", "RR. HH."
-# They end a sentence in Tibetan and Marchen, unknown to UAX #29.
+# Marks that end a sentence in Tibetan and Marchen, which UAX #29 does not know.
 _SHADS = re.compile("[\u0f0d-\u0f12\u0f14\U00011c71][\u0f0d-\u0f12\u0f14\U00011c71\\s]*")
-# Small letters of Coptic and Cherokee, whose sentences need no capital. ICU knows the same of Georgian.
+# Small letters of Coptic and Cherokee, in which sentences need no capital. ICU knows this only of Georgian.
 _ONE_CASE = re.compile(
     "[\u03e3\u03e5\u03e7\u03e9\u03eb\u03ed\u03ef\u13f8-\u13fd\uab70-\uabbf]|(?=[\u2c80-\u2cf3])[^\\W\\d_]"
 )
 _WITHOUT_CASE = "\u10d0"
-# Ends of sentences that UAX #29 does not know, or only in their language: the Greek question mark, as it is mostly
-# typed, the Armenian full stop typed as a colon, the Hebrew sof pasuq, two wordspaces of Ethiopic, marks of sections.
+# Ends of sentences that UAX #29 does not know: the Greek question mark, also typed as a semicolon, the Armenian full
+# stop typed as a colon, the Hebrew sof pasuq, two wordspaces of Ethiopic, section marks.
 _STOPS = re.compile(
     "\u037e|(?<=[\u0370-\u03ff\u1f00-\u1fff]);(?=\\s)|(?<=[\u0561-\u0587]):(?=\\s+[\u0531-\u0556])"
     "|\u05c3|(?<=\u1361)\u1361|[\u0e5a\u0e5b\u10fb\u1360\u1a1f](?=\\s)"
@@ -369,9 +369,9 @@ _LETTER = re.compile(r"[^\W\d_]")
 _RUN = re.compile("[^ ]+")
 _LETTER_DOT = re.compile(r"[^\W\d_]{1,3}\.")
 _ROMAN = re.compile(r"[IVXLC]+\b")
-_NEAR = 100  # characters on each side of a break that the rules look at: it keeps their time linear
-_UNSPACED = "\u1100"  # Hangul and the scripts beyond have no initials
-_LAST_ORDINAL = 31  # days and centuries; larger numbers before a full stop mostly end a sentence
+_NEAR = 100  # characters on each side of a break that the rules see, which keeps their time linear
+_UNSPACED = "\u1100"  # scripts from Hangul on have no initials
+_LAST_ORDINAL = 31  # for days and centuries; larger numbers before a full stop mostly end a sentence
 _MAY_END = frozenset({"a.m", "p.m", "u.s", "u.k", "u.s.a", "n.e", "e.kr", "н.э"})
 
 
@@ -380,7 +380,7 @@ def words(text: str) -> Offsets:
 
     Offsets are characters of ``text``, end exclusive, in order and without overlap.
     """
-    if text.isascii() and text.replace(" ", "").isalnum():  # only spaces part these
+    if text.isascii() and text.replace(" ", "").isalnum():  # words are separated by spaces only
         return [match.span() for match in _RUN.finditer(text)]
     clean = visible(text)
     spans = [
@@ -397,8 +397,9 @@ def words(text: str) -> Offsets:
 def split_sentences(text: str, lang: str = "") -> Offsets:
     """Split a text into sentences: spans without surrounding white space that cover all other characters.
 
-    ``lang`` (a code such as "de") picks the abbreviations; without it those of all languages hold, and ordinal
-    numbers ("am 5. Mai") are not known. A line break always ends a sentence.
+    ``lang`` is a code such as "de", which selects the abbreviations and whether ordinal numbers have a full stop ("am
+    5. Mai"). Without it, the abbreviations of all languages count, and no ordinal numbers. A line break always ends a
+    sentence.
     """
     lang = lang.lower().replace("_", "-").split("-")[0]
     locale = lang if _BREAKER_LOCALE.fullmatch(lang) else "en"
@@ -414,7 +415,7 @@ def split_sentences(text: str, lang: str = "") -> Offsets:
 
 
 def _sentences(text: str, locale: str) -> Iterator[tuple[int, int]]:
-    """ICU's sentences, cut further after the shads of Tibetan and other marks that it does not know."""
+    """Yield ICU's sentences, split further after Tibetan shads and other marks that ICU does not know."""
     plain = text if text.isascii() else _STOPS.sub(_STOP, _ONE_CASE.sub(_WITHOUT_CASE, text))
     for start, end in _segments(SentenceBreaker, plain, locale):
         for shads in _SHADS.finditer(text, start, end):
@@ -425,16 +426,16 @@ def _sentences(text: str, locale: str) -> Iterator[tuple[int, int]]:
 
 
 def _segments(breaker: type[SentenceBreaker] | type[WordBreaker], text: str, locale: str) -> Iterator[tuple[int, int]]:
-    """Segments of ICU as characters: its own offsets are UTF-16 units, so the lengths of the pieces are summed."""
+    """Yield ICU's segments with character offsets: sums of their lengths, as ICU's own offsets are UTF-16 units."""
     try:
         pieces = breaker(text, locale)
-    except UnicodeEncodeError:  # ICU takes no unpaired surrogates
+    except UnicodeEncodeError:  # ICU does not accept unpaired surrogates
         pieces = breaker(_SURROGATE.sub("\ufffd", text), locale)
     return pairwise(accumulate(map(len, pieces), initial=0))
 
 
 def _trimmed(text: str, segments: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The segments without white space at their ends; an opening bracket at the end of one goes to the next."""
+    """Strip white space from the segments, and move an opening bracket at the end of one to the next."""
     next_start = -1
     for start, end in segments:
         start, next_start = (next_start if next_start >= 0 else start), -1
@@ -451,7 +452,7 @@ def _trimmed(text: str, segments: Iterable[tuple[int, int]]) -> Iterator[tuple[i
 
 
 def _closed(text: str, spans: Offsets, start: int, end: int) -> int:
-    """Gives a mark that closes and stands apart, as in "Quoi ? » Il", to the last sentence; where the next begins."""
+    """Move a closing mark after a space, as in "Quoi ? » Il", to the last sentence. Returns the start of the next."""
     apart = _CLOSED_APART.match(text, start, end)
     if apart is None:
         return start
@@ -460,7 +461,7 @@ def _closed(text: str, spans: Offsets, start: int, end: int) -> int:
 
 
 def _goes_on(text: str, first: tuple[int, int], second: tuple[int, int], lang: str) -> bool:
-    """Whether the sentence ``first`` continues in ``second``."""
+    """Tell whether the sentence ``first`` continues in ``second``."""
     if _LINE_END.search(text, first[1], second[0]):
         return False
     before = text[max(first[0], first[1] - _NEAR) : first[1]]
@@ -469,29 +470,29 @@ def _goes_on(text: str, first: tuple[int, int], second: tuple[int, int], lang: s
 
 
 def _no_word(before: str, after: str, lang: str) -> bool:
-    """One of the two holds neither letter nor digit: "Really ?" + "!"."""
+    """Rule: one of the two has neither a letter nor a digit, as in "Really ?" + "!"."""
     return not (any(map(str.isalnum, after)) and any(map(str.isalnum, before)))
 
 
 def _list_mark(before: str, after: str, lang: str) -> bool:
-    """A number or letter of a list stands alone: "1." + "Open the file."."""
+    """Rule: the first is only the number or letter of a list item, as in "1." + "Open the file."."""
     return len(before) < 9 and _LIST_MARK.fullmatch(before) is not None
 
 
 def _lower_case(before: str, after: str, lang: str) -> bool:
-    """The next letter is small, after a full stop or a closing quote: "(ca.)" + "and so on", '"Go!"' + "he said"."""
+    """Rule: a small letter follows a full stop or closing quote, as in "(ca.)" + "and so on", '"Go!"' + "he said"."""
     first = after.lstrip(_CLOSERS + "„“‚‘([{¿¡-–—,;: ")[:1]
     begins_small = first.islower() and first.title() != first and not _ONE_CASE.match(first)
     return begins_small and (before[-1] in _CLOSERS or before.rstrip(_CLOSERS).endswith("."))
 
 
 def _quoted(before: str, after: str, lang: str) -> bool:
-    """A Japanese quotation, and the particle that binds it: 「…。」 + と言った."""
+    """Rule: a Japanese quotation is followed by its particle, as in 「…。」 + と言った."""
     return before[-1] in "」』" and after.startswith(("と", "って"))
 
 
 def _abbreviation(before: str, after: str, lang: str) -> bool:
-    """The last word is an abbreviation, an initial or, where the language writes it so, an ordinal number."""
+    """Rule: the last word is an abbreviation, an initial or, in some languages, an ordinal number with a full stop."""
     if not before.endswith("."):
         return False
     if _DOUBLED.fullmatch(before, max(0, len(before) - 3)) and _DOUBLED.match(after):
@@ -517,7 +518,7 @@ def _abbreviation(before: str, after: str, lang: str) -> bool:
 
 
 def _initial(word: str, after: str, start: int, lang: str) -> bool:
-    """Whether it is "J." or "J.R.R." of a name, or "z." of "z. B."; not "I" at an English end, nor "5 p.m."."""
+    """Tell whether a word is an initial, as in "J." and "J.R.R.", or a part of "z. B."; not "I" in English."""
     if word.istitle() and word.lower() in _BEFORE_NAME.get(lang, "").split():
         return True
     if len(word) == 1 and word.isalpha():
@@ -532,10 +533,7 @@ _RULES: tuple[Callable[[str, str, str], bool], ...] = (_no_word, _list_mark, _lo
 
 
 def stop_words(language: str) -> frozenset[str]:
-    """The lower-cased stop-words of a language, such as "de".
-
-    Raises InputError for a language without a list.
-    """
+    """Return the stop words of a language such as "de", in lower case. Raises InputError if it has no list."""
     import stopwordsiso
 
     if not stopwordsiso.has_lang(language):
@@ -545,7 +543,7 @@ def stop_words(language: str) -> frozenset[str]:
 
 
 def content_words(text: str, stop: AbstractSet[str] = frozenset()) -> list[str]:
-    """The words of a text in order, lower-cased and composed (NFC), without those of ``stop``."""
+    """Return the words of a text in order, lower-cased and composed (NFC), without those in ``stop``."""
     content = (_plain(text[start:end]) for start, end in words(text))
     return [word for word in content if word not in stop]
 
@@ -558,10 +556,10 @@ _END = re.compile("[.!?…。！？｡؟۔।॥։።។။།]+[\"'”’»)\\]
 
 
 def is_of(text: str) -> Callable[[str], bool]:
-    """Tells of a sentence whether it is one or more sentences of the text that follow one another, or holds all of it.
+    """Make a predicate that tells whether a sentence consists of consecutive sentences of ``text``, or contains it all.
 
-    Case, white space and Unicode's form aside. A sentence may begin and end wherever the text has a mark that ends one,
-    whatever abbreviations a language has: others may have split it otherwise.
+    Case, white space and Unicode form are ignored. A sentence may begin and end at any mark that can end a sentence,
+    because it may have been split by other rules.
     """
     whole = _squeezed(text)
     ends = {0, len(whole), *(match.end() for match in _END.finditer(whole))}

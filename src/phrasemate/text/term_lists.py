@@ -1,4 +1,4 @@
-"""Term lists: read from text, tables, spreadsheets and term bases; pairs of terms written as these."""
+"""Term lists: read terms from text, tables, spreadsheets and term bases, and write terms and pairs of terms."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from phrasemate.utils.storage import NewFile
 
 _READ = ".txt, .tsv, .csv, .tbx, MultiTerm's .xml (each also with .gz) and .xlsx"
 _GLOSSARIES = (".txt", ".tab", ".utf8")
-_COMMENTS = 1000  # lines at the beginning of a glossary
+_COMMENTS = 1000  # maximum number of comment lines at the beginning of a glossary
 _WRITTEN = ".tsv, .csv, .jsonl, .xlsx and .tbx"
-_FIELDS = {  # names of columns, in lower case -> what they hold
+_FIELDS = {  # column name in lower case -> field of `Term`
     "term": "text",
     "source": "text",
     "text": "text",
@@ -48,27 +48,27 @@ _FIELDS = {  # names of columns, in lower case -> what they hold
     "context": "contexts",
 }
 _COLUMNS = ("source", "target", "score", "source_language", "target_language", "id", "definition", "note", "context")
-_NOTED = 100  # languages that are noted, for an error
+_NOTED = 100  # maximum number of languages to collect for an error message
 
-Row = tuple[str, int, list[str]]  # its sheet, if it has one, its line and cells
+Row = tuple[str, int, list[str]]  # name of the sheet or "", line, cells
 
 
 def read_terms(path: str | os.PathLike[str], language: str = "", column: str | int | None = None) -> Iterator[Term]:
-    """Read the terms of a list, as a stream.
+    """Read the terms of a list as a stream.
 
-    The name of the file tells the format. .tbx and .xml (of MultiTerm) are term bases. .tsv, .csv and .xlsx have one
-    term in each row, .txt one in each line. Without ``column``, a first row with a cell "term", "source" or "text" is
-    the header. Its columns "id", "language", "definition", "note" and "context" are taken too. Without a header the
-    terms are in the first column. With the name of a column, "id" and "language" (or "NAME_language") are taken too.
-    In .tsv and .csv, a ' before a would-be formula is not part of the text (see `write_pairs`).
+    The suffix gives the format. .tbx and .xml (of MultiTerm) are term bases. .tsv, .csv and .xlsx have one term in each
+    row, .txt one in each line. Without ``column``, a first row with a cell "term", "source" or "text" is the header;
+    its columns "id", "language", "definition", "note" and "context" are read, too. Without a header, the terms are in
+    the first column. With the name of a column, "id" and "language" (or "NAME_language") are read, too. In .tsv and
+    .csv, a ' before a would-be formula is not part of the text (see `write_pairs`).
 
-    A .txt whose first line has a tab is a table as well, and so are .tab and .utf8, as OmegaT writes its glossaries.
-    There, lines that begin with # are comments, as the first ones of a .tsv or .csv are that have no other cell.
+    A .txt file whose first line has a tab is a table, too, and so are .tab and .utf8, the glossaries of OmegaT. In
+    these, lines that begin with # are comments. In .tsv and .csv, first rows with # and no other cell are comments.
 
     Args:
         path: File to read.
-        language: Of a list that says the languages of its terms, only those in it and its varieties ("*" for all). Of
-            other lists, the language of the terms. A list of several languages is refused without it.
+        language: Language of the terms. If the list gives languages, only terms in this language and its varieties are
+            read ("*" for all). A list of several languages needs it.
         column: Column of the terms in a table: a name in the first row, or a number from 1.
 
     Raises ReadError.
@@ -79,7 +79,7 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
         return _without_options(stream_terms(file, language))
     table = True
     if suffix in _GLOSSARIES:
-        with without_options():  # its first lines are read here
+        with without_options():  # the first lines are read at once
             table, rows = _glossary(file)
     elif suffix == ".tsv":
         rows = _text_rows(tsv_rows(file))
@@ -93,12 +93,12 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
 
 
 def is_glossary(path: str | os.PathLike[str]) -> bool:
-    """Whether it is by its name a list of a term a line, or a table of OmegaT's."""
+    """Tell by the name of a file whether it is a list of terms, one per line, or a glossary of OmegaT."""
     return suffix_of(path)[0] in _GLOSSARIES
 
 
 def _glossary(file: TextFile) -> tuple[bool, Iterator[Row]]:
-    """Whether it is a table, and its rows: a term each if not."""
+    """Return whether a glossary is a table, and its rows; without tabs, each row is one term."""
     lines = ((line, text) for line, text in file.lines() if text.strip())
     comments, first = _beginning(lines, lambda line: line[1].startswith("#") and "\t" not in line[1])
     if not (first and "\t" in first[0][1]):
@@ -107,7 +107,7 @@ def _glossary(file: TextFile) -> tuple[bool, Iterator[Row]]:
 
 
 def _text_rows(rows: Iterator[tuple[int, list[str]]]) -> Iterator[Row]:
-    """The rows as `meant`, without the first ones that are a cell with # alone, where rows of more cells follow."""
+    """Yield the rows with `meant` cells, without comments: first rows of one cell with # before rows of several cells."""
     comments, first = _beginning(rows, lambda row: row[1][0].startswith("#") and not any(row[1][1:]))
     has_columns = bool(first) and len(first[0][1]) > 1
     for line, cells in chain([] if has_columns else comments, first, rows):
@@ -115,7 +115,7 @@ def _text_rows(rows: Iterator[tuple[int, list[str]]]) -> Iterator[Row]:
 
 
 def _beginning(rows: Iterator[Item], is_comment: Callable[[Item], bool]) -> tuple[list[Item], list[Item]]:
-    """The comments that rows begin with, a thousand at most, and the row after them, if there is one."""
+    """Return the comments at the beginning, at most `_COMMENTS`, and the first row after them, if any."""
     comments: list[Item] = []
     for row in rows:
         if not is_comment(row) or len(comments) == _COMMENTS:
@@ -130,7 +130,7 @@ def _without_options(terms: Iterator[Term]) -> Iterator[Term]:
 
 
 def stream_terms(file: TextFile, language: str) -> Iterator[Term]:
-    """The terms of a term base, TBX or MultiTerm XML (.xml), in one language ("": in the only one, "*": in all).
+    """Yield the terms of a TBX or MultiTerm (.xml) term base in one language ("": the only one, "*": all).
 
     Raises ReadError.
     """
@@ -140,7 +140,7 @@ def stream_terms(file: TextFile, language: str) -> Iterator[Term]:
 
 
 def _of_tables(name: str, rows: Iterator[Row], language: str, column: str | int | None) -> Iterator[Term]:
-    """The terms of all sheets, each of which has its own header, or none."""
+    """Yield the terms of all sheets, each with its own header or none."""
     first = next(rows, None)
     if first is None:
         raise ReadError(name, 0, "no text in it; expected at least one term", "check the file")
@@ -165,7 +165,7 @@ def _of_table(name: str, rows: Iterator[Row], language: str, column: str | int |
 
 
 def _places(name: str, sheet: str, header: list[str], column: str | int | None) -> dict[str, int]:
-    """Where the fields of a term stand, if the first row is a header; nothing otherwise."""
+    """Map fields of `Term` to columns (from 0) if the first row is a header, else return an empty dict."""
     if isinstance(column, int) and column < 1:
         raise InputError(f"column={column}; expected a name, or a number from 1")
     if isinstance(column, int):
@@ -185,7 +185,7 @@ def _places(name: str, sheet: str, header: list[str], column: str | int | None) 
 
 
 def _of_language(terms: Iterator[Term], language: str, name: str) -> Iterator[Term]:
-    """The terms in a language. Raises ReadError with the languages there are, if it is not clear which, or none is."""
+    """Yield the terms in a language. Raises ReadError if there are none, or if no language is given and several occur."""
     languages: dict[str, None] = {}
     is_match = False
     for term in terms:
@@ -208,9 +208,9 @@ def _of_language(terms: Iterator[Term], language: str, name: str) -> Iterator[Te
 def write_terms(path: str | os.PathLike[str], terms: Iterable[Term], version: int = 2) -> None:
     """Write a term base (.tbx); consecutive terms with the same ``id`` are one concept.
 
-    The file keeps text, language, definition, note and contexts, and of ``metadata`` what TBX-Basic has a place for. An
-    id that XML does not allow as one, or that another concept has, is changed (17 to c17, c17 to c17-2). Characters
-    that XML cannot hold become U+FFFD.
+    The file keeps text, language, definition, note, contexts, and the ``metadata`` that TBX-Basic has elements for. An
+    id that is invalid in XML or used by another concept is changed (17 to c17, c17 to c17-2). Characters that XML
+    cannot hold become U+FFFD.
 
     Args:
         path: File to write.
@@ -221,7 +221,7 @@ def write_terms(path: str | os.PathLike[str], terms: Iterable[Term], version: in
     """
     if version not in (2, 3):
         raise InputError(f"version={version}; expected 2 or 3")
-    numbers = count()  # a term without an id is a concept of its own
+    numbers = count()  # a term without an id is a separate concept
     concepts = (list(together) for _, together in groupby(terms, lambda term: term.id or next(numbers)))
     write_concepts(path, concepts, version)
 
@@ -231,9 +231,9 @@ def write_pairs(path: str | os.PathLike[str], rows: Iterable[TermPair]) -> None:
 
     Tables have the columns source, target, score, source_language, target_language, id, definition, note, context, and
     one for each key of the first pair's ``metadata``. Tabs and line breaks within cells of .tsv become spaces. In .tsv
-    and .csv what a spreadsheet would run as a formula has a ' before it (`read_terms` takes it away). JSON lines hold
-    all of the pair. In .tbx, pairs that follow one another with the same source are one concept. The file appears when
-    it is complete. Raises InputError for another name or a file that cannot be written, MissingExtra.
+    and .csv, text that a spreadsheet would run as a formula gets a ' before it, which `read_terms` removes. JSON lines
+    hold the whole pair. In .tbx, consecutive pairs with the same source are one concept. The file appears when it is
+    complete. Raises InputError for another suffix or a file that cannot be written, MissingExtra.
     """
     suffix = Path(path).suffix.lower()
     if suffix == ".tbx":
@@ -252,7 +252,7 @@ def write_pairs(path: str | os.PathLike[str], rows: Iterable[TermPair]) -> None:
 
 
 def _concepts(rows: Iterable[TermPair]) -> Iterator[list[Term]]:
-    """The terms of each concept: of pairs that follow one another with the same source; empty targets are none."""
+    """Yield the terms of each concept: consecutive pairs with the same source. Empty targets are left out."""
     for _, together in groupby(rows, lambda pair: pair.source.id or (pair.source.language, pair.source.text)):
         concept: list[Term] = []
         sources: set[tuple[str, str]] = set()

@@ -1,6 +1,6 @@
-"""Lines of one file as text: streamed, decoded, of bounded length; an error says what a file that is not text is.
+"""Lines of one file as text: streamed, decoded and of bounded length; recognition of files that are not text.
 
-What cannot be read, such as damaged UTF-8, is raised at once, or listed and passed over (`Damage`).
+Damage, such as invalid UTF-8, is raised at once, or listed and skipped (`Damage`).
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _MAGIC = {
     b"GIF89a": "a GIF image",
     b"\x7fELF": "a program",
 }
-_MARKS = {  # the longer ones first: UTF-32 begins like UTF-16
+_MARKS = {  # UTF-32 first: its mark begins like that of UTF-16
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_CONTROLS = bytes([*range(0, 9), *range(14, 27), *range(28, 32)])  # white space and escape may stand in text
+_CONTROLS = bytes([*range(0, 9), *range(14, 27), *range(28, 32)])  # all but white space and escape
 _MAKE_TEXT = "convert it to plain text or use --on-error skip"
-# what remedies and reasons of this package say of options, each beside another way out
+# mentions of command-line options in reasons and remedies, for `without_options`
 _ENCODING = re.compile(r"give (?:it with|the right|its)? ?--encoding(?: [\w-]+)?,? or |, perhaps --encoding [\w-]+")
 _OTHERS = re.compile(r",? or (?:use )?--on-error skip| \(choose one with --[a-z-]+\)|,? or choose another --column")
 
 
 class SkippedInput(NamedTuple):
-    """A skipped line, or the rest of a file from there if ``whole``; line 0 means the whole file.
+    """A skipped line; with ``whole``, also the rest of the file from there. Line 0 means the whole file.
 
     >>> from pathlib import Path
     >>> from phrasemate import read
@@ -69,9 +69,9 @@ Skipped = SkippedInput  # the former name
 
 
 class Damage:
-    """The one place that decides between an error and a note.
+    """Policy for unreadable input: raise ReadError, or list it if ``skip``.
 
-    A text may be read several times: the same place is listed once.
+    Each place is listed once, even if a text is read several times.
     """
 
     def __init__(self, skip: bool) -> None:
@@ -79,19 +79,19 @@ class Damage:
         self._listed: dict[tuple[str, int, bool], SkippedInput] = {}
 
     def line(self, file: str, line: int, reason: str, remedy: str) -> None:
-        """One line cannot be used; raises ReadError unless it may be skipped."""
+        """Report an unusable line. Raises ReadError unless ``skip``."""
         self._note(SkippedInput(file, line, reason), remedy)
 
     def file(self, file: str, line: int, reason: str, remedy: str) -> None:
-        """Nothing can be used from this line on (0: from the start); raises ReadError unless it may be skipped."""
+        """Report that a file is unusable from this line on (0: from the start). Raises ReadError unless ``skip``."""
         self._note(SkippedInput(file, line, reason, whole=True), remedy)
 
     def of_another_kind(self, file: str, reason: str) -> None:
-        """A file of a folder that is not text: listed, never an error."""
+        """List a file of a folder whose format is not read; this is never an error."""
         self._listed.setdefault((file, 0, True), SkippedInput(file, 0, reason, whole=True))
 
     def skipped(self) -> list[SkippedInput]:
-        """List what was passed over so far, in the order in which it was found."""
+        """Return what was skipped so far, in order."""
         return list(self._listed.values())
 
     def _note(self, skip: SkippedInput, remedy: str) -> None:
@@ -102,9 +102,9 @@ class Damage:
 
 @contextmanager
 def without_options(*, encoding_only: bool = False) -> Iterator[None]:
-    """Within, a ReadError tells of no option of the command line, for what is read there has none.
+    """Remove mentions of command-line options from each ReadError of the block, for input without these options.
 
-    ``encoding_only``: of none but --encoding.
+    ``encoding_only``: remove only mentions of --encoding.
     """
     try:
         yield
@@ -119,7 +119,7 @@ def without_options(*, encoding_only: bool = False) -> Iterator[None]:
 
 
 def binary_kind(head: bytes) -> tuple[str, str] | None:
-    """Reason and remedy if a file that begins like this is not text in an encoding that keeps ASCII, else None."""
+    """Return reason and remedy if the first bytes of a file are not text in an ASCII-compatible encoding, else None."""
     for magic, kind in _MAGIC.items():
         if head.startswith(magic):
             return f"{kind}; expected text", _MAKE_TEXT
@@ -136,7 +136,7 @@ def binary_kind(head: bytes) -> tuple[str, str] | None:
 
 
 def other_encoding(raw: bytes, error: UnicodeDecodeError, offset: int) -> tuple[str, str]:
-    """Reason and remedy for a line that does not decode; ``offset`` is that of the line in the (unpacked) file."""
+    """Return reason and remedy for a line that cannot be decoded; ``offset`` is its offset in the unpacked file."""
     at = offset + error.start
     if error.encoding != "utf-8":
         problem = f"byte 0x{raw[error.start]:02X} at offset {at:,} is not {error.encoding}"
@@ -152,7 +152,7 @@ def other_encoding(raw: bytes, error: UnicodeDecodeError, offset: int) -> tuple[
 
 
 def _utf16_without_mark(head: bytes) -> str:
-    """Name "utf-16-le", "utf-16-be" or nothing: European text has a zero in every other byte."""
+    """Guess "utf-16-le" or "utf-16-be", in which every other byte of European text is zero; else ""."""
     pairs = len(head) // 2
     first, second = head[::2].count(0), head[1::2].count(0)
     if pairs < 8 or max(first, second) * 2 < pairs or min(first, second) * 20 > pairs:
@@ -164,63 +164,63 @@ def _say(encoding: str) -> str:
     return f"give --encoding {encoding} or convert it: iconv -f {encoding.upper()} -t UTF-8"
 
 
-LINE_LIMIT = 1_000_000  # characters; a longer line is damage: it is neither a sentence nor a paragraph
-WHOLE = 64_000_000  # bytes of a file in a format that is read at once
-_READ = 4 * LINE_LIMIT + 2  # bytes: a character has up to four, a line end two
+LINE_LIMIT = 1_000_000  # maximum characters of a line; a longer line is damage
+WHOLE = 64_000_000  # maximum bytes of a file in a format that is read at once
+_READ = 4 * LINE_LIMIT + 2  # bytes of the longest line: up to four for a character, two for the line end
 _BUFFER = 1 << 17
 _BLOCK = 1 << 16
 _HEAD = 8192
 _BAD_LINES = 1000
-_MOST_BAD = 100_000  # damaged places of a file, each of which is listed
+_MOST_BAD = 100_000  # maximum number of damaged places that are listed for a file
 _GZIP = b"\x1f\x8b"
 _NO_GZIP = "no gzip"
-NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"}  # may give half a character
-_HALF, _HALVES = "\udfff", "phrasemate.halves"  # stands for bytes of no character; the name of its error handler
+NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"}  # may decode to lone surrogates
+_HALF, _HALVES = "\udfff", "phrasemate.halves"  # replacement for undecodable bytes; name of the error handler
 _SKIP = "fix it or use --on-error skip"
 _CHECK = "check its format and encoding"
 
 
 def suffix_of(path: str | os.PathLike[str]) -> tuple[str, bool]:
-    """Suffix of a file's name in lower case, without that of gzip, and whether it has that, too."""
+    """Return the suffix of a file in lower case without ".gz", and whether the name ends in ".gz"."""
     path = Path(path)
     is_gzip = path.suffix.lower() == ".gz"
     return (path.with_suffix("") if is_gzip else path).suffix.lower(), is_gzip
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Number (from 1) and text of each line of a UTF-8 file, gzip where its name ends in .gz.
+    """Yield number (from 1) and text of each line of a UTF-8 file, which is gzip if its name ends in .gz.
 
-    Raises ReadError naming file and line for what cannot be read.
+    Raises ReadError with file and line.
     """
     with without_options():
         yield from TextFile(path, str(path), path.suffix == ".gz", "utf-8", Damage(skip=False)).lines()
 
 
 class TextFile:
-    """File on disk, and how far it has been read.
+    """File on disk that can be read as lines, blocks or a whole, with its progress.
 
-    ``name`` is what errors and hits call it; ``packed`` says that it is gzip. ``bytes_read`` counts the bytes of the
-    file (compressed ones, where it is compressed) that the latest pass over ``lines()`` has taken.
+    ``name`` is its name in errors and hits; ``packed`` says that it is gzip. ``bytes_read`` counts the stored
+    (compressed) bytes that the latest pass has read.
     """
 
     def __init__(self, path: Path, name: str, packed: bool, encoding: str, damage: Damage) -> None:
         self.path, self.name, self.packed, self.encoding, self.damage = path, name, packed, encoding, damage
         self.bytes_read = self._bad = self._line = 0
-        self.ended = False  # whether the latest pass has come to where the file is broken
+        self.ended = False  # whether the latest pass has reached a place from which the file is unusable
 
     def bad(self, line: int, reason: str, remedy: str = _SKIP) -> None:
-        """One line is damaged; raises ReadError unless damage is to be skipped."""
+        """Report a damaged line. Raises ReadError unless damage is skipped."""
         self._bad += 1
         self.damage.line(self.name, line, reason, remedy)
 
     def broken(self, line: int, reason: str, remedy: str) -> None:
-        """The file is of no use from this line on (0: at all); raises ReadError unless damage is to be skipped."""
+        """Report that the file is unusable from this line on (0: from the start). Raises ReadError unless skipped."""
         self._bad += 1
         self.ended = True
         self.damage.file(self.name, line, reason, remedy)
 
     def given_up(self, line: int) -> bool:
-        """Whether more is damaged than is listed: then that is listed, too, and the rest is not to be read."""
+        """Tell whether there is too much damage to continue; this is reported, too."""
         if self._bad < _MOST_BAD:
             return False
         if not self.ended:
@@ -229,29 +229,29 @@ class TextFile:
 
     @property
     def unharmed(self) -> bool:
-        """Whether the latest pass has found no damage so far."""
+        """Whether the latest pass has met no damage so far."""
         return not self._bad
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """A new pass: number (from 1) and text of each line, without its line end; memory is bounded.
+        """Start a new pass: yield number (from 1) and text of each line, without its line end, in bounded memory.
 
-        Raises ReadError for what cannot be read, or lists it, as ``damage`` decides.
+        Raises ReadError for damage, or lists it, as ``damage`` decides.
         """
         with self._noted(), self._opened() as stream:
             yield from self._decoded(stream)
 
     def blocks(self) -> Iterator[bytes]:
-        """A new pass: the bytes, unpacked; in UTF-8 if another encoding than that was named, else as they are.
+        """Start a new pass: yield the unpacked bytes, converted to UTF-8 if another encoding was given.
 
-        For formats that say themselves how they are encoded. They end before what is not in the encoding that was
-        named. Raises ReadError, or lists it, as `lines` does.
+        This is for formats that declare their encoding. The blocks end at the first bytes that are invalid in the given
+        encoding. Raises ReadError for damage, or lists it, as `lines` does.
         """
         with self._noted(), self._opened(whole=True) as stream:
             while block := stream.read1(_BLOCK):
                 yield block
 
     def limited(self, most: int, kind: str, remedy: str) -> Iterator[bytes]:
-        """The same as `blocks`; raises ReadError for more than ``most`` bytes together, as no file of this kind has."""
+        """Yield `blocks`, but raise ReadError after ``most`` bytes; ``kind`` is what was expected."""
         size = 0
         for block in self.blocks():
             size += len(block)
@@ -260,9 +260,9 @@ class TextFile:
             yield block
 
     def whole(self, otherwise: str = "") -> str:
-        """Read all of the text, of a format that is read at once: in UTF-8, in UTF-16 if it begins so, or as was named.
+        """Read the whole text: UTF-8, UTF-16 with a byte-order mark, or the given encoding.
 
-        ``otherwise``: the encoding of what is not UTF-8. Raises ReadError, also for more than 64 MB.
+        ``otherwise`` is the encoding of a file that is not valid UTF-8. Raises ReadError, also for more than 64 MB.
         """
         raw = b"".join(self.limited(WHOLE, "less in this format", "split it"))
         has_mark = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
@@ -280,7 +280,7 @@ class TextFile:
 
     @contextmanager
     def stored(self) -> Iterator[io.BufferedReader]:
-        """The bytes as they are stored, to be read in any order. Raises OSError."""
+        """Open the stored bytes for random access. Raises OSError."""
         self.bytes_read = self._bad = self._line = 0
         self.ended = False
         with _CountingFile(self) as raw, io.BufferedReader(raw, _BUFFER) as stream:
@@ -288,9 +288,9 @@ class TextFile:
 
     @contextmanager
     def _opened(self, whole: bool = False) -> Iterator[io.BufferedReader]:
-        """A new pass over the bytes, unpacked, in an encoding whose line ends are those of ASCII.
+        """Open the unpacked bytes, converted to UTF-8 if the line ends of the encoding are not those of ASCII.
 
-        ``whole``: in UTF-8 if another one was named, and sound to their end.
+        ``whole``: convert any other encoding to UTF-8, and end at the first invalid bytes.
         """
         with self.stored() as stream:
             if self.packed:
@@ -303,7 +303,7 @@ class TextFile:
 
     @contextmanager
     def _noted(self) -> Iterator[None]:
-        """What goes wrong within is damage: around all of a pass, for opening the file may go wrong, too."""
+        """Report errors of the block as damage; it must include the opening of the file."""
         try:
             yield
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -335,7 +335,7 @@ class TextFile:
         return None
 
     def _text(self, raw: bytes, stream: io.BufferedReader) -> str | None:
-        """The line decoded, without its end; None if it is damaged."""
+        """Decode a line without its end; None if it is damaged."""
         codec = self.encoding if keeps_line_ends(self.encoding) else "utf-8"
         if len(raw) == _READ and not raw.endswith(b"\n"):
             self._too_long(_length(raw, codec, stream))
@@ -343,7 +343,7 @@ class TextFile:
         try:
             text = raw.decode(codec).rstrip("\r\n")
             if self._line == 1:
-                text = text.lstrip("\ufeff")  # that of gb18030 is another one in bytes, and some files have two
+                text = text.lstrip("\ufeff")  # byte-order mark in other encodings such as gb18030, or a second one
         except UnicodeDecodeError as error:
             self.bad(self._line, *self._undecoded(raw, error, stream))
             return None
@@ -368,18 +368,20 @@ class TextFile:
 
 @cache
 def keeps_line_ends(encoding: str) -> bool:
-    """Whether bytes in this encoding can be cut at the byte of the line feed (not so in UTF-16 and UTF-32).
+    """Tell whether text in this encoding can be split at the byte of a line feed, unlike UTF-16 and UTF-32.
 
-    Raises LookupError or ValueError for what is not an encoding of text.
+    Raises LookupError or ValueError for anything but a text encoding.
     """
     usual = codecs.lookup(encoding).name
     if usual in NO_CHARSETS:
         raise UnicodeError("no encoding of text")
-    return "a\n".encode(usual) == b"a\n" and usual != "iso2022_kr"  # which says once for all lines what it is
+    return (
+        "a\n".encode(usual) == b"a\n" and usual != "iso2022_kr"
+    )  # its escape sequence at the start applies to all lines
 
 
 def _length(raw: bytes, codec: str, stream: io.BufferedReader) -> int:
-    """The characters of a line of which ``raw`` is the first part; reads the rest of it, without keeping it."""
+    """Count the characters of a line that begins with ``raw``; reads and discards the rest of the line."""
     decoder = codecs.getincrementaldecoder(codec)("replace")
     length = len(decoder.decode(raw))
     while raw := stream.readline(_BUFFER):
@@ -400,12 +402,12 @@ def _gzip_trouble(error: Exception) -> tuple[str, str]:
 
 
 class _CountingFile(io.FileIO):
-    """A file that tells how much of it has been read."""
+    """File that counts the bytes read in its `TextFile`."""
 
     def __init__(self, owner: TextFile) -> None:
         try:
             super().__init__(owner.path)
-        except ValueError as error:  # of a path with a NUL or half a character
+        except ValueError as error:  # the path has a NUL or a lone surrogate
             raise OSError(errno.EINVAL, str(error)) from None
         self._owner = owner
 
@@ -416,7 +418,7 @@ class _CountingFile(io.FileIO):
 
 
 class _GzipStream(io.RawIOBase):
-    """Gzip data unpacked; what is wrong with them shows after all that came before it."""
+    """Unpacked gzip data; an error is raised only after all bytes before it were read."""
 
     def __init__(self, stored: io.BufferedReader) -> None:
         self._stream = gzip.GzipFile(fileobj=stored)
@@ -442,10 +444,10 @@ class _GzipStream(io.RawIOBase):
 
 
 class _Utf8Stream(io.RawIOBase):
-    """A stream in any encoding as one in UTF-8.
+    """Stream converted from any encoding to UTF-8.
 
-    What is not in the encoding is not UTF-8 here either, but half a surrogate pair; a ``whole`` stream ends there,
-    with UnicodeError.
+    Invalid bytes become a lone surrogate, which is invalid in UTF-8, too; a ``whole`` stream ends before them with
+    UnicodeError.
     """
 
     def __init__(self, stream: io.BufferedReader, encoding: str, whole: bool) -> None:
