@@ -81,7 +81,7 @@ class SourceFile(NamedTuple):
 
 
 def kind(path: Path) -> str:
-    """Return "file", "folder", "stream" (a pipe or device) or "nothing". Raises OSError, e.g. for lack of permission."""
+    """Return "file", "folder", "stream" (a pipe or device) or "nothing". Raises OSError if the system refuses."""
     try:
         mode = path.stat().st_mode
     except (ValueError, FileNotFoundError, NotADirectoryError):  # ValueError: the path has a NUL
@@ -229,7 +229,7 @@ def spool(pipe: Path | None, name: str) -> Path:
 
 
 def sniffed(path: Path, has_column: bool, encoding: str = "utf-8") -> tuple[str, bool]:
-    """Guess the format of content without a name, and whether it is gzip: a table if ``has_column``, else by its start."""
+    """Guess the format of unnamed content, a table if ``has_column``, else by its start, and whether it is gzip."""
     with path.open("rb") as file:
         is_gzip = file.read(2) == b"\x1f\x8b"
     if has_column:

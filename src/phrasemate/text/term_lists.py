@@ -107,7 +107,7 @@ def _glossary(file: TextFile) -> tuple[bool, Iterator[Row]]:
 
 
 def _text_rows(rows: Iterator[tuple[int, list[str]]]) -> Iterator[Row]:
-    """Yield the rows with `meant` cells, without comments: first rows of one cell with # before rows of several cells."""
+    """Yield the rows with `meant` cells, without comments: first rows of one cell with #, before rows of several."""
     comments, first = _beginning(rows, lambda row: row[1][0].startswith("#") and not any(row[1][1:]))
     has_columns = bool(first) and len(first[0][1]) > 1
     for line, cells in chain([] if has_columns else comments, first, rows):
@@ -185,7 +185,7 @@ def _places(name: str, sheet: str, header: list[str], column: str | int | None) 
 
 
 def _of_language(terms: Iterator[Term], language: str, name: str) -> Iterator[Term]:
-    """Yield the terms in a language. Raises ReadError if there are none, or if no language is given and several occur."""
+    """Yield the terms in a language. Raises ReadError if there are none, or if it is "" and there are several."""
     languages: dict[str, None] = {}
     is_match = False
     for term in terms:
