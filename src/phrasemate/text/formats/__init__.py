@@ -1,4 +1,4 @@
-"""The translators' formats and documents: each a stream of records, with limits on what a stranger's file may cost."""
+"""Readers of document and translation formats: each yields records, with limits on time and memory for any file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of an Office document: a ZIP archive from strangers, of which single members are read as streams."""
+"""Office documents as untrusted ZIP archives, whose members are read as streams with limits on their size."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ from phrasemate.errors import ReadError
 from phrasemate.text.formats.xml import COST, OFFICE_TOKEN, Attributes, XmlStream
 from phrasemate.text.text_file import TextFile
 
-MEMBERS = 10_000  # files in an archive
-MEMBER = 500_000_000  # bytes of one member, unpacked
-RATIO = 200  # times that a member may grow when it is unpacked, beyond _SMALL bytes
-TOGETHER = 100_000_000  # bytes of all members that are read, unpacked, if RATIO times the document's size is less
+MEMBERS = 10_000  # maximum number of files in an archive
+MEMBER = 500_000_000  # maximum unpacked bytes of one member
+RATIO = 200  # maximum ratio of unpacked to packed size, for members above _SMALL bytes and for all together
+TOGETHER = 100_000_000  # unpacked bytes of all members that are always allowed, whatever RATIO says
 _SMALL = 20_000_000
-_DIRECTORY = 4_000_000  # bytes of the archive's table of contents, which is held in memory
+_DIRECTORY = 4_000_000  # maximum bytes of the table of contents, which is held in memory
 _BLOCK = 1 << 16
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
 _SEND = "save it again with the program that made it"
 
 
 class Archive:
-    """An open Office document; nothing is ever unpacked to disk, and names of members are names, not paths."""
+    """An open Office document. Nothing is unpacked to disk, and names of members are never used as paths.
+
+    Raises ReadError for too many members, and for names that lead out of the archive.
+    """
 
     def __init__(self, zipped: zipfile.ZipFile, name: str, what: str, size: int) -> None:
         self._zip, self.name, self.what, self._left = zipped, name, what, max(TOGETHER, RATIO * size)
@@ -46,10 +49,10 @@ class Archive:
         return member.lower() in self._members
 
     def blocks(self, member: str) -> Iterator[bytes]:
-        """The bytes of a member, in pieces. Raises ReadError if it is missing, damaged, encrypted or too large,
-        by itself or with those before it.
+        """Yield the bytes of a member in blocks.
 
-        And if it was read before: a small document could have a large member read a thousand times.
+        Raises ReadError if it is missing, damaged or encrypted, if it or all members read so far are too large, and if
+        it was read before: a small document could refer to a large member a thousand times.
         """
         info, name = self._members.get(member.lower()), _short(member)
         if info is None:
@@ -76,7 +79,7 @@ class Archive:
             raise self.error(f"{name} in it cannot be unpacked ({error})", "copy or download it again") from None
 
     def related(self, part: str = "") -> list[dict[str, str]]:
-        """What a part (none: the document) refers to within the archive: "id", "kind" and "member" of each."""
+        """Read the relationships of a part ("": the document) within the archive: "id", "kind" and "member" of each."""
         folder, base = posixpath.split(part)
         member = posixpath.join(folder, "_rels", base + ".rels")
         relations = list(_Relations(self.name).read(self.blocks(member))) if member in self else []
@@ -86,12 +89,12 @@ class Archive:
         return relations
 
     def main(self, otherwise: str) -> str:
-        """The member that is the document itself."""
+        """Return the member with the main part of the document, or ``otherwise`` if none is declared."""
         return next((r["member"] for r in self.related() if r["kind"] == "officeDocument"), otherwise)
 
 
 def _short(member: str) -> str:
-    """The name of a member, fit for an error whatever it holds."""
+    """Escape and cut the name of a member for an error message."""
     return ascii(member[:80])[1:-1]
 
 
@@ -109,7 +112,7 @@ class _Relations(XmlStream[dict[str, str]]):
 
 
 class _GuardedFile(io.BufferedReader):
-    """A file of which no more than the directory of an ordinary archive is read at once."""
+    """File that refuses reads of more than `_DIRECTORY` bytes, as a forged table of contents could cause."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > _DIRECTORY:
@@ -119,7 +122,7 @@ class _GuardedFile(io.BufferedReader):
 
 @contextmanager
 def archive(file: TextFile, what: str) -> Iterator[Archive]:
-    """Opens an Office document. Raises ReadError for what is none."""
+    """Open an Office document; ``what`` names the expected format in errors. Raises ReadError for any other file."""
     try:
         with file.stored() as stream:
             begins = stream.peek(8)[:8]

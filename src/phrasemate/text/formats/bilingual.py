@@ -1,4 +1,4 @@
-"""Texts in several languages, as units: translation memories (TMX) and documents in translation (TTX of Trados)."""
+"""Texts in several languages as translation units: readers of TMX and TTX (Trados), and the common functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from phrasemate.text.text_file import Damage, TextFile, suffix_of
 
 
 class TtxStream(CodedStream[Unit]):
-    """The units of a document: source and target of each `Tu`, and what is not translated yet, up to an outer tag.
+    """Units of a TTX document: source and target of each `Tu`, and untranslated text up to each outer tag.
 
     Metadata: "origin" and "match" (percent) of the translation.
     """
@@ -74,14 +74,14 @@ class TtxStream(CodedStream[Unit]):
         self.hear(COST + len(language))
 
     def _end_text(self) -> None:
-        """Gives what was heard outside of units."""
+        """Give the text outside units as a unit of its source language."""
         if (text := spaced(self.coded()).strip()) and self._unit is None:
             self.give(Unit((Side(text, self._languages[0]),), {}, self.line))
         self.settle()
         self.hear(0)
 
 
-_CODES = frozenset({"bpt", "ept", "it", "ph", "sub", "ut"})  # what they hold is markup of the original, not text
+_CODES = frozenset({"bpt", "ept", "it", "ph", "sub", "ut"})  # they contain markup of the original, not text
 _OF_UNIT = (
     *("tuid", "srclang", "segtype", "datatype", "usagecount", "lastusagedate", "creationtool", "creationtoolversion"),
     *("creationdate", "creationid", "changedate", "changeid", "o-encoding", "o-tmf"),
@@ -90,10 +90,10 @@ _OF_SIDE = tuple(name for name in _OF_UNIT if name not in ("tuid", "srclang", "s
 
 
 class TmxStream(CodedStream[Unit]):
-    """The units of a translation memory, with every language.
+    """Units of a TMX translation memory, with every language.
 
-    Attributes of ``tu`` and ``tuv`` are metadata under their names, ``note`` under "note" and each ``prop`` under its
-    type. Where that is the name of an attribute, "prop:" stands before it. Several of one name are a list.
+    Metadata has the attributes of ``tu`` and ``tuv`` under their names, ``note`` under "note" and each ``prop`` under
+    its type, with "prop:" before it if it is also the name of an attribute. Several values of one name are a list.
     """
 
     format_name = "TMX"
@@ -137,7 +137,7 @@ class TmxStream(CodedStream[Unit]):
             self.listening = False
             _add(self._unit if self._side is None else self._side, self._key, spaced(self.coded()).strip())
         elif tag == "tuv":
-            if self._sides:  # metadata of the unit go with each side
+            if self._sides:  # each side repeats the metadata of the unit
                 self.charge(sum(len("".join(value)) for value in self._unit.values()))
             self._sides.append(Side(self._text_of_side, self._spoken, self._side or {}))
             self._side = None
@@ -151,7 +151,7 @@ class TmxStream(CodedStream[Unit]):
 
 
 def _key(type_: str, of_side: bool) -> str:
-    """The name of a property in the metadata, distinct from the names of attributes and notes."""
+    """Return the metadata key of a property, distinct from the names of attributes and notes."""
     names = _OF_SIDE if of_side else (*_OF_UNIT, "lang")
     return f"prop:{type_}" if type_ in names or type_ == "note" or not type_ else type_
 
@@ -189,7 +189,7 @@ def _attributes(file: XmlFile, metadata: Mapping[str, Any], names: tuple[str, ..
 
 
 def _notes(file: XmlFile, metadata: Mapping[str, Any], attributes: tuple[str, ...]) -> str:
-    """Notes and properties: all that is not an attribute."""
+    """Format the metadata that are not attributes as notes and properties."""
     notes = ""
     for key, text in flatten(metadata):
         if key == "note":
@@ -210,9 +210,13 @@ BILINGUAL: Mapping[str, str] = {
     ".xlf": "xliff",
     ".xliff": "xliff",
 }
-_VERSIONS = {".tmx": ("", "1.4"), ".xlf": ("", "1.2", "2.0"), ".xliff": ("", "1.2", "2.0")}  # that are written
-_LOOKED_AT = 1000  # units of which an error names the languages
-_NAMED = 50
+_VERSIONS = {
+    ".tmx": ("", "1.4"),
+    ".xlf": ("", "1.2", "2.0"),
+    ".xliff": ("", "1.2", "2.0"),
+}  # versions that can be written
+_LOOKED_AT = 1000  # further units whose languages are named in an error
+_NAMED = 50  # maximum number of languages to collect for an error
 _BREAKABLE = re.compile("[^\\S\u00a0\u2007\u202f]+")
 _BLANK_LINES = re.compile(r"\n{2,}")
 
@@ -220,8 +224,9 @@ _BLANK_LINES = re.compile(r"\n{2,}")
 def read_units(path: str | os.PathLike[str], encoding: str = "utf-8") -> Iterator[Unit]:
     """Read the units of a translation memory or bilingual document as a stream.
 
-    Read are .tmx, .xlf, .xliff, .sdlxliff, .mqxliff and .mxliff, each also with .gz: all languages, texts as they are,
-    without inline markup. ``encoding`` other than UTF-8 overrules what the file says of itself. Raises ReadError.
+    Formats: .tmx, .ttx, .po, .pot, .xlf, .xliff, .sdlxliff, .mqxliff and .mxliff, each also with .gz. Units have all
+    languages, and texts without inline markup. ``encoding`` other than UTF-8 overrides what the file declares. Raises
+    ReadError.
     """
     path, format_, (_, is_gzip) = Path(path), format_of(path), suffix_of(path)
     if not format_:
@@ -230,7 +235,7 @@ def read_units(path: str | os.PathLike[str], encoding: str = "utf-8") -> Iterato
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
-    """Either "po", "tmx", "ttx" or "xliff", or nothing, by the name of a file."""
+    """Return the format of a file by its name: "po", "tmx", "ttx", "xliff", or "" for any other."""
     return BILINGUAL.get(suffix_of(path)[0], "")
 
 
@@ -238,16 +243,16 @@ _STREAMS: Mapping[str, type[CodedStream[Unit]]] = {"tmx": TmxStream, "ttx": TtxS
 
 
 def stream_units(file: TextFile, format_: str) -> Iterator[Unit]:
-    """The units of a file of the format "po", "tmx", "ttx" or "xliff". Raises ReadError."""
+    """Yield the units of a file in the format "po", "tmx", "ttx" or "xliff". Raises ReadError."""
     if format_ == "po":
         return po_units(file)
     return _STREAMS[format_](file.name, None if file.encoding == "utf-8" else "utf-8").read(file.blocks())
 
 
 def chosen(units: Iterable[Unit], language: str, name: str) -> Iterator[tuple[Unit, int]]:
-    """The sides of units (unit, number of the side) in one language and its varieties, or "*" for all.
+    """Choose the sides in one language and its varieties ("*": all): yields (unit, number of the side).
 
-    Without a language, all sides must be in the same one. Raises ReadError that lists the languages there are.
+    Without a language, all sides must be in the same one. Raises ReadError, which lists the languages of the file.
     """
     languages: dict[str, None] = {}
     rest = iter(units)
@@ -272,12 +277,12 @@ def read_bilingual(
 ) -> Iterator[tuple[str, str]]:
     """Read sentence pairs of a translation memory or bilingual document as a stream; line breaks become spaces.
 
-    Without languages a unit's first side is the source and its second the target, and all units must have them in the
-    same two languages. Units that lack a side, or text on one, are passed over.
+    Without languages, the first side of a unit is the source and the second the target, and all units must be in the
+    same two languages. Units without text on both sides are skipped.
 
     Args:
         path: File in a format that `read_units` reads.
-        source: Language of the source; its varieties count too.
+        source: Language of the source, including its varieties.
         target: Language of the target.
         encoding: Encoding of the file.
 
@@ -286,8 +291,8 @@ def read_bilingual(
     if bool(source) != bool(target):
         raise InputError(f"languages {source!r} and {target!r}; expected both or none")
     is_match = False
-    held_languages: dict[str, None] = {}  # of text
-    order: dict[str, None] = {}  # of the sides as they stand, empty ones too
+    held_languages: dict[str, None] = {}  # languages of sides with text
+    order: dict[str, None] = {}  # languages of all sides, in their order
     for unit in read_units(path, encoding):
         sides = [side for side in unit.sides if side.text.strip()]
         held_languages.update(dict.fromkeys(side.language for side in sides) if len(held_languages) < _NAMED else {})
@@ -308,12 +313,12 @@ def read_bilingual(
 
 
 def one_line(text: str) -> str:
-    """A segment on one line; no-break spaces stay, for they part no tokens."""
+    """Put a segment on one line; no-break spaces stay, because they do not separate tokens."""
     return _BREAKABLE.sub(" ", text).strip(" ")
 
 
 def paragraphs(text: str) -> str:
-    """A segment with single line breaks as spaces, for they are layout; blank lines stay line breaks."""
+    """Replace single line breaks of a segment, which are layout, by spaces; blank lines become line breaks."""
     if "\n" not in text:
         return text
     text = "\n".join(line.strip() for line in text.strip().split("\n"))
@@ -326,9 +331,9 @@ def write_units(
 ) -> None:
     """Write units in the format of the file's extension: .tmx, .xlf or .xliff.
 
-    XLIFF holds one source and one target side each, and of the metadata "name" (or "id", "tuid"), "note" and "state".
-    TMX holds all. Characters that XML cannot hold become U+FFFD (XLIFF 2.0 has a place for control characters). The
-    file appears when it is whole.
+    TMX keeps everything. XLIFF keeps one source and one target side, and the metadata "name" (or "id", "tuid"), "note"
+    and "state". Characters that XML cannot hold become U+FFFD (XLIFF 2.0 can hold control characters). The file appears
+    when it is complete.
 
     Args:
         path: File to write.
@@ -336,7 +341,7 @@ def write_units(
         languages: Source and target; default: those of the first unit.
         version: "1.4" of TMX; "1.2" (default) or "2.0" of XLIFF.
 
-    Raises InputError if the file cannot be written so.
+    Raises InputError for another suffix or version, for units in other languages, or if the file cannot be written.
     """
     path = Path(path)
     suffix = path.suffix.lower()

@@ -1,4 +1,7 @@
-"""Inline codes of documents in translation: the white space that each leaves in the text around it."""
+"""Inline codes of documents in translation: find the white space that each code stands for, from its name or content.
+
+A code such as a line break, tab or paragraph mark separates words or sentences; a code such as bold does not.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from html import unescape
 
 from phrasemate.text.formats.xml import NAME, NAMES, Item, XmlStream
 
-# "display: block", "table", "list-item" and their kin (WHATWG HTML, section 15.3)
+# elements with "display: block", "table", "list-item" and similar values (WHATWG HTML, section 15.3)
 CELLS = frozenset({"td", "th"})
 BLOCKS = CELLS | frozenset(
     {"address", "article", "aside", "blockquote", "body", "caption", "center", "col", "colgroup", "dd"}
@@ -16,7 +19,7 @@ BLOCKS = CELLS | frozenset(
     | {"listing", "main", "menu", "nav", "noembed", "noframes", "ol", "optgroup", "option", "p", "plaintext"}
     | {"pre", "search", "section", "summary", "table", "tbody", "tfoot", "thead", "title", "tr", "ul", "xmp"}
 )
-# Names of codes, in lower case and without signs between words: "carriage-return" is "carriagereturn".
+# Names of codes, in lower case and letters only: "carriage-return" is "carriagereturn".
 _BREAK = re.compile(
     r"br|cr(?:lf)?|eol|lb|lf|nl|newline"
     r"|(?:carriage|column|forced|hard|line|manual|new|optional|page|section|soft|text|wrapping)*"
@@ -26,7 +29,7 @@ _BLANK = re.compile(
     r"(?:em|en|figure|fixed|hair|hard|horizontal|left|narrow|no|non|break|breaking|right|thin|vertical)*"
     r"(?:nbsp|space|sp|ptab|tab|tabulator|tabstop|whitespace|blank)s?(?:char|character|mark)?"
 )
-# Paragraphs and their kin in DocBook, DITA, XSL-FO, Office documents and layouts, beside those of HTML; cells.
+# Block elements of DocBook, DITA, XSL-FO, Office documents and layouts, in addition to those of HTML; table cells.
 _PARTS = frozenset(
     {"block", "choice", "formalpara", "h", "informaltable", "item", "itemizedlist", "listitem", "orderedlist"}
     | {"horizontalrule", "para", "paragraph", "paragraphbreak", "paragraphmark", "paragraphend", "parabreak", "pb"}
@@ -36,15 +39,15 @@ _PARTS = frozenset(
 _CELL_NAMES = CELLS | {"cell", "entry", "stentry", "tablecell", "tableheadercell", "tc"}
 _HEADING = re.compile(r"heading(?:level)?")
 
-# A gap is a string of these two, which no text holds: nothing, a space, a line break, or two for a paragraph.
+# A gap is a string of these two, which occur in no text: "", a space, a line break, or two breaks for a paragraph.
 _SPACE, _LINE = "\udc00", "\udc01"
-_UNKNOWN = "\udc02"  # a code that says nothing of itself: a space between a full stop and a capital
+_UNKNOWN = "\udc02"  # a code of unknown meaning: it becomes a space between a full stop and a capital
 _WHITE = re.compile(rf"[\s{_SPACE}{_LINE}]+")
 _BETWEEN_SENTENCES = re.compile(rf"(?<=[^\W\d_][.!?…]){_UNKNOWN}+(?=([^\W\d_]))")
 _TAG = re.compile(r"<(/?)\s*([^\W\d][\w.:-]*)([^<>]*)>")
 _VALUE = re.compile(r"""\b(?:val|value|char|displaytext|equiv-text)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _TYPE = re.compile(r"""\b(?:ctype|subType|type)\s*=\s*["']([\w:-]+)""")
-# Escapes as they stand in the text of a program: those with a letter, and the numbers of the same characters.
+# Escapes of white space in programs: with a letter, or with the number of the character.
 _ESCAPE = (
     r"\\{1,2}(?:r\\{1,2}n|[nrtfv]|u\{0*(?:9|[abcd]|20|85|a0|202[89f]|3000)\}"
     r"|u(?:0009|000[abcd]|0020|0085|00a0|200[0-9a]|202[89f]|205f|3000)|x(?:09|0[abcd]|20|85|a0)|0?(?:11|1[2345]|40))"
@@ -68,7 +71,7 @@ _HALF_OF_PAIR = re.compile(r"^(?:(?:start|close|end|open|tag)_)+", re.IGNORECASE
 
 
 def gap_of_name(name: str) -> str:
-    """The gap that an element, or a type of code, leaves by its name: "br", "w:tab", "x-html-p", "LINE_BREAK"."""
+    """Return the gap of an element or type of code, by its name: "br", "w:tab", "x-html-p", "LINE_BREAK"."""
     name = _PREFIXES.sub("", name.strip().lower()).rpartition(":")[2]
     plain = _NO_LETTER.sub("", name)
     if plain in _CELL_NAMES:
@@ -79,14 +82,14 @@ def gap_of_name(name: str) -> str:
 
 
 def _gap_of_word(plain: str) -> str:
-    """The same of names that mean white space wherever they stand; "title" or "item" may stand for a word."""
+    """Return the gap of a name that always means white space, unlike "title" or "item", which may stand for a word."""
     if _BLANK.fullmatch(plain):
         return _SPACE
     return _LINE if _BREAK.fullmatch(plain) else ""
 
 
 def gap_of_id(name: str) -> str:
-    """The gap that a code leaves by an id that is a name, such as "LINE_BREAK", "START_PARAGRAPH", "br2"."""
+    """Return the gap of a code by an id that is a name, such as "LINE_BREAK", "START_PARAGRAPH", "br2"."""
     if half := _HALF_OF_PAIR.match(name):
         return gap_of_name(_NUMBER.sub("", name[half.end() :]))
     plain = _NO_LETTER.sub("", name).lower()
@@ -94,9 +97,9 @@ def gap_of_id(name: str) -> str:
 
 
 def gap_of_content(content: str) -> str:
-    r"""The gap that a code leaves by what it holds: white space, its escapes ("\t", "&nbsp;"), tags, words of RTF.
+    r"""Return the gap of a code by its content: white space, escapes ("\t", "&nbsp;"), tags or control words of RTF.
 
-    Nothing for a code that stands within a word, such as ``<b>`` or ``{0}``.
+    It is "" for a code that can stand within a word, such as ``<b>`` or ``{0}``.
     """
     content = unescape(content)
     if not content:
@@ -117,14 +120,14 @@ def gap_of_content(content: str) -> str:
 
 
 def wider(*gaps: str) -> str:
-    """The widest of some gaps."""
+    """Return the widest of some gaps."""
     return max(gaps, key=lambda gap: (gap.count(_LINE), len(gap)), default="")
 
 
 def _gap_of_tag(end: str, name: str, attributes: str) -> str:
-    if name.lower() == "text:s":  # of OpenDocument: spaces
+    if name.lower() == "text:s":  # spaces in OpenDocument
         return _SPACE
-    if name.lower() == "char":  # of FrameMaker's MIF: <Char HardReturn>
+    if name.lower() == "char":  # <Char HardReturn> in FrameMaker's MIF
         return gap_of_name(attributes)
     values = (gap_of_content(quoted_value or bare_value) for quoted_value, bare_value in _VALUE.findall(attributes))
     gap = wider(gap_of_name(name), *map(gap_of_name, _TYPE.findall(attributes)), *values)
@@ -132,7 +135,7 @@ def _gap_of_tag(end: str, name: str, attributes: str) -> str:
 
 
 def spaced(text: str) -> str:
-    """A text with white space where it has gaps: one space, or a blank line for a paragraph; none at its ends."""
+    """Replace the gaps of a text by a space, or by a blank line for a paragraph; gaps at its ends are removed."""
     if _UNKNOWN in text:
         text = _BETWEEN_SENTENCES.sub(lambda code: _SPACE if code[1].isupper() else "", text).replace(_UNKNOWN, "")
     if _SPACE not in text and _LINE not in text:
@@ -152,20 +155,20 @@ def spaced(text: str) -> str:
 
 
 class CodedStream(XmlStream[Item]):
-    """Documents whose texts hold inline codes: a code gives a gap, or nothing, to the text around it.
+    """Reader of a document with inline codes, each of which becomes a gap, or nothing, in its text.
 
-    `coded` gives the text, with the gaps, since `hear`; `spaced` makes white space of them.
+    `coded` returns the text since `hear`, with gaps; `spaced` converts these to white space.
     """
 
     def __init__(self, name: str, encoding: str | None = None) -> None:
         super().__init__(name, encoding)
         self._pieces: list[str] = []
-        self._codes = 0  # how many lie within one another
+        self._codes = 0  # depth of nested codes
         self._gap = self._pair = ""
-        self._gaps_of_pairs: dict[str, str] = {}  # what a code leaves, by its id, for the one that closes it
+        self._gaps_of_pairs: dict[str, str] = {}  # id of an opening code -> its gap, for the closing one
 
     def hear(self, cost: int) -> None:
-        """A text begins, which costs as many characters beside its own."""
+        """Start a text; ``cost`` is charged in addition to its characters."""
         self.charge(cost)
         self.listening, self._codes, self._gap = True, 0, ""
         self._gaps_of_pairs.clear()
@@ -173,9 +176,9 @@ class CodedStream(XmlStream[Item]):
         self.take_text()
 
     def begin_code(self, gap: str = "", pair: str = "") -> None:
-        """A code, or text within it that belongs elsewhere, begins; ``gap`` is what its attributes say.
+        """Start a code, or text within it that does not belong here; ``gap`` is the gap by its attributes.
 
-        ``pair``: the id that a code shares with the one that closes it.
+        ``pair`` is the id that opening and closing code share.
         """
         if not self._codes:
             self._pieces.append(self.take_text())
@@ -192,18 +195,18 @@ class CodedStream(XmlStream[Item]):
             self.add(gap or ("" if content else _UNKNOWN))
 
     def leave_gap(self, gap: str, pair: str = "", is_unknown: bool = False) -> None:
-        """A gap at this place, if text is listened to; ``pair`` as in `begin_code`."""
+        """Insert a gap at this place of the text, if there is one; ``pair`` as in `begin_code`."""
         if self.listening and not self._codes:
             self.add(self._gap_of_pair(gap, pair) or (_UNKNOWN if is_unknown else ""))
 
     def _gap_of_pair(self, gap: str, pair: str) -> str:
-        """The gap of a code, or of the one before it that has the same id."""
+        """Return the gap of a code, or that of an earlier code with the same id if it is wider."""
         if pair and len(pair) <= NAME and len(self._gaps_of_pairs) < NAMES:
             gap = self._gaps_of_pairs[pair] = wider(gap, self._gaps_of_pairs.get(pair, ""))
         return gap
 
     def coded(self) -> str:
-        """The text, with its gaps, since the last call."""
+        """Return the text since the last call, with its gaps."""
         text = "".join([*self._pieces, self.take_text()])
         self._pieces.clear()
         return text

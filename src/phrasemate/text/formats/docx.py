@@ -1,4 +1,4 @@
-"""Word documents (docx): paragraphs, headings, cells of tables, footnotes, endnotes and equations, in their order."""
+"""Reader of Word documents (docx): paragraphs, headings, table cells, footnotes, endnotes and equations, in order."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _PROPERTIES = {"naryPr": "∫", "dPr": "(", "radPr": "√"}
 
 
 class Equation:
-    """Gives the signs that the elements of an equation stand for, as they come, beside its text."""
+    """Converts an equation (OMML) to plain text: the signs for its elements, in addition to their texts."""
 
     def __init__(self) -> None:
-        self._sign = ""  # before the next text, if there is any within the element
+        self._sign = ""  # sign before the next text, if the element has any
         self._character: str | None = None
-        self._ends: list[str] = []  # what closes the brackets that are open
+        self._ends: list[str] = []  # closing brackets of the open elements
         self._end = ""
 
     def start(self, name: str, value: str | None) -> str:
-        """What stands where an element begins; ``value`` is its m:val."""
+        """Return the sign at the start of an element; ``value`` is its m:val."""
         if name == "den":
             return "/"
         if name in _SCRIPTS:
@@ -43,7 +43,7 @@ class Equation:
         return ""
 
     def end(self, name: str) -> str:
-        """What stands where it ends."""
+        """Return the sign at the end of an element."""
         if name in _SCRIPTS:
             self._sign = ""
         elif name == "d":
@@ -55,7 +55,7 @@ class Equation:
         return ""
 
     def text(self, text: str) -> str:
-        """A text with the sign before it."""
+        """Return a text with the sign before it."""
         sign, self._sign = (self._sign, "") if text else ("", self._sign)
         return sign + text
 
@@ -66,22 +66,22 @@ _WORD = (
     "http://purl.oclc.org/ooxml/wordprocessingml/main",
 )
 MATH = ("http://schemas.openxmlformats.org/officeDocument/2006/math", "http://purl.oclc.org/ooxml/officeDocument/math")
-FALLBACK = "http://schemas.openxmlformats.org/markup-compatibility/2006 Fallback"  # the same text, for old programs
-_UNHEARD = frozenset({FALLBACK, "del", "moveFrom", "rt"})  # also what was deleted or moved away, and reading aids
-_REMOVED = frozenset({"del", "moveFrom"})  # in the properties of a paragraph: its mark is gone, it joins the next one
-_DEAD = (["trPr", "del"], ["trPr", "hidden"], ["tcPr", "cellDel"])  # rows and cells that were deleted or are hidden
-_HIDING = frozenset({"specVanish", "vanish"})  # the same: the mark is hidden
+FALLBACK = "http://schemas.openxmlformats.org/markup-compatibility/2006 Fallback"  # the same text for old programs
+_UNHEARD = frozenset({FALLBACK, "del", "moveFrom", "rt"})  # ignored: also deleted and moved text, and ruby
+_REMOVED = frozenset({"del", "moveFrom"})  # paragraph property: its mark was deleted, so it continues in the next one
+_DEAD = (["trPr", "del"], ["trPr", "hidden"], ["tcPr", "cellDel"])  # deleted or hidden rows and cells
+_HIDING = frozenset({"specVanish", "vanish"})  # paragraph property: its mark is hidden
 _SIGNS = {"br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t", "tab": "\t"}
 _HEADING = re.compile(r"heading (\d)|(title)$")
-_BASES = 20  # styles that are based on one another
+_BASES = 20  # maximum length of a chain of styles that are based on one another
 
 
 def docx_paragraphs(file: TextFile) -> Iterator[Paragraph]:
-    """Text and place of each paragraph that is not blank.
+    """Yield text and place of each paragraph that is not blank.
 
-    The place: "heading" (level from 1; a title has 0), "table", "row" and "column" (from 1), "part" of notes. Deleted
-    and hidden text, field codes, comments, headers and footers are left out. Text in boxes stands before the paragraph
-    that holds the box. Raises ReadError.
+    The place has "heading" (level from 1; 0 for a title), "table", "row" and "column" (from 1), and "part" for notes.
+    Deleted and hidden text, field codes, comments, headers and footers are left out. The text of a box comes before the
+    paragraph with the box. Raises ReadError.
     """
     with archive(file, _WHAT) as document:
         main = document.main("word/document.xml")
@@ -95,7 +95,7 @@ def docx_paragraphs(file: TextFile) -> Iterator[Paragraph]:
 
 
 class _Style(NamedTuple):
-    """Style properties: level of a heading, whether text is hidden, its font, and the style that it is based on."""
+    """A style: level of its heading, whether its text is hidden, its font, and the id of the style it is based on."""
 
     heading: int | None = None
     hidden: bool | None = None
@@ -104,13 +104,13 @@ class _Style(NamedTuple):
 
 
 def _styles(document: Archive, member: str) -> dict[str, _Style]:
-    """The styles by their ids; each says what the styles say that it is based on."""
+    """Read the styles by id, with the properties that they inherit."""
     styles = dict(_Styles(document.name).read(document.blocks(member))) if member in document else {}
     return {name: _with_base(styles, style) for name, style in styles.items()}
 
 
 def _with_base(styles: Mapping[str, _Style], style: _Style) -> _Style:
-    """The style with what it has of those that it is based on."""
+    """Add the properties that a style inherits from those it is based on."""
     base = style
     for _ in range(_BASES):
         if base.base not in styles:
@@ -123,23 +123,23 @@ def _with_base(styles: Mapping[str, _Style], style: _Style) -> _Style:
 
 
 def _value(attributes: Attributes, name: str) -> str:
-    """An attribute in the namespace of Word, old or new."""
+    """Return an attribute in the namespace of Word (transitional or strict), or ""."""
     return next((attributes[key] for uri in _WORD if (key := f"{uri} {name}") in attributes), "")
 
 
 def _font(attributes: Attributes) -> str:
-    """The font that an element names for letters, digits and signs; one of symbols, if there is one."""
+    """Return the font of an ``rFonts`` element for letters, digits and signs; a symbol font if it names one."""
     fonts = [name for script in ("ascii", "hAnsi") if (name := _value(attributes, script))]
     return next(filter(is_symbol_font, fonts), fonts[0] if fonts else "")
 
 
 def _is_on(attributes: Attributes) -> bool:
-    """Whether a property that can be switched is on: it is, unless it says otherwise."""
+    """Tell whether a toggle property is on, as it is by default."""
     return _value(attributes, "val") not in ("0", "false", "off")
 
 
 class _Styles(XmlStream[tuple[str, _Style]]):
-    """The styles: names are English in every language's Word, ids are not."""
+    """Reader of styles.xml; headings are found by name, which is English in every Word, unlike the id."""
 
     root, format_name, namespaces, token = frozenset({"styles"}), _WHAT, frozenset(_WORD), OFFICE_TOKEN
     _id, _style = "", _Style()
@@ -165,7 +165,7 @@ class _Styles(XmlStream[tuple[str, _Style]]):
 
 
 class _Paragraph:
-    """A paragraph that is being read. ``joins``: its mark is deleted, so that it continues in the next one."""
+    """A paragraph that is being read. ``joins``: its mark is deleted or hidden, so it continues in the next one."""
 
     def __init__(self, pieces: list[str], place: dict[str, Any]) -> None:
         self.pieces, self.place, self.joins, self.hidden, self.font = pieces, place, False, False, ""
@@ -179,11 +179,11 @@ class _Body(XmlStream[Paragraph]):
     def __init__(self, name: str, styles: Mapping[str, _Style]) -> None:
         super().__init__(name)
         self._styles, self._muted, self._count = styles, 0, 0
-        self._open: list[_Paragraph] = []  # the innermost last
-        self._runs: list[bool] = []  # whether each run that is open is hidden
-        self._joined: dict[int, list[str]] = {}  # texts that continue in the next paragraph, by the depth of paragraphs
+        self._open: list[_Paragraph] = []  # open paragraphs, the innermost last
+        self._runs: list[bool] = []  # whether each open run is hidden
+        self._joined: dict[int, list[str]] = {}  # depth of paragraphs -> text that continues in the next paragraph
         self._tables: list[dict[str, int]] = []
-        self._dead_rows: set[int] = set()  # the depth of each row and cell that is open and was deleted or is hidden
+        self._dead_rows: set[int] = set()  # depths of the open rows and cells that are deleted or hidden
         self._equation, self._font = Equation(), ""
 
     def start(self, tag: str, attributes: Attributes) -> None:
@@ -263,7 +263,7 @@ class _Body(XmlStream[Paragraph]):
             self.settle()
 
     def _flush(self) -> None:
-        """Gives what would continue in a paragraph that does not come."""
+        """Give the text that would continue in the next paragraph, if there is no next one."""
         if (text := "".join(self._joined.pop(len(self._open), []))).strip():
             self.ready.append((text, {}))
 

@@ -1,4 +1,4 @@
-"""The text of web pages: paragraphs as a reader sees them, without scripts, styles and markup."""
+"""Reader of web pages: paragraphs as a person sees them, without scripts, styles and markup."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from phrasemate.text.formats.codes import BLOCKS
 from phrasemate.text.formats.units import Paragraph
 from phrasemate.text.text_file import NO_CHARSETS, TextFile, binary_kind
 
-PAGE = 64_000_000  # bytes of a page
-DEPTH = 1000  # elements within one another: the parser looks through all that are open for each end that fits to none
-_HEAD = 1024  # bytes in which a page should say its encoding (WHATWG HTML, section 4.2.5.5)
-_LATE = 1 << 18  # bytes in which it may
-_APART = frozenset({"button"})  # a box in the line, apart from the words beside it
+PAGE = 64_000_000  # maximum bytes of a page
+DEPTH = 1000  # maximum depth of elements: the parser searches all open ones for each unmatched end tag
+_HEAD = 1024  # bytes in which a page should declare its encoding (WHATWG HTML, section 4.2.5.5)
+_LATE = 1 << 18  # bytes in which a late declaration is still found
+_APART = frozenset({"button"})  # inline boxes, separate from the words beside them
 _UNSEEN = frozenset(
     {
         "applet",
@@ -35,7 +35,7 @@ _UNSEEN = frozenset(
     }
     | {"select", "style", "svg", "template", "textarea", "video"}
 )
-# The names of encodings that browsers know and Python does not, or takes for others (WHATWG Encoding, section 4.2).
+# Python codec -> labels that browsers accept for it and Python does not know or maps to another (WHATWG Encoding, 4.2).
 _LABELS = {
     "big5hkscs": ("big5", "cn-big5", "csbig5", "x-x-big5"),
     **{f"cp{page}": (f"x-cp{page}",) for page in (1250, 1251, 1253, 1255, 1256, 1257, 1258)},
@@ -76,23 +76,24 @@ _CHARSET = re.compile(rb"""(?:^|[\s/"';])(?:charset|encoding)\s*=\s*["']?\s*([\w
 _HTTP_EQUIV = re.compile(rb"""\shttp-equiv\s*=\s*["']?\s*content-type""", re.IGNORECASE)
 _CONTENT = re.compile(rb"""\scontent\s*=\s*("[^"]*"|'[^']*'|[^\s>]+)""", re.IGNORECASE)
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-# What stands between the parts of an equation (MathML), by the element and the number of the next part.
+# MathML: (element, number of the next part) -> sign before this part
 _SIGNS = {("mfrac", 2): "/", ("msub", 2): "_", ("msup", 2): "^", ("msubsup", 2): "_", ("msubsup", 3): "^"}
 _SPACE = re.compile(r"[ \t\n\r\f]+")
 _TOTAL = "phrasemate.windows1252"
 
 
 def html_paragraphs(file: TextFile) -> Iterator[Paragraph]:
-    """Text and metadata ("heading": its level; the title has 0) of each paragraph that is not blank.
+    """Yield text and metadata ("heading": level, 0 for the title) of each paragraph that is not blank.
 
-    The encoding is the one that the page declares. One that declares none is in UTF-8, or in windows-1252 if it is not.
-    Raises ReadError for what is not a page or larger than 64 MB, MissingExtra without lxml.
+    The encoding is the one that the page declares. A page without a declaration is read as UTF-8, or as windows-1252 if
+    most of its bytes are not UTF-8. Raises ReadError for anything but a page of at most 64 MB, MissingExtra without
+    lxml.
     """
     return page_paragraphs(file.name, (text.encode("utf-8", "replace") for text in _decoded(file)))
 
 
 def page_paragraphs(name: str, blocks: Iterable[bytes]) -> Iterator[Paragraph]:
-    """Paragraphs of a page in UTF-8, piece by piece. Raises ReadError, MissingExtra without lxml."""
+    """Yield the paragraphs of a page in UTF-8, which comes in blocks. Raises ReadError, MissingExtra without lxml."""
     with needs_extra("formats", "lxml"):
         from lxml import etree
     page = _Page()
@@ -130,7 +131,7 @@ def _blocks(file: TextFile) -> Iterator[bytes]:
 
 
 def _encoding(file: TextFile) -> tuple[str, str]:
-    """The encoding that a page is in, and how that is known; all of it is read if its first bytes do not say."""
+    """Determine the encoding of a page, and the reason for error messages; may read the whole page."""
     blocks = _blocks(file)
     head = next(blocks, b"")
     for mark, encoding in _MARKS:
@@ -150,16 +151,16 @@ def _encoding(file: TextFile) -> tuple[str, str]:
 
 
 def _declared(head: bytes) -> str:
-    """The encoding that the beginning of a page declares; nothing if there is none that is known."""
+    """Return the encoding that the beginning of a page declares; "" for none or an unknown one."""
     for declaration in _META.findall(_COMMENT.sub(b"", head)):
         if label := _label(declaration):
             codec = _codec(label.decode("ascii").lower())
-            return "" if codec.startswith("utf-16") else codec  # in UTF-16 it could not be read so far
+            return "" if codec.startswith("utf-16") else codec  # false: the declaration itself is in ASCII
     return ""
 
 
 def _label(declaration: bytes) -> bytes:
-    """What an element says that the encoding is: by itself, or as a header; a description may speak of others."""
+    """Return the label of the encoding in a declaration: an attribute, or the content of an http-equiv header."""
     content = _CONTENT.search(declaration)
     if content:
         rest = declaration[: content.start()] + b" " + declaration[content.end() :]
@@ -170,7 +171,7 @@ def _label(declaration: bytes) -> bytes:
 
 
 def _codec(label: str) -> str:
-    """Python's name of an encoding that a page names; nothing if there is none."""
+    """Return Python's name of the encoding with this label; "" if it is unknown."""
     if label in _CODECS:
         return _CODECS[label]
     try:
@@ -182,7 +183,7 @@ def _codec(label: str) -> str:
 
 
 def _same_code(error: UnicodeError) -> tuple[str, int]:
-    """The five bytes that windows-1252 leaves out are control characters (WHATWG Encoding, section 9)."""
+    """Decode the bytes that Python's cp1252 leaves undefined as control characters (WHATWG Encoding, section 9)."""
     assert isinstance(error, UnicodeDecodeError)
     return error.object[error.start : error.end].decode("latin-1"), error.end
 
@@ -194,13 +195,13 @@ _NOTES = re.compile(r"\b(?:doc-)?(?:noteref|backlink)\b|^(?:sdfootnote|sdendnote
 
 
 def _is_note_reference(attributes: Mapping[str, str], raised: bool) -> bool:
-    """Whether a link is the number of a footnote or leads back from it: by its kind, or a raised link in the page."""
+    """Tell whether a link is the number of a footnote or leads back from it: by its class, or as a superscript."""
     kinds = (attributes.get(name, "") for name in ("epub:type", "role", "class"))
     return (raised and attributes.get("href", "").startswith("#")) or any(map(_NOTES.search, kinds))
 
 
 class _Page:
-    """Paragraphs of a page, from the events of the parser."""
+    """Parser target that collects the paragraphs of a page in ``ready``."""
 
     def __init__(self) -> None:
         self.ready: list[Paragraph] = []
@@ -208,8 +209,8 @@ class _Page:
         self._unseen = self._kept = self._depth = self.deepest = 0
         self._metadata: dict[str, Any] = {}
         self._in_head = False
-        self._raised = 0  # elements `sup` that are open
-        self._equation: list[list[Any]] = []  # its elements that are open, and how many parts each has so far
+        self._raised = 0  # number of open `sup` elements
+        self._equation: list[list[Any]] = []  # open elements of an equation, with the number of their parts so far
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         self._depth += 1

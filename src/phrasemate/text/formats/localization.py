@@ -1,4 +1,4 @@
-"""Texts of programs and films: gettext catalogues, properties, JSON, YAML, subtitles; read whole, with limits."""
+"""Readers of localization files: gettext catalogues, properties, JSON, YAML and subtitles; read whole, with limits."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from phrasemate.errors import ReadError, needs_extra
 from phrasemate.text.formats.units import Record, Side, Unit
 from phrasemate.text.text_file import TextFile
 
-DEPTH = 100  # collections within one another
-_ENGLISH = "en"  # what the messages of a catalogue are in, unless it says otherwise
+DEPTH = 100  # maximum depth of nested collections
+_ENGLISH = "en"  # default language of the messages of a catalogue
 _SENTENCE_ENDS = re.compile("[.!?…。！？।][\"'”’»)\\]]*$")
 _SURROGATE = re.compile("[\ud800-\udfff\0]")
 _TAGS = re.compile(r"</?[a-zA-Z][^<>]*>")
-_TOGETHER = 20  # lines of subtitles that may be one sentence
-_PAUSE = 2000  # milliseconds between two lines of one sentence, at most
+_TOGETHER = 20  # maximum number of subtitle lines that are joined to one sentence
+_PAUSE = 2000  # maximum milliseconds between two lines of one sentence
 
 
 def po_units(file: TextFile) -> Iterator[Unit]:
-    """The messages of a gettext catalogue with their translations; those that are obsolete or fuzzy have none.
+    """Yield the messages of a gettext catalogue with their translations, except obsolete messages.
 
-    The source is in English, unless the header "X-Source-Language" names another language. Raises ReadError,
-    MissingExtra without polib.
+    Fuzzy translations are left out. The source language is English, unless the header "X-Source-Language" names
+    another. Raises ReadError, MissingExtra without polib.
     """
     with needs_extra("formats", "polib"):
         import polib
@@ -52,7 +52,7 @@ def po_units(file: TextFile) -> Iterator[Unit]:
 
 
 def properties_texts(file: TextFile) -> Iterator[Record]:
-    """The values of a Java properties file, in UTF-8 or else Latin-1. Raises ReadError, MissingExtra."""
+    """Yield the values of a Java properties file, which is UTF-8 or else Latin-1. Raises ReadError, MissingExtra."""
     with needs_extra("formats", "javaproperties"):
         import javaproperties
     line = 1
@@ -66,7 +66,7 @@ def properties_texts(file: TextFile) -> Iterator[Record]:
 
 
 def json_texts(file: TextFile) -> Iterator[Record]:
-    """The strings of a JSON document that are values and hold a letter, with their keys. Raises ReadError."""
+    """Yield the string values with a letter of a JSON document, with their keys. Raises ReadError."""
     raw = file.whole()
     try:
         document = json.loads(raw)
@@ -88,14 +88,14 @@ def json_texts(file: TextFile) -> Iterator[Record]:
 
 
 def yaml_texts(file: TextFile) -> Iterator[Record]:
-    """The strings of a YAML document that are values and hold a letter, with their keys; aliases are not followed.
+    """Yield the string values with a letter of a YAML document, with their keys; aliases are not followed.
 
     Raises ReadError, MissingExtra without PyYAML.
     """
     with needs_extra("formats", "pyyaml"):
         import yaml
     kinds = yaml.SafeLoader.yaml_implicit_resolvers
-    open_: list[list[Any]] = []  # of each collection: whether it is a mapping, and its latest key if a value follows
+    open_: list[list[Any]] = []  # for each open collection: whether it is a mapping, and its key if a value is next
     try:
         for event in yaml.parse(file.whole(), Loader=yaml.SafeLoader):
             if isinstance(event, yaml.CollectionStartEvent):
@@ -115,7 +115,7 @@ def yaml_texts(file: TextFile) -> Iterator[Record]:
                 )
                 if not plain and any(map(str.isalpha, event.value)):
                     yield event.start_mark.line + 1, _sound(event.value), {"key": key[:1000]} if key else {}
-            if open_:  # a value is over: in a mapping, a key comes next
+            if open_:  # after a value, a mapping has a key next
                 open_[-1][1] = None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -124,9 +124,9 @@ def yaml_texts(file: TextFile) -> Iterator[Record]:
 
 
 def subtitle_texts(file: TextFile) -> Iterator[Record]:
-    """The lines of subtitles (SubRip, WebVTT, SubStation Alpha and their kin), without marks of style.
+    """Yield the texts of subtitles (SubRip, WebVTT, SubStation Alpha and others that pysubs2 reads), without styles.
 
-    Lines that follow one another closely are joined until a sentence ends. Raises ReadError, MissingExtra.
+    Lines in close succession are joined until a sentence ends. Raises ReadError, MissingExtra.
     """
     with needs_extra("formats", "pysubs2"):
         import pysubs2
@@ -157,5 +157,5 @@ def subtitle_texts(file: TextFile) -> Iterator[Record]:
 
 
 def _sound(text: str) -> str:
-    """A text without half a surrogate pair or NUL, which an escape may stand for."""
+    """Replace NUL and lone surrogates, which escapes may stand for, by U+FFFD."""
     return _SURROGATE.sub("\ufffd", text)

@@ -1,4 +1,4 @@
-"""Documents in mark-up: Markdown, DocBook and RTF, as paragraphs."""
+"""Readers of documents in markup languages: Markdown, DocBook and RTF."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from phrasemate.text.text_file import WHOLE, TextFile
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
 _TAG = re.compile(r"<!--.*?-->|</?[a-zA-Z][^<>]*>", re.DOTALL)
 _SPACE = re.compile(r"[ \t\n\r\f]+")
-_EMBEDDED = re.compile(r"\bdata:[\w.+-]+/[\w.+-]+;base64,[\w+/=%-]++")  # a picture as an address: slow, and no text
+_EMBEDDED = re.compile(
+    r"\bdata:[\w.+-]+/[\w.+-]+;base64,[\w+/=%-]++"
+)  # an embedded image, which is not text and slow to parse
 
 
 def markdown_paragraphs(file: TextFile) -> Iterator[Record]:
-    """Line, text and "heading" (level from 1) of each paragraph, heading, list item and cell of CommonMark with tables.
+    """Yield line, text and "heading" (level from 1) of each paragraph, heading, list item and table cell of CommonMark.
 
-    Blocks of code and front matter are left out. Raises ReadError, MissingExtra without markdown-it-py.
+    Code blocks and front matter are left out. Raises ReadError, MissingExtra without markdown-it-py.
     """
     with needs_extra("formats", "markdown-it-py"):
         from markdown_it import MarkdownIt
@@ -59,7 +61,7 @@ _DOCBOOK = ("http://docbook.org/ns/docbook",)
 _ROOTS = frozenset(
     {"appendix", "article", "book", "chapter", "glossary", "part", "preface", "refentry", "reference", "section", "set"}
 )
-# what begins and ends within a line of text (DocBook 5.1, "Inlines"); all others are blocks
+# inline elements (DocBook 5.1, "Inlines"); all others are blocks
 _INLINES = frozenset(
     [
         "abbrev",
@@ -168,7 +170,7 @@ class _DocBook(XmlStream[Record]):
     def __init__(self, name: str, encoding: str | None = None) -> None:
         super().__init__(name, encoding)
         self._unread, self._line = 0, 1
-        self._held: list[list[str]] = [[]]  # the pieces of footnotes, and of the text around them
+        self._held: list[list[str]] = [[]]  # pieces of the text, and of each open footnote in it
 
     def start(self, tag: str, attributes: Attributes) -> None:
         self.listening = True
@@ -193,7 +195,7 @@ class _DocBook(XmlStream[Record]):
             self._finish()
 
     def _unknown_entity(self, name: str, is_parameter: bool) -> None:
-        """The entities of characters, which the DTD of DocBook has as HTML has them."""
+        """Read a character entity, which the DTD of DocBook shares with HTML."""
         if f"{name};" not in html.entities.html5:
             super()._unknown_entity(name, is_parameter)
         self.add(html.entities.html5[f"{name};"])
@@ -213,7 +215,7 @@ class _DocBook(XmlStream[Record]):
 
 
 def docbook_paragraphs(file: TextFile) -> Iterator[Record]:
-    """Line and text of each block of a DocBook document (4 or 5); code and index terms are left out."""
+    """Yield line and text of each block of a DocBook document (4 or 5); code and index terms are left out."""
     return _DocBook(file.name, None if file.encoding == "utf-8" else "utf-8").read(file.blocks())
 
 
@@ -243,7 +245,7 @@ _UNHEARD = frozenset(
         "headerr",
         "info",
         "listtable",
-        "listtext",  # the number or bullet of an item, as a program without lists shows it
+        "listtext",  # number or bullet of a list item, for programs without lists
         "nonshppict",
         "object",
         "pict",
@@ -256,13 +258,13 @@ _SIGNS |= {"rquote": "’", "tab": "\t", "emspace": "\u2003", "enspace": "\u2002
 _ENDS = frozenset({"cell", "nestcell", "page", "par", "row", "sect"})
 _CHARSETS = {128: "cp932", 129: "cp949", 134: "cp936", 136: "cp950", 161: "cp1253", 162: "cp1254", 163: "cp1258"}
 _CHARSETS |= {177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251", 222: "cp874", 238: "cp1250", 0: "cp1252"}
-_GROUPS = 1000  # groups within one another
+_GROUPS = 1000  # maximum depth of groups
 
 
 def rtf_paragraphs(file: TextFile) -> Iterator[Paragraph]:
-    """Text of each paragraph and cell of an RTF document (1.9); notes come before the paragraph they are in.
+    """Yield the text of each paragraph and cell of an RTF document (1.9); notes come before their paragraph.
 
-    Hidden and deleted text, fields' codes, headers and footers are left out. Raises ReadError.
+    Hidden and deleted text, field codes, headers and footers are left out. Raises ReadError.
     """
     raw = b"".join(file.limited(WHOLE, "an RTF document", "take out pictures"))
     if not raw.startswith(b"{\\rtf"):
@@ -272,13 +274,13 @@ def rtf_paragraphs(file: TextFile) -> Iterator[Paragraph]:
 
 
 class _Rtf:
-    """A pass over an RTF document: groups hold their state, and lose it at their end."""
+    """Parser of one RTF document, with the state of the current group, which ends with the group."""
 
     def __init__(self, name: str) -> None:
         self._name, self._page, self._bytes, self._after = name, "cp1252", bytearray(), 0
         self._fonts: dict[int, str] = {}
-        self._symbols: dict[int, str] = {}  # the fonts of symbols, by their numbers
-        self._texts: list[list[str]] = [[]]  # of the document, and of the note in it
+        self._symbols: dict[int, str] = {}  # font number -> symbol font
+        self._texts: list[list[str]] = [[]]  # pieces of the paragraph, and of each open note in it
         self._state: dict[str, Any] = {
             "unheard": False,
             "hidden": False,
@@ -290,7 +292,7 @@ class _Rtf:
         }
 
     def read(self, document: str) -> Iterator[str]:
-        """The paragraphs. Raises ReadError."""
+        """Yield the paragraphs. Raises ReadError."""
         stack: list[dict[str, Any]] = []
         star = False
         for match in _RTF.finditer(document):
@@ -322,7 +324,7 @@ class _Rtf:
             elif code:
                 self._byte(int(code, 16))
             elif sign:
-                if sign in "\r\n" and not self._state["unheard"]:  # as \par, which TextEdit writes so
+                if sign in "\r\n" and not self._state["unheard"]:  # the same as \par; written by TextEdit
                     self._flush()
                     yield from self._paragraph()
                 self._put({"~": "\u00a0", "-": "\u00ad", "_": "\u2011", "\\": "\\", "{": "{", "}": "}"}.get(sign, ""))

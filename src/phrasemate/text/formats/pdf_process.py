@@ -1,10 +1,10 @@
-"""A program that writes the stretches of text on the pages of a PDF as JSON lines, with little memory and time.
+"""Program that writes the text boxes on the pages of a PDF as JSON lines, within limits of memory and time.
 
     python -P pdf_process.py FILE
 
-A small PDF can unpack to any size, within the library that reads it, so `phrasemate.text.formats.publications` starts
-this as a process of its own. It needs pypdfium2 alone. The first line has the number of pages, each further one the
-boxes of a page with their texts, or why there are none.
+A small PDF can unpack to any size within the library that reads it, so `phrasemate.text.formats.publications` runs this
+in a separate process. It needs only pypdfium2. The first line has the number of pages. Each further line has the boxes
+of a page with their texts, or an error.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-MEMORY = 500_000_000  # bytes of address space beyond what the program has when it starts
-SECONDS = 30  # of a processor, for opening the file and for each page
-STRETCHES = 20_000  # of text on a page
-CHARACTERS = 1_000_000  # of them together
+MEMORY = 500_000_000  # maximum bytes of address space that the program may add after its start
+SECONDS = 30  # maximum CPU time for opening the file, and for each page
+STRETCHES = 20_000  # maximum number of text boxes on a page
+CHARACTERS = 1_000_000  # maximum number of characters on a page
 
 
 def main(path: str) -> None:
-    """Write the pages of a file."""
+    """Write the text boxes of each page of a file to standard output."""
     import pypdfium2
 
     _limit_memory()
@@ -57,7 +57,7 @@ def _write(**line: Any) -> None:
 
 
 def _limit_memory() -> None:
-    """Let the program have `MEMORY` more than it has; not where the system cannot say or limit that."""
+    """Limit the address space to the present size plus `MEMORY`, on systems that support it."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -67,7 +67,7 @@ def _limit_memory() -> None:
 
 
 def _limit_time() -> None:
-    """End the program when it has had the processor for `SECONDS` from now."""
+    """Limit the CPU time of the program to `SECONDS` from now, on systems that support it."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 

@@ -1,4 +1,4 @@
-"""Presentations (pptx), layouts (idml), e-books (epub), PDF and OpenDocument (odt, odp, ods), as paragraphs."""
+"""Readers of presentations (pptx), layouts (idml), e-books (epub), PDF and OpenDocument (odt, odp, ods)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from phrasemate.text.formats.xml import COST, OFFICE_TOKEN, Attributes, XmlStrea
 from phrasemate.text.normalize import symbol_character
 from phrasemate.text.text_file import TextFile
 
-_PRIVATE = re.compile("[\uf020-\uf0ff]")  # places of symbol fonts
+_PRIVATE = re.compile("[\uf020-\uf0ff]")  # codes of symbol fonts
 _DRAWING = frozenset(
     {"http://schemas.openxmlformats.org/drawingml/2006/main", "http://purl.oclc.org/ooxml/drawingml/main"}
     | {"http://schemas.openxmlformats.org/presentationml/2006/main", "http://purl.oclc.org/ooxml/presentationml/main"}
@@ -36,7 +36,7 @@ _DRAWING = frozenset(
 
 
 class _Slide(XmlStream[str]):
-    """The paragraphs of a slide or its notes; in a presentation, the ids of the slides in their order."""
+    """Paragraphs of a slide or its notes; for the presentation itself, the ids of the slides in order."""
 
     root = frozenset({"notes", "presentation", "sld"})
     format_name, namespaces, token = "a presentation (pptx)", _DRAWING, OFFICE_TOKEN
@@ -72,7 +72,7 @@ class _Slide(XmlStream[str]):
         if tag == "t" or (uri in MATH and name == "t"):
             self.listening = False
             text = self.take_text()
-            if "fld" not in self.path:  # the number of the slide, the date
+            if "fld" not in self.path:  # a field: number of the slide, date
                 self._pieces.append(self._equation.text(text) if uri else _PRIVATE.sub(self._symbol, text))
         elif uri in MATH:
             self.add(self._equation.end(name))
@@ -87,7 +87,7 @@ class _Slide(XmlStream[str]):
 
 
 def pptx_paragraphs(file: TextFile) -> Iterator[Paragraph]:
-    """Text and "slide" (from 1), and "part" for notes, of each paragraph. Raises ReadError."""
+    """Yield text and "slide" (from 1) of each paragraph, with "part" for notes. Raises ReadError."""
     with archive(file, "a presentation (pptx)") as document:
         main = document.main("ppt/presentation.xml")
         members = {relation["id"]: relation["member"] for relation in document.related(main)}
@@ -102,14 +102,14 @@ def pptx_paragraphs(file: TextFile) -> Iterator[Paragraph]:
 
 
 class _Story(XmlStream[str]):
-    """The paragraphs of a story of InDesign; in the map of a document, the members that hold its stories."""
+    """Paragraphs of an InDesign story; for the map of a document, the members with its stories."""
 
     root, format_name, token = frozenset({"Document", "Story"}), "a layout (idml)", OFFICE_TOKEN
     namespaces = frozenset({"http://ns.adobe.com/AdobeInDesign/idml/1.0/packaging"})
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._apart: list[str] = []  # the text around notes and tables that are open
+        self._apart: list[str] = []  # text around each open note or table cell
         self._deleted = 0
 
     def start(self, tag: str, attributes: Attributes) -> None:
@@ -144,7 +144,7 @@ class _Story(XmlStream[str]):
 
 
 def idml_paragraphs(file: TextFile) -> Iterator[Paragraph]:
-    """Text and "story" of each paragraph; deleted text is left out. Raises ReadError."""
+    """Yield text and "story" of each paragraph; deleted text is left out. Raises ReadError."""
     with archive(file, "a layout (idml)") as document:
         for member in list(_Story(file.name).read(document.blocks("designmap.xml"))):
             for text in _Story(file.name).read(document.blocks(member)):
@@ -152,7 +152,7 @@ def idml_paragraphs(file: TextFile) -> Iterator[Paragraph]:
 
 
 class _Package(XmlStream[tuple[str, ...]]):
-    """The container of a book ("full-path",), or its package: (id, href, type) of files and (id,) of the chapters."""
+    """Container of a book: (full-path,); or its package: (id, href, media type) of files and (id,) of chapters."""
 
     root, format_name = frozenset({"container", "package"}), "an e-book (epub)"
     namespaces = frozenset({"http://www.idpf.org/2007/opf", "urn:oasis:names:tc:opendocument:xmlns:container"})
@@ -168,7 +168,7 @@ class _Package(XmlStream[tuple[str, ...]]):
 
 
 def epub_paragraphs(file: TextFile) -> Iterator[Paragraph]:
-    """Text, "heading" and "chapter" (from 1) of each paragraph. Raises ReadError, MissingExtra."""
+    """Yield text, "heading" and "chapter" (from 1) of each paragraph. Raises ReadError, MissingExtra."""
     with archive(file, "an e-book (epub)") as book:
         if "META-INF/encryption.xml" in book and "META-INF/rights.xml" in book:
             raise ReadError(file.name, 0, "an e-book that is encrypted; expected one without protection", "convert it")
@@ -183,17 +183,17 @@ def epub_paragraphs(file: TextFile) -> Iterator[Paragraph]:
                 yield text, {**metadata, "chapter": chapter}
 
 
-PAGES = 20_000  # of a PDF
-_EDGE = 2  # lines at the top and at the bottom of a page that may be a running head or foot
-_NEAR_PAGES = 4  # on each side that are compared
-_SAME_HEIGHT = 6.0  # points
+PAGES = 20_000  # maximum number of pages of a PDF
+_EDGE = 2  # number of lines at the top and at the bottom of a page that may be running heads or feet
+_NEAR_PAGES = 4  # number of pages on each side to compare with
+_SAME_HEIGHT = 6.0  # points; lines on a grid of this size count as at the same height
 _PAGE_NUMBER = re.compile(r"[^\w#]*#(?:\s*/\s*#)?[^\w#]*")
 _NUMBER = re.compile(r"\d+|\b[ivxlc]+\b")
 _MARKS = str.maketrans({"\ufffe": "-", "\x02": "-", "\0": None})
 
 
 class _Line(NamedTuple):
-    """A stretch of text on a page (from 1), with its box in points, from the lower left corner."""
+    """A line of text on a page (from 1), with its box in points from the lower left corner of the page."""
 
     x0: float
     y0: float
@@ -204,10 +204,11 @@ class _Line(NamedTuple):
 
 
 def pdf_paragraphs(file: TextFile) -> Iterator[Paragraph]:
-    """Text and "page" (from 1) of each paragraph of a PDF's text layer: column by column, hyphens joined.
+    """Yield text and "page" (from 1) of each paragraph in the text layer of a PDF, column by column.
 
-    Running heads and page numbers are left out; a paragraph may continue on the next page.
-    Raises ReadError for what is not a PDF, has a password or no text layer; MissingExtra without pypdfium2.
+    Hyphenated words are joined, and running heads and page numbers are left out. A paragraph may continue on the next
+    page. Raises ReadError for a file that is not a PDF, has a password or no text layer; MissingExtra without
+    pypdfium2.
     """
     if find_spec("pypdfium2") is None:
         raise MissingExtra("pypdfium2", "formats")
@@ -224,9 +225,10 @@ def pdf_paragraphs(file: TextFile) -> Iterator[Paragraph]:
 
 
 def _pages(file: TextFile) -> Iterator[list[_Line]]:
-    """The lines of each page; none of a page that cannot be read, which is damage.
+    """Yield the lines of each page; an unreadable page is reported as damage and has none.
 
-    Another process reads them: a small PDF may need any amount of memory. Raises ReadError where it ends early.
+    A separate process reads the file, because a small PDF may need any amount of memory. Raises ReadError if this
+    process ends early.
     """
     command = [sys.executable, "-P", str(Path(__file__).with_name("pdf_process.py")), str(file.path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
@@ -252,9 +254,9 @@ def _pages(file: TextFile) -> Iterator[list[_Line]]:
 
 
 def _without_heads(pages: Iterator[list[_Line]]) -> Iterator[list[_Line]]:
-    """The pages without running heads and feet: lines at the edge that pages near by have at the same height.
+    """Remove running heads and feet: lines at the edge of a page that nearby pages have at the same height.
 
-    One other page must have it where it holds a number, which may differ, else two.
+    A line with a number, which may differ, must be on one other page, any other line on two.
     """
     no_pages: list[list[_Line]] = [[]] * _NEAR_PAGES
     window: deque[tuple[list[_Line], dict[tuple[str, int], _Line]]] = deque(maxlen=2 * _NEAR_PAGES + 1)
@@ -268,7 +270,7 @@ def _without_heads(pages: Iterator[list[_Line]]) -> Iterator[list[_Line]]:
 
 
 def _edges(lines: list[_Line]) -> dict[tuple[str, int], _Line]:
-    """The highest and lowest lines of a page, by their text without numbers and their height."""
+    """Return the highest and lowest lines of a page: (text with "#" for numbers, height on a grid) -> line."""
     lines_by_height = sorted(lines, key=lambda line: line.y0)
     edge = lines_by_height[:_EDGE] + lines_by_height[-_EDGE:]
     keys = (_NUMBER.sub("#", line.text.casefold()) for line in edge)
@@ -280,15 +282,15 @@ def _edges(lines: list[_Line]) -> dict[tuple[str, int], _Line]:
 
 
 def _page_lines(boxes: Iterable[Sequence[Any]], number: int) -> list[_Line]:
-    """The lines of a page, stretches on one line that are near each other as one."""
+    """Make the lines of a page from its text boxes, and join boxes that are close to each other on one line."""
     lines: list[_Line] = []
     for x0, y0, x1, y1, content in boxes:
         text = content.replace("\r\n", " ").translate(_MARKS)
-        if not _PRIVATE.sub("", text).strip():  # nothing, or the bullet of an item
+        if not _PRIVATE.sub("", text).strip():  # blank, or the bullet of a list item
             continue
         line, last = _Line(x0, y0, x1, y1, text.strip(), number), lines[-1] if lines else None
         height, middle = max(y1 - y0, last.y1 - last.y0 if last else 0), (y0 + y1) / 2
-        beside = last and last.y0 - 0.1 * height < middle < last.y1 + 0.1 * height  # the number of a note is higher
+        beside = last and last.y0 - 0.1 * height < middle < last.y1 + 0.1 * height  # note numbers are raised
         if last and beside and -height < line.x0 - last.x1 < 1.2 * height:
             gap = " " if line.x0 - last.x1 > 0.15 * height or text[:1] == " " else ""
             top, bottom = max(last.y1, line.y1), min(last.y0, line.y0)
@@ -299,7 +301,7 @@ def _page_lines(boxes: Iterable[Sequence[Any]], number: int) -> list[_Line]:
 
 
 def _ordered(lines: list[_Line], depth: int) -> list[_Line]:
-    """The reading order by recursive cuts along white bands: between columns first, else between blocks (XY-cut)."""
+    """Sort lines into reading order by recursive XY-cut: cuts between columns first, else between blocks."""
     parts: list[list[_Line]] = []
     if len(lines) > 1 and depth <= 30:
         height = sorted(line.y1 - line.y0 for line in lines)[len(lines) // 2]
@@ -313,7 +315,7 @@ def _ordered(lines: list[_Line], depth: int) -> list[_Line]:
 
 
 def _widest_gap(spans: list[tuple[float, float]], least: float) -> float | None:
-    """The middle of the widest band that no span covers, if it is wider than ``least``."""
+    """Return the middle of the widest gap between spans, or None if it is not wider than ``least``."""
     best = least
     middle: float | None = None
     end: float | None = None
@@ -325,7 +327,11 @@ def _widest_gap(spans: list[tuple[float, float]], least: float) -> float | None:
 
 
 def _joined(lines: Iterable[_Line]) -> Iterator[tuple[int, str]]:
-    """Paragraphs, each with its page: one ends at a gap, at a line of another size, or where the next is elsewhere."""
+    """Join lines to paragraphs, each with its page.
+
+    A paragraph ends at a vertical gap, a change of font size, an indented line, a short line, or a jump to another
+    place that does not continue a sentence.
+    """
     text, page, last, edge = "", 0, None, 0.0
     hyphens = Hyphens()
     for line in lines:
@@ -353,11 +359,11 @@ _OASIS = "urn:oasis:names:tc:opendocument:xmlns"
 _TEXT, _TABLE, _OFFICE = f"{_OASIS}:text:1.0", f"{_OASIS}:table:1.0", f"{_OASIS}:office:1.0"
 _UNREAD = frozenset({"annotation", "note-citation", "ruby-text", "tracked-changes", "forms", "meta", "page-number"})
 _WHAT = "an OpenDocument file"
-_SPACES = 1000  # in a row that an element may stand for
+_SPACES = 1000  # maximum number of spaces from one element
 
 
 class _Content(XmlStream[Paragraph]):
-    """Paragraphs in their order; a note comes before the paragraph that it belongs to."""
+    """Paragraphs of an OpenDocument file in order; a note comes before its paragraph."""
 
     root, format_name, token = frozenset({"document-content"}), _WHAT, OFFICE_TOKEN
     namespaces = frozenset({_TEXT, _TABLE, _OFFICE})
@@ -396,28 +402,28 @@ class _Content(XmlStream[Paragraph]):
                 self.settle()
 
     def paragraph(self, text: str, place: dict[str, Any]) -> None:
-        """A paragraph is whole."""
+        """Handle a complete paragraph."""
         if text.strip():
             self.ready.append((text.strip(), place))
 
     def _keep(self) -> None:
         text = self.take_text()
         if self._open and not self._unread:
-            # a line break or several spaces of the file are one space; what they stand for has elements
+            # white space in the file means one space; real line breaks and spaces are elements
             self._open[-1][0].append(text)
 
 
 def opendocument_paragraphs(file: TextFile) -> Iterator[Paragraph]:
-    """Text and "heading" of each paragraph of a text or presentation. Raises ReadError.
+    """Yield text and "heading" of each paragraph of a text or presentation. Raises ReadError.
 
-    Deleted text, comments and the upper line of ruby are left out.
+    Deleted text, comments and ruby are left out.
     """
     with archive(file, _WHAT) as document:
         yield from _Content(file.name).read(document.blocks("content.xml"))
 
 
 class _Sheets(_Content):
-    """Rows as (sheet, number, cells): ``ready`` has one tuple for each row, in the place of its metadata."""
+    """Rows of a spreadsheet: ``ready`` has the name of the sheet, and "row" and "cells" as metadata, for each row."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -460,7 +466,7 @@ def _count(attributes: Attributes, name: str) -> int:
 
 
 def ods_rows(file: TextFile) -> Iterator[tuple[str, int, list[str]]]:
-    """Sheet, number and cells of each row that is not empty; rows that repeat come once. Raises ReadError."""
+    """Yield sheet, number and cells of each row that is not empty; repeated rows come once. Raises ReadError."""
     with archive(file, _WHAT) as document:
         for sheet, row in _Sheets(file.name).read(document.blocks("content.xml")):
             yield sheet, row["row"], row["cells"]

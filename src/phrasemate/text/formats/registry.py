@@ -1,4 +1,4 @@
-"""The formats: plain text, JSON lines, tables, and those of translators and offices, each a stream of records."""
+"""Registry of formats: the reader of each, and the sentences of a file in any of them."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from phrasemate.text.term_lists import stream_terms
 from phrasemate.text.text_file import LINE_LIMIT, TextFile
 from phrasemate.types import Sentence
 
-METADATA = 10_000  # characters, as JSON, of what goes with a text: an index holds it once for each sentence
-EVERYWHERE = 20_000_000  # characters of the same, once for each sentence of the text
-NESTING = 100  # brackets of JSON within one another: what is read here must be read again, wherever that is
+METADATA = 10_000  # maximum characters, as JSON, of the metadata of a text; an index stores them with each sentence
+EVERYWHERE = 20_000_000  # maximum characters of metadata times the number of sentences of the text
+NESTING = 100  # maximum depth of JSON, so that any program can read it again
 _SIGNS = re.compile(r"\\.|[\"\[\]{}]")
 _PLAIN = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of reading; see ``phrasemate.read`` for what each means."""
+    """Options of `phrasemate.read`, which documents them."""
 
     column: str | int | None = None
     text_field: str = "text"
@@ -52,7 +52,7 @@ class Options:
     encoding: str = "utf-8"
 
     def that_matter(self, format_: str) -> list[str]:
-        """Options that decide what a file of this format says, as text: they belong to the digest of a document."""
+        """Return the options that change the sentences of a file in this format, for the digest of a document."""
         common = [format_, self.lines, self.lang, self.encoding]
         if format_ == "jsonl":
             return [*common, self.text_field]
@@ -60,9 +60,9 @@ class Options:
 
 
 def sentences(file: TextFile, format_: str, options: Options) -> Iterator[Sentence]:
-    """The sentences of a file; one pass, streamed.
+    """Yield the sentences of a file in one pass.
 
-    Raises ReadError for what cannot be read, or lists it in the file's ``damage``; a file without any text is damage.
+    Raises ReadError for damage, or lists it in ``file.damage``; a file without text is damage, too.
     """
     empty = True
     for line, raw, metadata in _records(file, format_, options):
@@ -91,11 +91,11 @@ def _split(text: str, lang: str) -> list[str]:
 
 
 def _too_large(text: str, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Reason and remedy for a record that is larger than an index takes."""
+    """Return reason and remedy for a record that is too large for an index."""
     if len(text) > LINE_LIMIT:
         reason = f"a text of {len(text):,} characters; expected at most {LINE_LIMIT:,}"
         return reason, "split it or use --on-error skip"
-    # JSON is at most twice as long as what Python shows, which is there in a third of the time
+    # JSON is at most twice as long as str(), which takes a third of the time
     if 2 * len(str(metadata)) > METADATA and (size := len(_PLAIN(metadata))) > METADATA:
         reason = f"metadata of {size:,} characters; expected at most {METADATA:,} beside the text"
         return reason, "take out what is not needed or use --on-error skip"
@@ -103,7 +103,7 @@ def _too_large(text: str, metadata: Mapping[str, Any]) -> tuple[str, str] | None
 
 
 def _too_often(count: int, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Reject metadata that are too large once they are repeated for every sentence."""
+    """Return reason and remedy for metadata that would be too large when repeated for every sentence."""
     if not metadata or count * METADATA <= EVERYWHERE or (size := len(_PLAIN(metadata))) * count <= EVERYWHERE:
         return None
     reason = f"metadata of {size:,} characters with each of {count:,} sentences"
@@ -113,13 +113,13 @@ def _too_often(count: int, metadata: Mapping[str, Any]) -> tuple[str, str] | Non
 def _records(file: TextFile, format_: str, options: Options) -> Iterator[Record]:
     try:
         yield from FORMATS[format_](file, options)
-    except ReadError as error:  # of a format that knows nothing of skipping
+    except ReadError as error:  # from a reader without support for skipping
         if not (file.ended and file.damage.skip):
             file.broken(error.line, error.reason, error.remedy)
 
 
 def _plain(file: TextFile, options: Options) -> Iterator[Record]:
-    """Lines or paragraphs; what stands between tabs is a text of its own, as the cells of a glossary are."""
+    """Yield lines, or paragraphs split at tabs, such as the cells of a glossary."""
     if options.lines == "sentence":
         yield from ((line, text, {}) for line, text in file.lines())
         return
@@ -142,7 +142,7 @@ def _json_lines(file: TextFile, options: Options) -> Iterator[Record]:
 
 
 def _parsed(raw: str) -> dict[str, Any]:
-    """The JSON object of a line; ValueError says what is wrong with it."""
+    """Parse a line as a JSON object. Raises ValueError, which says what is wrong."""
     if raw.count("[") + raw.count("{") > NESTING and _nesting(raw) > NESTING:
         raise ValueError(f"JSON that is nested too deeply; expected at most {NESTING} brackets within one another")
     try:
@@ -151,7 +151,7 @@ def _parsed(raw: str) -> dict[str, Any]:
         raise ValueError(f"broken JSON at column {error.colno} ({error.msg}); expected one object a line") from None
     if not isinstance(record, dict):
         raise ValueError(f"{_kind(record)}; expected a JSON object")
-    if "\\u" in raw:  # an escape may hide half a character or a NUL, which no other program takes
+    if "\\u" in raw:  # an escape may be a lone surrogate, which other programs reject
         try:
             json.dumps(record, ensure_ascii=False).encode()
         except UnicodeEncodeError:
@@ -160,7 +160,7 @@ def _parsed(raw: str) -> dict[str, Any]:
 
 
 def _nesting(raw: str) -> int:
-    """Depth of the brackets of JSON within one another, outside of strings."""
+    """Return the maximum depth of brackets of a JSON text, outside strings."""
     deepest = depth = 0
     within = False
     for sign in _SIGNS.findall(raw):
@@ -173,7 +173,7 @@ def _nesting(raw: str) -> int:
 
 
 def _text_field(record: dict[str, Any], field: str) -> str:
-    """Takes the text out of a record, which keeps the other fields."""
+    """Remove the text field from a record and return it. Raises ValueError if it is missing or not a string."""
     if field not in record:
         raise ValueError(f"no field {field!r}; the fields here are {_named(record)} (choose one with --text-field)")
     text = record.pop(field)
@@ -200,7 +200,7 @@ def _kind(value: object) -> str:
 
 
 def _named(names: Any) -> str:
-    """The first few names, quoted."""
+    """Format the first twelve names, quoted, for an error message."""
     columns = [repr(name[:60]) for name in names]
     return ", ".join(columns[:12]) + (" …" if len(columns) > 12 else "") or "none"
 
@@ -214,7 +214,7 @@ def _table(
 def _workbook(
     read: Callable[[TextFile], Iterator[tuple[str, int, list[str]]]], file: TextFile, options: Options
 ) -> Iterator[Record]:
-    """Each sheet is a table; a row that ends before the column has an empty cell there."""
+    """Read each sheet as a table; a row shorter than the column has an empty cell there."""
     width = options.column if isinstance(options.column, int) else COLUMNS
     if width > COLUMNS:
         reason = f"column {width:,} of a workbook; expected at most {COLUMNS:,}"
@@ -222,7 +222,7 @@ def _workbook(
     for sheet, rows in groupby(read(file), lambda row: row[0]):
         cells = ((line, row + [""] * (width - len(row)), {"sheet": sheet}) for _, line, row in rows)
         yield from _column(file, options, cells)
-        if file.ended:  # a sheet without the column: what is listed is all from there on
+        if file.ended:  # a sheet without the column: the rest of the workbook is listed as damage
             break
     return None
 
@@ -247,11 +247,11 @@ def _column(
     return None
 
 
-TRANSLATION = 2_000  # characters of the other sides of a unit that are kept with each
+TRANSLATION = 2_000  # maximum characters of the metadata "translation", the other sides of a unit
 
 
 def _units(format_: str, file: TextFile, options: Options) -> Iterator[Record]:
-    """The sides of a translation memory, or of a document in translation, that are in the language of the index."""
+    """Yield the sides of units in the language of the text, with the other sides as the metadata "translation"."""
     for unit, at in chosen(stream_units(file, format_), options.lang, file.name):
         side = unit.sides[at]
         metadata = {**unit.metadata, **side.metadata}
@@ -261,14 +261,14 @@ def _units(format_: str, file: TextFile, options: Options) -> Iterator[Record]:
 
 
 def _other_sides(unit: Unit, at: int) -> str:
-    """What a unit says in other languages than that of its side ``at``; long texts are cut."""
+    """Join the sides of a unit in other languages than that of the side ``at``, cut to `TRANSLATION` characters."""
     language = unit.sides[at].language
     texts = (side.text for place, side in enumerate(unit.sides) if place != at and side.language != language)
     return " | ".join(" ".join(composed(text).split()) for text in texts if text.strip())[:TRANSLATION]
 
 
 def _term_base(file: TextFile, options: Options) -> Iterator[Record]:
-    """Terms, and the definitions and contexts of their concepts."""
+    """Yield the terms of a term base, and the definitions and contexts of their concepts, each text once."""
     concept: tuple[str, set[str]] = ("", set())
     for number, term in enumerate(stream_terms(file, options.lang), 1):
         if not term.id or term.id != concept[0]:

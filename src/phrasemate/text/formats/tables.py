@@ -1,6 +1,6 @@
-"""Tables: comma- and tab-separated values, and spreadsheets (xlsx), read row by row.
+"""Readers and writers of tables: comma- and tab-separated values, and spreadsheets (xlsx), row by row.
 
-Cells of comma-separated values may hold line breaks and commas in quotation marks. openpyxl writes spreadsheets.
+Cells of comma-separated values may contain line breaks and commas in quotation marks. openpyxl writes spreadsheets.
 """
 
 from __future__ import annotations
@@ -24,41 +24,40 @@ _FORMULA = re.compile(
     r"'*\s*(?:[=\uff1d]|[-+@\uff0b\uff0d\uff20].*[(|])", re.DOTALL
 )  # the wide ones count in some languages
 _SAID = re.compile(r"sep=([^\w\s\"]|\t)", re.IGNORECASE)  # the first line of a table for Excel may name it
-_AGAIN = 10  # times that a line is read again: tables are read in a time that grows as they do
+_AGAIN = 10  # maximum number of times that a line is read again, which keeps the time linear
 
 
 def tsv_line(cells: Iterable[object]) -> str:
-    """A row of tab-separated values, without its line end; tabs and line breaks within cells become spaces."""
+    """Format a row of tab-separated values, without a line end; tabs and line breaks in cells become spaces."""
     return "\t".join(_BREAKS.sub(" ", str(cell)) for cell in cells)
 
 
 def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
-    """Write a file of lines, which appears when it is whole. Raises InputError if it cannot be written."""
+    """Write a file of lines, which appears when it is complete. Raises InputError if it cannot be written."""
     with NewFile(path) as file:
         for line in lines:
             file.write(line + "\n")
 
 
 def harmless(cell: object) -> object:
-    """A cell of a text table, with ' before what a spreadsheet would run: a text that begins with = or calls something.
+    """Put a ' before a cell that a spreadsheet would run as a formula: it begins with =, or with a sign and has a call.
 
-    What merely begins with a sign, as "-fähig" and "- Ja.", stays as it is, and so do numbers. `meant` takes it away;
-    therefore what looks as if it had been here gets one more.
+    Other text after a sign, as in "-fähig" and "- Ja.", and numbers stay as they are. `meant` removes the ', so text
+    that already begins with ' before a formula gets another one.
     """
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def meant(cell: str) -> str:
-    """The text that `harmless` made the cell from."""
+    """Undo `harmless`."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell, 1) else cell
 
 
 def csv_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
-    """Line (from 1) and cells of each row that is not blank; the separator is the one the first row has most of.
+    """Yield line (from 1) and cells of each row that is not blank. The most frequent separator of the first row counts.
 
-    A cell has up to 131,072 characters. Raises ReadError for what is not a table, or lists it as the file's damage: the
-    line where a row begins that makes no sense. The lines after it are read again, for a quotation mark may be
-    missing.
+    A cell has up to 131,072 characters. An invalid row is damage at its first line: ReadError, or a note. The lines
+    after the first are then read again as new rows, because a quotation mark may be missing.
     """
     lines = _Lines(file.lines())
     reader = csv.reader(lines, delimiter=lines.delimiter(), strict=True)
@@ -80,9 +79,9 @@ def csv_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
 
 
 class _Lines:
-    """The lines of a file, as the csv module takes them; ``row`` holds those that it took for the present row.
+    """Iterator of lines for the csv module, which can read lines of a failed row again.
 
-    Each with its number, its text, and how often it was read.
+    ``row`` has the lines of the current row: number, text, and how often the line was read before.
     """
 
     def __init__(self, lines: Iterator[tuple[int, str]]) -> None:
@@ -103,9 +102,9 @@ class _Lines:
         return line[1] + "\n"
 
     def delimiter(self) -> str:
-        """The separator that the first line that is not blank names, and nothing else, or has most of.
+        """Determine the separator from the first line that is not blank: "sep=;", else the most frequent one.
 
-        Comments, which begin with # and have no separator, come before that line.
+        Comment lines before it, which begin with # and have no separator, are passed over.
         """
         for line in self._lines:
             if match := _SAID.fullmatch(line[1].rstrip(" ")):
@@ -114,12 +113,12 @@ class _Lines:
                 self._waiting.append((*line, 0))
                 is_comment = line[1].startswith("#") and not any(map(line[1].count, _DELIMITERS))
                 if not is_comment or len(self._waiting) == _COMMENTS:
-                    bare = "".join(line[1].split('"')[::2])  # without what stands in quotation marks
+                    bare = "".join(line[1].split('"')[::2])  # without quoted text
                     return max(_DELIMITERS, key=bare.count)
         return _DELIMITERS[0]
 
     def lost(self) -> list[int]:
-        """The lines of the present row that are not read again: the first, and what was read again too often."""
+        """Put back the lines of a failed row, except the first and those read too often; returns the numbers of these."""
         first, *other_cells = self.row
         again = [(number, text, times + 1) for number, text, times in other_cells if times < _AGAIN]
         self._waiting.extendleft(reversed(again))
@@ -127,19 +126,19 @@ class _Lines:
 
 
 def tsv_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
-    """Line (from 1) and cells of each row that is not blank; quotation marks are ordinary characters."""
+    """Yield line (from 1) and cells of each row that is not blank; quotation marks are ordinary characters."""
     for line, raw in file.lines():
         if raw.strip():
             yield line, raw.split("\t")
 
 
-_COMMENTS = 100  # lines at the beginning of a table
+_COMMENTS = 100  # maximum number of comment lines at the beginning of a table
 
 
-COLUMNS = 1000  # of a table; what stands further to the right is not read
-STRINGS = 100_000_000  # characters of all different texts of a workbook, which are held in memory
-CELLS = 100_000_000  # characters of all cells, a text as often as it is named, if RATIO times the file's size is less
-_CELL = 32_767  # characters that a cell can hold
+COLUMNS = 1000  # maximum number of columns; further columns are not read
+STRINGS = 100_000_000  # maximum characters of the shared strings of a workbook, which are held in memory
+CELLS = 100_000_000  # characters of all cells that are always allowed; above RATIO times the file's size they are not
+_CELL = 32_767  # maximum characters of a cell in Excel
 _WHAT = "an Excel workbook (xlsx)"
 _MAIN = frozenset(
     {"http://schemas.openxmlformats.org/spreadsheetml/2006/main", "http://purl.oclc.org/ooxml/spreadsheetml/main"}
@@ -147,14 +146,16 @@ _MAIN = frozenset(
 _RELATIONS = "officeDocument/2006/relationships id", "officeDocument/relationships id"
 _ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")  # ECMA-376, part 1, 22.9.2.19
 _CONTROL = re.compile("[\x01-\x08\x0b-\x1f]")
-_LOOKS_ESCAPED = re.compile("_(?=x[0-9A-Fa-f]{4}[_\x01-\x08\x0b-\x1f])")  # the escape of a control begins with _, too
+_LOOKS_ESCAPED = re.compile(
+    "_(?=x[0-9A-Fa-f]{4}[_\x01-\x08\x0b-\x1f])"
+)  # also before the escape of a control character
 
 
 def sheet_rows(file: TextFile) -> Iterator[tuple[str, int, list[str]]]:
-    """Name of the sheet, number of the row (from 1) and its cells as text, of all sheets that are not hidden.
+    """Yield the name of the sheet, the number (from 1) and the cells as text of each row of all visible sheets.
 
-    Numbers and dates are as they are stored, formulas are their latest result. Raises ReadError, also where a small
-    workbook means more text than `CELLS`: a cell names its text by a number, and the title comes with each row.
+    Numbers and dates are as they are stored, and formulas give their latest result. Raises ReadError, also if a small
+    workbook has more text than `CELLS`, because many cells may refer to one shared string.
     """
     with archive(file, _WHAT) as workbook:
         main = workbook.main("xl/workbook.xml")
@@ -185,7 +186,7 @@ def _shared(workbook: Archive, member: str) -> list[str]:
 
 
 class _Sheets(XmlStream[tuple[str, str]]):
-    """Title and relation of each sheet that is shown."""
+    """Title and relationship id of each visible sheet."""
 
     root, format_name, namespaces = frozenset({"workbook"}), _WHAT, _MAIN
     token = OFFICE_TOKEN
@@ -198,7 +199,7 @@ class _Sheets(XmlStream[tuple[str, str]]):
 
 
 class _Strings(XmlStream[str]):
-    """The texts that cells refer to by their number; phonetic hints (rPh) are left out."""
+    """Shared strings, which cells refer to by number; phonetic hints (rPh) are left out."""
 
     root, format_name, namespaces = frozenset({"sst"}), _WHAT, _MAIN
     token = OFFICE_TOKEN
@@ -257,12 +258,12 @@ class _Rows(XmlStream[tuple[int, list[str]]]):
 
 
 def _whole(text: str | None) -> int | None:
-    """A whole number of at most nine digits."""
+    """Parse a whole number of at most nine digits; None for anything else."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _column_of(reference: str) -> int:
-    """The column of "AB12", from 1; 0 if it is missing."""
+    """Return the column number of a reference such as "AB12", from 1; 0 if it is missing."""
     number = 0
     for letter in reference[:4].upper():
         if not "A" <= letter <= "Z":
@@ -279,10 +280,10 @@ def _unescaped(text: str) -> str:
 
 
 def write_sheet(path: str | os.PathLike[str], rows: Iterable[Sequence[Any]], title: str = "terms") -> None:
-    """Writes rows as a workbook of one sheet, as a stream; texts stay texts (none becomes a formula).
+    """Write rows as a workbook of one sheet, as a stream; no text becomes a formula.
 
-    A text ends after 32,767 characters; NUL and halves of surrogate pairs become U+FFFD. Raises MissingExtra without
-    openpyxl, InputError if the file cannot be written.
+    Texts are cut to 32,767 characters; NUL and lone surrogates become U+FFFD. Raises MissingExtra without openpyxl,
+    InputError if the file cannot be written.
     """
     with needs_extra("formats", "openpyxl"):
         from openpyxl import Workbook
@@ -292,7 +293,7 @@ def write_sheet(path: str | os.PathLike[str], rows: Iterable[Sequence[Any]], tit
         try:
             for row in rows:
                 sheet.append([_cell(sheet, value) for value in row])
-        finally:  # also closes openpyxl's unfinished sheet when the rows fail; the file is then thrown away
+        finally:  # after an error it closes the sheet of openpyxl; the file is discarded
             book.save(cast(IO[bytes], file.stream))
 
 
@@ -307,6 +308,6 @@ def _cell(sheet: Any, value: Any) -> Any:
 
 
 def _storable(text: str) -> str:
-    """A text as a cell can hold it: there is an escape for what XML lacks, and one for what looks like an escape."""
+    """Cut a text to the size of a cell, and escape what XML cannot hold and what looks like an escape."""
     text = _LOOKS_ESCAPED.sub("_x005F_", text[:_CELL])
     return writable(_CONTROL.sub(lambda match: f"_x{ord(match[0]):04X}_", text))

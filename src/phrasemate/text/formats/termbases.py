@@ -1,4 +1,4 @@
-"""Term bases: TBX (ISO 30042:2019, v3, both styles; and v2 of 2008, MARTIF), and the XML of Trados MultiTerm."""
+"""Term bases: TBX (version 3, ISO 30042:2019, both styles; version 2, MARTIF), and MultiTerm XML (read only)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DESIGNATIONS = frozenset({"tig", "ntig", "termSec"})
 _NOTED = frozenset({"admin", "date", "descrip", "note", "ref", "termNote", "transac", "transacNote", "xref"})
 _GROUPS = frozenset({"adminGrp", "descripGrp", "termNoteGrp", "transacGrp"})
 _CODES = frozenset({"bpt", "ec", "ept", "it", "ph", "sc", "ut"})
-# What an id may begin with, and what it may not hold (NCName, XML 1.0, 5th edition).
+# First characters, and invalid characters, of an id (NCName, XML 1.0, 5th edition).
 _LETTERS = (
     "A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c\u200d\u2070-\u218f\u2c00-\u2fef"
     "\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
@@ -28,7 +28,7 @@ Noted = dict[str, list[str]]
 
 
 class TbxStream(CodedStream[Term]):
-    """The terms of a term base, concept by concept: each term gets the metadata of its concept."""
+    """Terms of a TBX term base, concept by concept; each term has the metadata of its concept, too."""
 
     format_name = "TBX"
     root = frozenset({"martif", "tbx"})
@@ -37,7 +37,7 @@ class TbxStream(CodedStream[Term]):
     def __init__(self, name: str, encoding: str | None = None) -> None:
         super().__init__(name, encoding)
         self._id = self._spoken = self._category = self._group = self._term = ""
-        self._levels: list[Noted] = []  # metadata of the concept, of it in this language, of this term
+        self._levels: list[Noted] = []  # metadata of the open concept, language section and term
         self._found: list[tuple[str, str, list[Noted]]] = []
 
     def start(self, tag: str, attributes: Attributes) -> None:
@@ -87,11 +87,11 @@ class TbxStream(CodedStream[Term]):
         del self._levels[self._around(tag) :]
 
     def _around(self, tag: str) -> int:
-        """How many levels lie around a section or a designation, which may stand outside of the sections."""
+        """Return the number of levels around a section or term, which may be outside a section."""
         return 1 if tag in _SECTIONS or _SECTIONS.isdisjoint(self.path) else 2
 
     def _note(self, tag: str, text: str) -> None:
-        """Files what an element says; in a group, what follows the first is about the first ("definition.source")."""
+        """Store the text of an element; in a group, later elements describe the first one ("definition.source")."""
         category, self._category, self.listening = self._category, "", False
         text = text or self._target
         if tag == "term":
@@ -114,7 +114,7 @@ class TbxStream(CodedStream[Term]):
 
 
 def _term(text: str, language: str, concept: str, levels: list[Noted], category_of: Callable[[str], str]) -> Term:
-    """The term with the notes of its levels, innermost first, under the categories that their names stand for."""
+    """Make a term with the notes of its levels, innermost first; ``category_of`` maps their names to categories."""
     notes: Noted = {}
     for level in reversed(levels):
         for name, texts in level.items():
@@ -126,7 +126,7 @@ def _term(text: str, language: str, concept: str, levels: list[Noted], category_
 
 
 def write_concepts(path: str | os.PathLike[str], concepts: Iterable[list[Term]], version: int = 2) -> None:
-    """Write a term base of TBX-Basic, concept by concept: version 3 (ISO 30042:2019) or 2 (MARTIF)."""
+    """Write a TBX-Basic term base, concept by concept: version 3 (ISO 30042:2019) or 2 (MARTIF)."""
     names = _NAMES[version]
     identifiers: dict[str, int] = {}
     with XmlFile(path) as file:
@@ -144,9 +144,9 @@ def write_concepts(path: str | os.PathLike[str], concepts: Iterable[list[Term]],
 
 
 def _identifier(terms: list[Term], number: int, identifiers: dict[str, int]) -> str:
-    """What names the concept: the terms' own id, changed to what XML allows (an NCName) and to one that is free.
+    """Make a unique id of a concept from the id of its terms, changed to a valid NCName.
 
-    ``identifiers``: the names that are not free, and by how many concepts each was wanted.
+    ``identifiers``: id in use -> number of concepts that asked for it.
     """
     identifier = next((term.id for term in terms if term.id), "") or f"c{number}"
     identifier = name = _NO_NAME.sub("_", identifier if _BEGIN.match(identifier) else f"c{identifier}")
@@ -158,7 +158,7 @@ def _identifier(terms: list[Term], number: int, identifiers: dict[str, int]) -> 
 
 
 def _notes(file: XmlFile, term: Term) -> Iterator[str]:
-    """The elements of a term, in the order that the schema of TBX-Basic has."""
+    """Yield the elements of a term in the order of the TBX-Basic schema."""
     yield f"<term>{file.text(term.text)}</term>"
     for category, value in flatten(term.metadata):
         if category in _TERM_NOTES:
@@ -196,9 +196,9 @@ _HEARD = frozenset({"concept", "term", "descrip"})
 
 
 class MultiTermStream(XmlStream[Term]):
-    """The terms of a term base, concept by concept; each has the fields of its concept, language and term.
+    """Terms of a MultiTerm term base, concept by concept; each has the fields of its concept, language and term.
 
-    Fields called "Definition", "Note" and "Context" are these. All others are metadata under their names.
+    The fields "Definition", "Note" and "Context" become those of `Term`. All others are metadata under their names.
     """
 
     format_name = "MultiTerm XML"
@@ -208,7 +208,7 @@ class MultiTermStream(XmlStream[Term]):
         super().__init__(name, encoding)
         self._concept = self._language = self._field = ""
         self._terms: list[tuple[str, str, list[Noted]]] = []
-        self._fields: list[Noted] = []  # of the concept, the language and the term that are open
+        self._fields: list[Noted] = []  # fields of the open concept, language and term
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if tag in _LEVELS:

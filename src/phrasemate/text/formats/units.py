@@ -1,4 +1,4 @@
-"""Content of the translators' formats: units with sides in several languages, and terms."""
+"""Data types of translation formats: units with sides in several languages, terms and term pairs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Paragraph = tuple[str, dict[str, Any]]  # its text, and what is known of it, such as its page
-Record = tuple[int, str, Mapping[str, Any]]  # the line (from 1) where a text stands, the text, and its metadata
+Paragraph = tuple[str, dict[str, Any]]  # text, metadata such as its page
+Record = tuple[int, str, Mapping[str, Any]]  # line (from 1; 0: unknown), text, metadata
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A text of a unit in one language (a tag such as "de" or "pt-BR", as the file has it).
+    """The text of a unit in one language. ``language`` is a tag such as "de" or "pt-BR", as in the file.
 
     >>> Side("Der Hund bellt.", "de").language
     'de'
@@ -25,7 +25,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A translation unit: texts that mean the same in several languages. ``line`` counts from 1.
+    """A translation unit: the same text in several languages. ``line`` counts from 1.
 
     >>> from phrasemate.text import read_units, write_units
     >>> unit = Unit((Side("Der Hund bellt.", "de"), Side("The dog barks.", "en")))
@@ -43,8 +43,8 @@ class Unit:
 class Term:
     """A word or phrase that names a concept in one language.
 
-    ``id`` is that of the concept, which the terms of several languages share. ``contexts`` are sentences that hold
-    the term; ``metadata`` has its other properties ("partOfSpeech", "subjectField", ...), strings or lists of them.
+    ``id`` identifies the concept, which terms of several languages share. ``contexts`` are sentences that contain the
+    term. ``metadata`` has other properties ("partOfSpeech", "subjectField", ...) as strings or lists of strings.
 
     >>> from phrasemate.text import read_terms, write_terms
     >>> write_terms("terms.tbx", [Term("Bremse", "de", "c1"), Term("brake", "en", "c1")])
@@ -63,9 +63,9 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class TermPair:
-    """A term and its equivalent, with other facts about the pair.
+    """A term and its equivalent, with metadata.
 
-    ``score`` is their similarity; None where a person has chosen, and nothing was measured.
+    ``score`` is their similarity, or None if a person chose the equivalent.
 
     >>> from phrasemate.text import write_pairs
     >>> write_pairs("pairs.tsv", [TermPair(Term("Bremse", "de"), Term("brake", "en"), 0.9)])
@@ -78,13 +78,13 @@ class TermPair:
 
 
 def flatten(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Give the entries of metadata as text; those of a list one by one, each with its key."""
+    """Yield the entries of metadata as (key, text), those of a list one by one."""
     for key, value in metadata.items():
         for item in value if isinstance(value, list | tuple) else [value]:
             yield key, str(item)
 
 
 def listed(languages: Iterable[str]) -> str:
-    """Language tags for an error: at most fifty, each once, on one line, whatever they hold."""
+    """Format language tags for an error message: sorted, each once, cut to 30 characters, at most fifty."""
     tags = {" ".join(language.split())[:30] or "(none)" for language in languages}
     return ", ".join(sorted(tags)[:50])

@@ -1,4 +1,4 @@
-"""Hard-wrapped text and e-mails (.eml): paragraphs of joined lines, without headers, signature and enclosures."""
+"""Readers of hard-wrapped text and e-mails (.eml), which join lines to paragraphs and drop headers and signature."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from phrasemate.text.formats.html import page_paragraphs
 from phrasemate.text.formats.units import Paragraph
 from phrasemate.text.text_file import WHOLE, TextFile
 
-Line = tuple[int, str]  # its number, from 1, and its text
+Line = tuple[int, str]  # number from 1, text
 
-_HEAD = 1000  # lines from which the width is guessed
-_HEAD_SIZE = 200_000  # characters of the same, at most
-_LONGEST = 100_000  # characters of a paragraph
-_LEAST = 5  # lines that another follows, below which nothing is guessed
-_NARROW, _WIDE = 30, 120  # characters of a line that somebody wrapped
-_SLACK = 0.85  # of the width; a line that the next word would have filled less is the last of a paragraph
-_FULL = 0.7  # of the lines that another follows, in a wrapped text
-_WITHIN = 0.4  # of the full lines, in a wrapped text: they end within a sentence
+_HEAD = 1000  # number of lines from which the width is estimated
+_HEAD_SIZE = 200_000  # maximum number of characters of these lines
+_LONGEST = 100_000  # maximum number of characters of a paragraph
+_LEAST = 5  # minimum number of lines before another, for a guess
+_NARROW, _WIDE = 30, 120  # minimum and maximum width of wrapped text
+_SLACK = 0.85  # share of the width that a line and the next word must exceed, else the line ends its paragraph
+_FULL = 0.7  # minimum share of full lines among those before another line, in a wrapped text
+_WITHIN = 0.4  # minimum share of full lines that end within a sentence, in a wrapped text
 _SENTENCE_ENDS = re.compile("[.!?…:;。！？][\"'”’»)\\]]*$")
 _ITEM = re.compile(r"[-*•·]\s")
 _MAYBE_ITEM = re.compile(r"(?:[–—]|\(?\d{1,3}[.)]|\(?[a-zA-Z]\))\s")  # "am 5. Mai" may be wrapped before the number
@@ -34,27 +34,27 @@ _WORD = re.compile(r"[^\W\d_]+")
 _AND = frozenset(("and", "bzw", "eller", "lub", "nor", "och", "oder", "or", "sowie", "und"))  # "pre- and post-war"
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]")
 
-_FIELD = re.compile(r"([A-Z][\w-]*):[ \t]?(.*)")  # of an e-mail's header
+_FIELD = re.compile(r"([A-Z][\w-]*):[ \t]?(.*)")  # header field of an e-mail
 _MAIL = frozenset(("cc", "date", "from", "message-id", "received", "reply-to", "return-path", "subject", "to"))
 _BOOK = re.compile(r"\*{3}\s*(START|END) OF (?:THE|THIS) PROJECT GUTENBERG\b.*", re.IGNORECASE)
-_EARLY = 500  # lines in which the text of a book from Gutenberg begins
+_EARLY = 500  # maximum number of lines before the text of a book from Project Gutenberg
 
 
 _LONGEST_WORD = 100  # characters
 
 
 class Hyphens:
-    """Joins the two halves of a word that was cut at the end of a line, as its text writes it elsewhere."""
+    """Joins lines and hyphenated words; a hyphen stays if the word is written with it elsewhere in the text."""
 
     def __init__(self) -> None:
         self._compounds: set[str] = set()
 
     def read(self, text: str) -> None:
-        """Notes the words with hyphens of a line, apart from one that is cut at its end."""
+        """Collect the words of a line that have a hyphen inside."""
         self._compounds.update(word.lower().replace("\u2010", "-") for word in _HYPHENATED.findall(text))
 
     def join(self, text: str, line: str) -> str:
-        """A text and its next line as one text."""
+        """Join a text with its next line."""
         cut, word = _CUT.search(text[-_LONGEST_WORD:]), _WORD.match(line)
         if not text or (cut and word and word[0].lower() not in _AND):
             if cut and word and (word[0].islower() or f"{cut[1]}-{word[0]}".lower() in self._compounds):
@@ -66,13 +66,13 @@ class Hyphens:
 
 
 def wrapped_paragraphs(lines: Iterable[Line], guess: bool) -> Iterator[Line]:
-    """The paragraphs of a text, with the number of the first line of each, joined from its lines.
+    """Join the lines of a text to paragraphs: yields the number of the first line and the text of each.
 
-    A paragraph ends at a blank line, before an item of a list and where the depth of quotation (">") changes. It ends
-    behind a line that is clearly shorter than the width, too. The first 1,000 lines give the width.
+    A paragraph ends at a blank line, before a list item, where the depth of quotation (">") changes, and after a line
+    that is clearly shorter than the width. The width is estimated from the first 1,000 lines.
 
-    ``guess``: join only where nearly all lines have the width and many end within a sentence, or the text is an e-mail
-    or a book of Gutenberg. Otherwise the lines come as they are.
+    ``guess``: join lines only if the text seems to be wrapped, or is an e-mail or a book from Project Gutenberg. A text
+    seems to be wrapped if most lines have the same width and many end within a sentence.
     """
     rest = iter(lines)
     head = _head(rest)
@@ -100,18 +100,18 @@ def _head(lines: Iterator[Line]) -> list[Line]:
 
 
 def _inner(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each line and the one that follows, where neither is blank."""
+    """Yield each line with the next one, if neither is blank."""
     return ((line.rstrip(), after.strip()) for line, after in pairwise(texts) if line.strip() and after.strip())
 
 
 def _width(texts: Iterable[str]) -> int:
-    """The length that one line in twenty passes; of the lines that another follows."""
+    """Return the 95th percentile of the lengths of lines that are followed by another."""
     lengths = sorted(len(line) for line, _ in _inner(texts))
     return lengths[len(lengths) * 19 // 20] if lengths else 0
 
 
 def _is_full(line: str, after: str, width: int) -> bool:
-    """Whether the first word of the next line would hardly have fitted, or the line ends within a word."""
+    """Tell whether the first word of the next line would hardly have fitted into the line."""
     word = after[:1] if _UNSPACED.match(after) else after.split(" ", 1)[0]
     return len(line) + 1 + len(word) > _SLACK * width
 
@@ -126,7 +126,7 @@ def _is_wrapped(texts: list[str], width: int) -> bool:
 
 
 def _body(lines: Iterable[Line], head: list[str]) -> Iterator[Line]:
-    """The lines of a text without what stands before and behind a book of Gutenberg, and the fields of an e-mail."""
+    """Yield the lines without the frame of a Gutenberg book and without the header of an e-mail, except its subject."""
     in_preface, in_header = _is_book(head), _is_mail(head)
     for number, text in lines:
         if mark := _BOOK.match(text.strip()):
@@ -146,12 +146,12 @@ def _body(lines: Iterable[Line], head: list[str]) -> Iterator[Line]:
 
 
 def _is_book(head: list[str]) -> bool:
-    """Whether a book of Gutenberg begins in one of the first lines."""
+    """Tell whether a book from Project Gutenberg starts in the first lines."""
     return any((mark := _BOOK.match(text.strip())) and mark[1].upper() == "START" for text in head[:_EARLY])
 
 
 def _is_mail(head: list[str]) -> bool:
-    """Whether the first lines are fields of an e-mail, two well-known ones at least, up to a blank line."""
+    """Tell whether the text starts with header fields of an e-mail, at least two common ones, up to a blank line."""
     mail_fields = 0
     for text in head:
         field = _FIELD.match(text)
@@ -183,7 +183,7 @@ def _joined(lines: Iterable[Line], width: int, hyphens: Hyphens) -> Iterator[Lin
 
 
 def _is_apart(last: str, line: str, width: int) -> bool:
-    """Whether a line begins a paragraph though the line before it is not blank."""
+    """Tell whether a line starts a paragraph although the line before it is not blank."""
     text = line.strip()
     indent = len(line) - len(line.lstrip())
     before = len(last) - len(last.lstrip())
@@ -198,13 +198,13 @@ def _is_item(line: str) -> bool:
     return bool(_ITEM.match(line.strip()) or _MAYBE_ITEM.match(line.strip()))
 
 
-_SIGNATURE = "-- "  # a line, behind which the sender's signature stands (RFC 3676, section 4.3)
+_SIGNATURE = "-- "  # line before the signature of the sender (RFC 3676, section 4.3)
 
 
 def mail_paragraphs(file: TextFile) -> Iterator[Paragraph]:
-    """Text and "heading" (0: the subject) of each paragraph. Raises ReadError.
+    """Yield the text of each paragraph of an e-mail; the subject has "heading" 0. Raises ReadError.
 
-    Of a text and the same as a web page, the text is read. Text that is quoted is read, too.
+    If the body is both plain text and HTML, the plain text is read. Quoted text is read, too.
     """
     raw = b"".join(file.limited(WHOLE, "an e-mail", "take out what is enclosed"))
     try:
@@ -212,7 +212,12 @@ def mail_paragraphs(file: TextFile) -> Iterator[Paragraph]:
     except RecursionError:
         reason = "parts that are nested too deeply; expected an e-mail"
         raise ReadError(file.name, 0, reason, "save its text") from None
-    except (AttributeError, LookupError, TypeError, ValueError) as error:  # of the parser of Python, for broken headers
+    except (
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:  # errors of Python's parser for broken headers
         raise ReadError(file.name, 0, f"a body that cannot be read ({error})", "save it as text") from None
     if subject:
         yield subject, {"heading": 0}
@@ -226,7 +231,7 @@ def mail_paragraphs(file: TextFile) -> Iterator[Paragraph]:
 
 
 def _mail(name: str, raw: bytes) -> tuple[str, str, str]:
-    """Subject, kind of the body ("plain" or "html") and body ("": no text). Raises ReadError without a header."""
+    """Parse an e-mail: subject, kind of the body ("plain" or "html"), body or "". Raises ReadError without a header."""
     message = email.message_from_bytes(raw, policy=email.policy.default)
     if not message.keys():
         raise ReadError(name, 0, "no header of an e-mail", "check the file")

@@ -1,4 +1,4 @@
-"""XLIFF 1.2 (and its dialects of SDL, memoQ and Phrase) and 2.0 to 2.1, the formats of texts in translation."""
+"""Reader and writer of XLIFF: versions 1.2, with the dialects of SDL, memoQ and Phrase, and 2.0 to 2.2."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _OLD = frozenset({f"urn:oasis:names:tc:xliff:document:1.{minor}" for minor in (1
 _NEW = frozenset({f"urn:oasis:names:tc:xliff:document:2.{minor}" for minor in (0, 1, 2)})
 _UNITS, _SIDES = frozenset({"trans-unit", "unit"}), frozenset({"seg-source", "source", "target"})
 _HOLDERS = frozenset({"ignorable", "segment", "trans-unit"})
-_CODES = frozenset({"bpt", "ept", "it", "ph"})  # in 1.2 they hold markup of the original, in 2.0 nothing
-_PAIRS = frozenset({"g", "pc"})  # with text of the document between their ends
-_HALVES = frozenset({"bpt", "bx", "ec", "ept", "ex", "sc"})  # one of two codes around such text
+_CODES = frozenset({"bpt", "ept", "it", "ph"})  # in 1.2 they contain markup of the original, in 2.0 nothing
+_PAIRS = frozenset({"g", "pc"})  # elements around text of the document
+_HALVES = frozenset({"bpt", "bx", "ec", "ept", "ex", "sc"})  # opening or closing code around such text
 _ALONE = frozenset({"bx", "ec", "ex", "sc", "x"})
 _CONTENTS = ("disp", "dispEnd", "dispStart", "equiv", "equivEnd", "equivStart", "equiv-text")
 _REFERENCES = ("dataRef", "dataRefEnd", "dataRefStart")
-_SAYING = frozenset({*_CONTENTS, *_REFERENCES, "ctype", "subType"})  # attributes that tell what a code is
+_SAYING = frozenset({*_CONTENTS, *_REFERENCES, "ctype", "subType"})  # attributes that describe a code
 _SDL = "http://sdl.com/FileTypes/SdlXliff/1.0 "
 _PHRASE = "http://www.memsource.com/mxlf/2.0 "
 _SDL_TAG, _PHRASE_MARK = f"{_SDL}tag", f"{_PHRASE}mark"
-_DEFINING = ("data", _SDL_TAG, _PHRASE_MARK)  # original codes of a unit of 2.0, of a file of SDL's, a unit of Phrase's
-# Codes in files of Phrase are text: {1} or {1>bold<1}, which marks describe, and {b>bold<b}, which they do not.
+_DEFINING = ("data", _SDL_TAG, _PHRASE_MARK)  # define original codes: in a unit of 2.0, an SDL file, a Phrase unit
+# Codes in Phrase files are text: {1} and {1>bold<1}, which marks describe, and {b>bold<b}, which they do not.
 _MARKED = re.compile(r"\{(\w{1,9})>|<(\w{1,9})\}|\{(\d{1,9})\}|\{([\^_])>|<([\^_])\}")
 _CONTROL = re.compile("([\x01-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff])")
 _STATES = {
@@ -39,11 +39,11 @@ _STATES = {
 
 
 class XliffStream(CodedStream[Unit]):
-    """The segments of a document: source first, then target where there is one.
+    """Segments of an XLIFF document as units: source first, then the target if there is one.
 
-    Where a unit of 1.2 is cut into segments (``seg-source``), each is one, if no text stands outside of them; so is
-    each ``segment`` of 2.0. Metadata: "file" (the original document), "id" and "name" of the unit, "segment", "note",
-    "state" (of the target). Proposals of the tool (``alt-trans``, ``mtc:match``) are left out.
+    Each ``segment`` of 2.0 gives a unit, and so does each segment of a unit of 1.2 with ``seg-source``, unless it has
+    text outside its segments. Metadata: "file" (the original document), "id" and "name" of the unit, "segment", "note",
+    "state" (of the target). Proposals (``alt-trans``, ``mtc:match``) are left out.
     """
 
     format_name = "XLIFF"
@@ -52,19 +52,19 @@ class XliffStream(CodedStream[Unit]):
 
     def __init__(self, name: str, encoding: str | None = None) -> None:
         super().__init__(name, encoding)
-        self._defaults = self._languages = ("", "")  # of the document, of the file: source and target
-        self._spoken: dict[str, str] = {}  # what source and target of a segment say themselves
+        self._defaults = self._languages = ("", "")  # source and target of the document, and of the file
+        self._spoken: dict[str, str] = {}  # xml:lang of source and target of the segment
         self._file, self._line, self._uncut = "", 0, False
         self._unit: dict[str, Any] = {}
         self._notes: list[str] = []
-        self._found: list[tuple[str, tuple[Side, ...]]] = []  # segments, by their names
+        self._found: list[tuple[str, tuple[Side, ...]]] = []  # name and sides of each segment
         self._side = self._segment = self._state = ""
-        self._held: dict[str, list[str]] = {}  # what source, seg-source and target say
-        self._cut: dict[str, dict[str, list[str]]] = {}  # the same, by the segments that are marked in it
-        self._mark = (0, "")  # depth and name of the mark of a segment
-        self._gaps: dict[str, dict[str, str]] = {tag: {} for tag in _DEFINING}  # of the codes of each, by their ids
-        self._original = ""  # the id of the code that is being read
-        self._paired: list[str] = []  # gaps at the ends of the paired codes that are open
+        self._held: dict[str, list[str]] = {}  # source, seg-source and target -> pieces of text
+        self._cut: dict[str, dict[str, list[str]]] = {}  # the same, by the marked segments in it
+        self._mark = (0, "")  # depth and name of the open mark of a segment
+        self._gaps: dict[str, dict[str, str]] = {tag: {} for tag in _DEFINING}  # id of each defined code -> gap
+        self._original = ""  # id of the code whose definition is open
+        self._paired: list[str] = []  # gaps at the ends of the open paired codes
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if self._side:
@@ -132,7 +132,7 @@ class XliffStream(CodedStream[Unit]):
     def _inline(self, tag: str, attributes: Attributes) -> None:
         if tag == "mrk" and attributes.get("mtype") == "seg":
             self._piece()
-            self._uncut |= self._mark[0] > 0  # a mark within a mark
+            self._uncut |= self._mark[0] > 0  # nested marks
             name = attributes.get("mid") or str(len(self._cut[self._side]) + 1)
             self.charge(len(name))
             self._mark = len(self.path), name
@@ -160,7 +160,7 @@ class XliffStream(CodedStream[Unit]):
             self._side, self.listening = "", False
 
     def _gap_of(self, attributes: Attributes) -> str:
-        """The gap that a code leaves by what its attributes say of it."""
+        """Return the gap of a code by its attributes."""
         gaps = [gap_of_name(attributes[name]) for name in ("ctype", "subType") if name in attributes]
         gaps += [gap_of_content(attributes[name]) for name in _CONTENTS if name in attributes]
         gaps += [self._gaps["data"].get(attributes[name], "") for name in _REFERENCES if name in attributes]
@@ -168,7 +168,7 @@ class XliffStream(CodedStream[Unit]):
         return wider(*gaps, self._gaps[_SDL_TAG].get(name, gap_of_id(name)))
 
     def _described(self, tag: str, attributes: Attributes) -> None:
-        """The meaning of an original code within its definition."""
+        """Read the elements within the definition of an original code, which describe it."""
         if tag == "cp":
             self.add(_character(attributes.get("hex", "")))
         elif tag.startswith(_SDL):
@@ -177,7 +177,7 @@ class XliffStream(CodedStream[Unit]):
             self._gap = wider(self._gap, gap_of_name("space" if attributes.get("is-whitespace") == "true" else ""))
 
     def _define(self, tag: str) -> None:
-        """Note the gap of an original code at the end of its definition."""
+        """Store the gap of an original code at the end of its definition."""
         self.listening = False
         gap = wider(self._gap, gap_of_content(self.coded()))
         if len(self._original) <= NAME and len(self._gaps[tag]) < NAMES:
@@ -187,7 +187,7 @@ class XliffStream(CodedStream[Unit]):
             self.settle()
 
     def _piece(self) -> None:
-        """Files the text since the last mark."""
+        """Store the text since the last mark."""
         self.charge(COST)
         text, (depth, name) = self.coded(), self._mark
         self._held[self._side].append(text)
@@ -200,7 +200,7 @@ class XliffStream(CodedStream[Unit]):
         return "".join(self._held[side]) if side in self._held else None
 
     def _segments(self) -> Iterator[tuple[str, tuple[Side, ...]]]:
-        """The segments of a unit of 1.2; the unit itself, where it is not cut, or text would be lost by that."""
+        """Yield the segments of a unit of 1.2, or the whole unit if it has none or has text outside them."""
         sources, targets = self._cut.get("seg-source", {}), self._cut.get("target", {})
         if not sources or self._uncut:
             source = self._whole("source") or self._whole("seg-source") or ""
@@ -211,7 +211,7 @@ class XliffStream(CodedStream[Unit]):
             yield name, self._sides("".join(sources.get(name, [])), target)
 
     def _without_marks(self, text: str) -> str:
-        """The text of a file of Phrase's with gaps for its codes; that of other files as it is."""
+        """Replace the codes in a text of a Phrase file by gaps; text of other files stays as it is."""
         if _PHRASE.rstrip() not in self._uris.values():
             return text
 
@@ -234,7 +234,7 @@ class XliffStream(CodedStream[Unit]):
         note = self._notes[0] if len(self._notes) == 1 else self._notes
         notes: dict[str, Any] = {"note": note} if note else {}
         size = sum(map(len, common.values())) + sum(map(len, self._notes))
-        self.charge(size * max(0, len(self._found) - 1))  # it goes with each segment
+        self.charge(size * max(0, len(self._found) - 1))  # each segment repeats the metadata
         for segment, sides in self._found:
             self.ready.append(Unit(sides, common | ({"segment": segment} if segment else {}) | notes, self._line))
         self._unit = {}
@@ -242,13 +242,13 @@ class XliffStream(CodedStream[Unit]):
 
 
 def _pair(tag: str, attributes: Attributes) -> str:
-    """What two codes have in common that open and close: the id in 1.2, that of the first in 2.0; else nothing."""
+    """Return the id that an opening and a closing code share: its own in 1.2, that of the first in 2.0; else ""."""
     names = (attributes[name] for name in ("rid", "startRef", "id") if attributes.get(name))
     return next(names, "") if tag in _HALVES else ""
 
 
 def _character(hexadecimal: str) -> str:
-    """The character that a ``cp`` element stands for: one that XML cannot hold."""
+    """Return the character of a ``cp`` element, which XML cannot hold; U+FFFD if it is invalid."""
     try:
         code = int(hexadecimal, 16)
     except ValueError:
@@ -299,7 +299,7 @@ def _write_new(file: XmlFile, unit: Unit, number: int) -> None:
 
 
 def _name(file: XmlFile, unit: Unit, attribute: str) -> str:
-    """The name of a unit; units are numbered again, for ids must not repeat."""
+    """Format the name of a unit as an attribute; the id itself is a new number, because ids must be unique."""
     name = unit.metadata.get("name") or unit.metadata.get("id") or unit.metadata.get("tuid")
     return f" {attribute}={file.attribute(str(name))}" if name else ""
 
@@ -314,6 +314,6 @@ def _notes(unit: Unit) -> list[str]:
 
 
 def _with_codes(file: XmlFile, text: str) -> str:
-    """Text of XLIFF 2.0, which has an element for control characters."""
+    """Escape a text for XLIFF 2.0, which has an element for control characters."""
     pieces = enumerate(_CONTROL.split(text))
     return "".join(f'<cp hex="{ord(piece):04X}"/>' if at % 2 else file.text(piece) for at, piece in pieces)

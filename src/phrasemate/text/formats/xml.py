@@ -1,8 +1,7 @@
-"""XML from strangers, as a stream of bounded size: no entities, no DTD from elsewhere, no network, no tree.
+"""Streaming reader of untrusted XML, with bounded memory: no entities, external DTD, network access or tree.
 
-The writer escapes texts and attributes, and its file appears whole or not at all.
-
-The parser is expat, of the standard library. What a document may cost is limited here, once, for all formats.
+The parser is expat of the standard library. The limits here apply to all formats. The writer escapes texts and
+attributes, and its file appears only when it is complete.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from phrasemate.errors import ReadError
 from phrasemate.text.text_file import other_encoding
 from phrasemate.utils.storage import NewFile
 
-DEPTH = 500  # elements within one another
-TOKEN = 1_000_000  # bytes of one tag, comment or declaration (of the DTD with all that is in it): expat keeps it whole
+DEPTH = 500  # maximum depth of elements
+TOKEN = 1_000_000  # maximum bytes of a tag, comment or declaration (such as a whole DTD), which expat keeps in memory
 OFFICE_TOKEN = 32_000_000  # the same in an Office document: Word puts whole drawings into attributes
-NAMES = 10_000  # different names of elements and attributes: expat keeps each; namespaces that are declared at once
-NAME = 1000  # characters of one of them, and of the URI of a namespace
-COST = 100  # characters that an element or a paragraph counts for, beside its text
-UNIT = 4_000_000  # characters of one entry with all that belongs to it
-_ATTRIBUTE_DECLARATIONS = 1000  # the DTD of TMX, which some files have written into them, has fewer than a hundred
-_SHOWN = 60  # characters of a name that an error shows
+NAMES = 10_000  # maximum number of names of elements and attributes, which expat keeps, and of open namespaces
+NAME = 1000  # maximum characters of a name, and of the URI of a namespace
+COST = 100  # charge for an element or a paragraph, in addition to its characters
+UNIT = 4_000_000  # maximum characters of one entry with all of its metadata
+_ATTRIBUTE_DECLARATIONS = 1000  # the DTD of TMX, which some files include, has fewer than a hundred
+_SHOWN = 60  # characters of a name that are shown in an error
 _XML = "http://www.w3.org/XML/1998/namespace"
 _LANGUAGE = f"{_XML} lang"
 
@@ -35,12 +34,17 @@ Attributes = Mapping[str, str]
 
 
 class XmlStream(Generic[Item]):
-    """One pass over a document: a format fills ``ready`` from `start` and `end`, `read` gives out what is in it.
+    """Reader of one XML document. A subclass appends items to ``ready`` in `start` and `end`, and `read` yields them.
 
-    Text is kept only while ``listening``; `take_text` gives it and starts again. ``root`` is what the document must
-    begin with, ``format_name`` what errors call it, ``namespaces`` are those whose elements come by their local name;
-    other ones come as "URI name". Without ``namespaces``, names come as they are written. ``encoding`` overrules what
-    the document says of itself.
+    Text is kept only while ``listening``; `take_text` returns and clears it. ``encoding`` overrides the declaration of
+    the document.
+
+    Attributes:
+        root: Accepted names of the root element.
+        format_name: Name of the format in errors.
+        token: Maximum bytes of one tag, comment or declaration.
+        namespaces: Namespaces whose elements have local names here; others are "URI name". If it is empty, names are
+            as they are written.
     """
 
     root: frozenset[str] = frozenset()
@@ -55,25 +59,22 @@ class XmlStream(Generic[Item]):
         self._text: list[str] = []
         self._cost = self._declared = self._fed = self._known = self._unended = 0
         self._rooted, self._tail = False, b""
-        self._tags: dict[str, str] = {}  # full names of elements, by those that are written, where the parser is
-        self._keys: dict[str, str] = {}  # of attributes
-        self._plain: set[str] = set()  # attributes whose name is the same everywhere
+        self._tags: dict[str, str] = {}  # written name of an element -> full name, with the present namespaces
+        self._keys: dict[str, str] = {}  # the same for attributes
+        self._plain: set[str] = set()  # names of attributes without a namespace
         self._names: dict[str, str] = {}
-        self._uris = {"xml": _XML}  # of the prefixes, where the parser is
-        self._before: list[tuple[int, str, str]] = []  # depth and prefix of each declaration; its URI outside of that
+        self._uris = {"xml": _XML}  # prefix -> URI at the place of the parser
+        self._before: list[tuple[int, str, str]] = []  # for each open declaration: depth, prefix, and the URI before it
         self._parser = self._prepared(encoding)
 
     def start(self, tag: str, attributes: Attributes) -> None:
-        """An element begins; ``path`` ends with it."""
+        """Handle the start of an element, which is the last of ``path``."""
 
     def end(self, tag: str) -> None:
-        """An element ends; ``path`` ends with its parent."""
+        """Handle the end of an element, whose parent is the last of ``path``."""
 
     def read(self, blocks: Iterable[bytes]) -> Iterator[Item]:
-        """What the format makes of the document, up to where it is damaged.
-
-        Raises ReadError for what is not such a document, or costs too much.
-        """
+        """Parse the document and yield its items. Raises ReadError for damage, another root element or a limit."""
         for block in chain(self._gathered(blocks), [b""]):
             try:
                 self._feed(block, final=not block)
@@ -84,7 +85,7 @@ class XmlStream(Generic[Item]):
             self.ready.clear()
 
     def _gathered(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
-        """The blocks, joined while a tag is open to twice its size so far: expat reads it again from its beginning."""
+        """Join blocks while a tag is open, to twice its size so far: expat parses an open tag again for each block."""
         content = bytearray()
         for block in blocks:
             content += block
@@ -96,26 +97,26 @@ class XmlStream(Generic[Item]):
 
     @property
     def line(self) -> int:
-        """The line of the document, from 1, at which the parser is."""
+        """Line of the parser in the document, from 1."""
         return self._parser.CurrentLineNumber
 
     def language(self, attributes: Attributes) -> str:
-        """The value of xml:lang."""
+        """Return the value of xml:lang, or ""."""
         return (attributes.get(_LANGUAGE) or attributes.get("xml:lang") or "").strip()
 
     def take_text(self) -> str:
-        """The text since the last call."""
+        """Return the text since the last call."""
         text = "".join(self._text)
         self._text.clear()
         return text
 
     def add(self, text: str) -> None:
-        """Text that an element stands for."""
+        """Add text that an element stands for."""
         self._text.append(text)
         self.charge(len(text))
 
     def charge(self, cost: int) -> None:
-        """Counts against the size of the entry that is being read: once for each thing that is kept."""
+        """Add to the size of the current entry, for each thing that is kept. Raises ReadError above `UNIT`."""
         self._cost += cost
         if self._cost > UNIT:
             limit = f"one entry of more than {UNIT:,} characters"
@@ -123,12 +124,12 @@ class XmlStream(Generic[Item]):
             raise self.error(reason, "split or remove the entry")
 
     def give(self, item: Item) -> None:
-        """The entry is whole."""
+        """Append a complete entry to ``ready``, and start the size of the next one at 0."""
         self.ready.append(item)
         self._cost = 0
 
     def settle(self) -> None:
-        """The entry is over; its cost is forgotten."""
+        """End an entry: the size of the next one starts at 0."""
         self._cost = 0
 
     def error(self, reason: str, remedy: str) -> ReadError:
@@ -172,9 +173,9 @@ class XmlStream(Generic[Item]):
             )
 
     def _resolved(self, attributes: Attributes) -> Attributes:
-        """Attributes by their full names, without those that declare a namespace, which do so.
+        """Return the attributes by full name, after carrying out namespace declarations among them.
 
-        expat would do that too, but it copies the URI for each name: a tag of 200 kB could take gigabytes.
+        expat could do this, but it copies the URI for each name, so a tag of 200 kB could take gigabytes.
         """
         keys = self._keys
         try:
@@ -210,7 +211,7 @@ class XmlStream(Generic[Item]):
         return full
 
     def _full(self, name: str) -> str:
-        """The name with its namespace as "URI name"; ":name" is in the one that needs no prefix."""
+        """Resolve a prefixed name to "URI name"; ":name" is in the default namespace. Raises ReadError."""
         prefix, colon, local = name.partition(":")
         if not colon:
             return name
@@ -231,14 +232,14 @@ class XmlStream(Generic[Item]):
             parser.Parse(block, final)
         except expat.ExpatError as error:
             raise self._translated(error, block, final) from None
-        except (LookupError, ValueError):  # of pyexpat, before anything else: it knows no such encoding
+        except (LookupError, ValueError):  # raised by pyexpat at the start, for an unknown encoding
             if self._names:
                 raise
             reason = f"an encoding that is unknown, or has several bytes for a character: {_declared(block)}"
             raise ReadError(self.name, 1, reason, "give it with --encoding, or convert the file to UTF-8") from None
         self._fed += len(block)
         self._tail = block[-8:]
-        start = parser.CurrentByteIndex if self._rooted else 0  # what comes before the first element counts as one
+        start = parser.CurrentByteIndex if self._rooted else 0  # all before the first element counts as one token
         self._unended = self._fed - parser.CurrentByteIndex
         if not final and self._fed - start > self.token:
             reason = f"a tag, comment or declaration of more than {self.token:,} bytes"
@@ -272,7 +273,7 @@ class XmlStream(Generic[Item]):
             raise self.error(f"more than {_ATTRIBUTE_DECLARATIONS:,} attribute declarations", "remove the DOCTYPE")
 
     def _translated(self, error: expat.ExpatError, block: bytes, final: bool) -> ReadError:
-        """Error of expat, with the line, and the likely cause."""
+        """Convert an error of expat to a ReadError with the line and the likely cause."""
         what = expat.ErrorString(error.code)
         where = f" within <{_short_name(self.path[-1])}>" if self.path else ""
         if final and self._fed == 0:
@@ -300,18 +301,18 @@ def _is_declaration(attribute: str) -> bool:
 
 
 def _short_name(name: str) -> str:
-    """A name without its namespace, at a length that fits into an error."""
+    """Return a name without its namespace, cut for an error message."""
     return name.rpartition(" ")[2][:_SHOWN]
 
 
 def _declared(block: bytes) -> str:
-    """The declaration of a document's encoding, as far as it can be read."""
+    """Return the XML declaration at the start of a document, for an error message."""
     head = block[:200].replace(b"\0", b"")
     return head[head.find(b"<") : head.find(b">") + 1].decode("ascii", "backslashreplace") or "no declaration"
 
 
 def _not_utf8(raw: bytes, at: int, offset: int) -> tuple[str, str] | None:
-    """Reason and remedy if the byte that expat did not like (``raw[at]``) is not UTF-8, though it was taken for it."""
+    """Return reason and remedy if the byte that expat rejected, ``raw[at]``, is invalid UTF-8, else None."""
     try:
         raw[max(0, at) : at + 4].decode()
     except UnicodeDecodeError as error:
@@ -321,14 +322,14 @@ def _not_utf8(raw: bytes, at: int, offset: int) -> tuple[str, str] | None:
 
 
 def kind_of(raw: bytes) -> str:
-    """The format of a document that begins so: "tmx", "tbx", "xliff", "html" or nothing."""
+    """Recognise the format of a document by its start: "tmx", "tbx", "xliff", "html", or "" for any other."""
     head = raw[:_HEAD].replace(b"\0", b"").lower().lstrip(b"\xef\xbb\xbf\xfe\xff \t\r\n")
     match = _ROOT.search(head) if head.startswith(b"<") else None
     return _KINDS[match[1]] if match else ""
 
 
 _HEAD = 4096
-_ROOT = re.compile(rb"<(?:!doctype\s+)?(html|martif|tbx|tmx|xliff)[\s>]")  # a page may leave its element out
+_ROOT = re.compile(rb"<(?:!doctype\s+)?(html|martif|tbx|tmx|xliff)[\s>]")  # a web page may lack the element html
 _KINDS = {b"html": "html", b"martif": "tbx", b"tbx": "tbx", b"tmx": "tmx", b"xliff": "xliff"}
 
 
@@ -337,12 +338,12 @@ _LINE_END = {"\r": "&#13;"}  # a bare one would be read as a line feed (XML 1.0,
 
 
 def writable(text: str) -> str:
-    """The text with U+FFFD for each character that XML cannot hold: most control characters, halves of pairs."""
+    """Replace characters that XML cannot hold, most control characters and lone surrogates, by U+FFFD."""
     return _UNWRITABLE.sub("\ufffd", text)
 
 
 class XmlFile(NewFile):
-    """A `NewFile` of XML: what is written is markup, `text` and `attribute` make texts fit for it."""
+    """A `NewFile` for XML. ``write`` takes markup; `text` and `attribute` escape texts for it."""
 
     def __enter__(self) -> XmlFile:
         self.write('<?xml version="1.0" encoding="UTF-8"?>\n')
@@ -354,5 +355,5 @@ class XmlFile(NewFile):
 
     @staticmethod
     def attribute(text: str) -> str:
-        """With quotation marks around it."""
+        """Escape and quote the value of an attribute."""
         return quoteattr(writable(text))
