@@ -51,8 +51,8 @@ class Archive:
     def blocks(self, member: str) -> Iterator[bytes]:
         """Yield the bytes of a member in blocks.
 
-        Raises ReadError if it is missing, damaged or encrypted, if it or all members read so far are too large, and if
-        it was read before: a small document could refer to a large member a thousand times.
+        Raises ReadError if it is missing, damaged or encrypted, or if it or all members read so far are too large. A
+        member can be read only once, because a small document could refer to a large one a thousand times.
         """
         info, name = self._members.get(member.lower()), _short(member)
         if info is None:

@@ -93,7 +93,8 @@ class TmxStream(CodedStream[Unit]):
     """Units of a TMX translation memory, with every language.
 
     Metadata has the attributes of ``tu`` and ``tuv`` under their names, ``note`` under "note" and each ``prop`` under
-    its type, with "prop:" before it if it is also the name of an attribute. Several values of one name are a list.
+    its type. A type that is also the name of an attribute gets "prop:" before it. Several values of one name are a
+    list.
     """
 
     format_name = "TMX"

@@ -118,7 +118,7 @@ class _Lines:
         return _DELIMITERS[0]
 
     def lost(self) -> list[int]:
-        """Put back the lines of a failed row, except the first and those read too often; returns the numbers of these."""
+        """Put back the lines of a failed row, except the first and those read too often. Returns their numbers."""
         first, *other_cells = self.row
         again = [(number, text, times + 1) for number, text, times in other_cells if times < _AGAIN]
         self._waiting.extendleft(reversed(again))
