@@ -1,8 +1,9 @@
-"""Candidates of a search: proposed by several means, described by one list of features.
+"""Propose candidate translations of a query and compute the features that a scorer ranks them by.
 
-A candidate is a wording of the index. One way to propose it is an occurrence near the query's vector. A dictionary or
-the lexicon may give it for the query's wording, or it reads like the query. Inflected forms count, too. Its features
-are computed from the stored vectors of its occurrences, so nothing but the query passes the encoder.
+A candidate is a wording of the index, that is, a phrase text regardless of case and white space. Candidates come from
+three sources: occurrences near the query's vector, dictionaries and the lexicon, and wordings identical to the query.
+Inflected forms of a dictionary's equivalents are candidates, too. The features are computed from the stored vectors of
+a candidate's occurrences, so only the query is encoded.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ from phrasemate.text.languages import primary
 from phrasemate.types import Phrase
 from phrasemate.utils.arrays import Doubles, Flags, Floats, Ids
 
-OCCURRENCES = 24  # of a candidate, whose vectors are looked at; more are sampled evenly
+OCCURRENCES = 24  # of a candidate whose vectors are read; if it has more, these are an even sample
 _STEPS = np.arange(OCCURRENCES)
-NEAR = 40  # phrases by vector whose wordings are candidates
-ALONE = 0.4  # weight of the phrase without its sentence in the vector to which they are near
-CHOICES, MOST_PARTS = 4, 5  # equivalents of each word that are combined, and words of a query
-COMPOSED = 48  # combinations of equivalents that are looked up
+NEAR = 40  # phrases nearest to the query's vector; their wordings are candidates
+ALONE = 0.4  # weight of the phrase without its sentence in the vector that they are searched by
+CHOICES, MOST_PARTS = 4, 5  # in word-by-word translations: equivalents of each word, and words of a query, at most
+COMPOSED = 48  # word-by-word translations that are looked up, at most
 NEAREST = 3  # occurrences in the feature "contexts"
-UNKNOWN = 0.5  # probability that a word without equivalents stands for itself
-UNCOUNTED = 0.4  # weight of an equivalent in a dictionary, at least, where the induced lexicon does not list the word
-SMALLEST = 0.01  # weight where the lexicon leaves nothing open
-SAME = 0.95  # probability of a wording that reads like the query, if nothing else can be right
-LACKING = 4  # listed wordings that are looked for around their parts
-LONGEST = 8  # words of such a wording
-AROUND = 64  # occurrences of a part that are read for this, at most twice as many
-READ = 16  # sentences that tell whether a word mostly stands in a fixed expression
-PRECEDED = 8  # translations of the rest of a query that begins with a function word
-SURROUNDINGS = 32  # words around a phrase whose equivalents tell its sense
-SHORTEST = 4  # characters of a part of a compound
-LINKING = {  # letters that may stand between the parts of a compound, in languages that write these as one word
+UNKNOWN = 0.5  # probability that a word without equivalents is translated by itself
+UNCOUNTED = 0.4  # least weight of a dictionary's equivalent if the induced lexicon does not list the word
+SMALLEST = 0.01  # least weight of a dictionary's equivalent if the lexicon lists the word
+SAME = 0.95  # least probability of the query's own wording if it must be right (`stands_for_itself`)
+LACKING = 4  # listed wordings absent from the index that are searched around their parts (`extended`)
+LONGEST = 8  # words of such a wording, at most
+AROUND = 64  # occurrences of a part that are read for this; up to twice as many, as the sampling step is whole
+READ = 16  # sampled sentences that show which words a wording mostly stands with
+PRECEDED = 8  # translations of a query without its leading function word, at most (`preceded`)
+SURROUNDINGS = 32  # words around a phrase that help to tell its sense
+SHORTEST = 4  # characters of a part of a compound, at least
+LINKING = {  # linking elements of closed compounds, for the languages whose compounds are split
     "da": ("s", "e"),
     "de": ("s", "es", "n", "en", "er", "e"),
     "et": (),
@@ -58,20 +59,20 @@ LINKING = {  # letters that may stand between the parts of a compound, in langua
     "no": ("s", "e"),
     "sv": ("s",),
 }
-_NOT_LATIN = frozenset(["ar", "bg", "el", "fa", "he", "hi", "ja", "ko", "ru", "uk", "zh"])  # in other scripts
+_NOT_LATIN = frozenset(["ar", "bg", "el", "fa", "he", "hi", "ja", "ko", "ru", "uk", "zh"])
 _BEFORE, _AFTER = re.compile(r"^\W+"), re.compile(r"\W+$")
-AT_ONCE = 16  # queries whose occurrences are in memory together
+AT_ONCE = 16  # queries whose candidates' vectors are in memory together
 
 
-_COMPARED = ("context", "contexts", "type", "probability", "collocates")  # features compared among the listed ones
+_COMPARED = ("context", "contexts", "type", "probability", "collocates")  # features compared among listed candidates
 _LISTED_COLUMNS = np.array([FEATURES.index(f"listed {name}") for name in (*_COMPARED, "shift")])
 
 
 class Listing(NamedTuple):
-    """A candidate in the dictionaries: its probability, and the dictionary that gives it; 0 and "" if none does.
+    """Dictionary entry of a candidate: its probability and the name of the dictionary, or 0 and "" without an entry.
 
-    ``exact``: the dictionary lists the query, and not only other forms of its words. ``verbatim``: it gives this very
-    wording, and not only another form of it.
+    ``exact``: the entry is for the query itself, not for another form of its words. ``verbatim``: the entry gives this
+    very wording, not another form of it.
     """
 
     probability: float = 0.0
@@ -85,12 +86,12 @@ UNLISTED = Listing()
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A wording of the index.
+    """A wording of the index that may translate the query.
 
-    ``listing``: what dictionaries say of it. ``ids``: phrases with this wording, a sample where they are many.
-    ``count``: how many there are in all. ``leading`` and ``trailing``: how many function words of the wording
-    stand directly before and after each phrase of ``ids`` and are not part of it. ``core``: the word of a fixed
-    expression that is compared with the query's; "" for the whole wording.
+    ``listing``: its dictionary entry. ``ids``: phrases with this wording, a sample if there are many. ``count``: how
+    many there are in the whole index. ``leading`` and ``trailing``: number of words at the beginning and end of the
+    wording that are not part of the indexed phrases ``ids``, but stand next to them. ``core``: for a fixed expression,
+    its content word, which is compared with the query's words; otherwise "".
     """
 
     wording: str
@@ -103,17 +104,18 @@ class Candidate:
 
 
 class Part(NamedTuple):
-    """A word of a query: the stems of its equivalents, each with its probability, and whether it may be left out."""
+    """A word of a query: stems of its equivalents with their probabilities, and whether translations may omit it."""
 
     stems: dict[str, float]
     optional: bool
 
 
 class Wording(NamedTuple):
-    """Dictionary knowledge of a query: its words, and the stems of equivalents of the words around it, weighted.
+    """What dictionaries know about a query: its words and the weighted equivalents of the words around it.
 
-    ``no_lexicon``: 0 if a lexicon has the languages of the query and the index, 1 if none has.
-    ``stands_for_itself``: whether the same wording in the index can be nothing but right (`stands_for_itself`).
+    ``surroundings``: stem -> weight, as `surroundings` returns it. ``no_lexicon``: 0 if a lexicon covers the languages
+    of the query and the index, 1 if none does. ``stands_for_itself``: whether the query's own wording must be a right
+    answer (`stands_for_itself`).
     """
 
     parts: Sequence[Part]
@@ -123,7 +125,9 @@ class Wording(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A phrase to look up: its vectors (dim,) in its sentence and alone, its wording, and the language of the index."""
+    """A phrase to look up: its vectors (dim,) with and without its sentence, its wording, and the language of the
+    index.
+    """
 
     phrase: str
     vector: Floats
@@ -135,9 +139,9 @@ class Query(NamedTuple):
 class CandidateSet(NamedTuple):
     """The candidates of a query and their features, (candidates, len(FEATURES)) float32.
 
-    ``ids`` and ``cosines`` (phrases,): the phrases of all candidates, one candidate's after the other's, and their
-    cosines with the query, the nearest of each candidate first. ``bounds`` (candidates + 1,): where those of each
-    begin. ``same``: the candidate that reads like the query, if nothing else can be right; else -1.
+    ``ids`` and ``cosines`` (phrases,) concatenate the phrases of all candidates and their cosines with the query,
+    sorted by cosine within a candidate, highest first. Candidate i has the slice ``bounds[i]:bounds[i + 1]``. ``same``:
+    number of the candidate that is identical to the query and must be right, else -1.
     """
 
     candidates: list[Candidate]
@@ -148,15 +152,15 @@ class CandidateSet(NamedTuple):
     same: int = -1
 
     def nearest(self, numbers: Sequence[int]) -> tuple[Ids, Floats]:
-        """The phrases of candidates, one's after the other's, and their cosines with the query, nearest first."""
+        """Return the phrase ids and cosines of some candidates, concatenated; nearest first within a candidate."""
         slices = [slice(*self.bounds[number : number + 2].tolist()) for number in numbers]
         return joined([self.ids[part] for part in slices]), np.concatenate([self.cosines[part] for part in slices])
 
 
 class Dictionaries:
-    """Lexicons as one: the equivalents in the languages of an index; each wording is looked up once.
+    """Several lexicons combined, restricted to the languages of an index. Look-ups are cached.
 
-    ``languages``: those of the index's documents, "" for documents without one.
+    ``languages``: those of the index's documents, "" for documents without a language.
     """
 
     def __init__(self, lexicons: Sequence[Lexicon], languages: Sequence[str]) -> None:
@@ -168,24 +172,25 @@ class Dictionaries:
         self._languages_of_lexicons = [names for names in sets if not names.isdisjoint(languages)]
 
     def equivalents(self, wording: str, language: str = "") -> list[Equivalent]:
-        """List the lexicons' equivalents of a wording in its language, else in any."""
+        """List the equivalents of a wording in its language, or in any language if there are none."""
         key = wording, language
         if key not in self._looked_up:
             self._looked_up[key] = self._in(wording, language) or (self._in(wording, "") if language else [])
         return self._looked_up[key]
 
     def knows(self, form: str, language: str) -> bool:
-        """Whether an induced lexicon lists this very form."""
+        """Whether an induced lexicon lists this very form, not only its stem."""
         return any(lexicon.knows(form, language) for lexicon in self.lexicons if isinstance(lexicon, InducedLexicon))
 
     def has_lexicon(self, language: str) -> bool:
-        """Whether an induced lexicon has a language and one of the index; "" may be any language."""
+        """Whether an induced lexicon covers a language together with one of the index; "" may be any language."""
         return any(primary(language) in languages for languages in self._languages_of_lexicons)
 
     def _in(self, wording: str, language: str) -> list[Equivalent]:
-        """Equivalents of a wording of one language, or of any (""): those of dictionary files, then the others.
+        """List the equivalents of a wording in one language, or in any (""): those of dictionary files, then the
+        others.
 
-        Where one lexicon lists the wording itself, what others give for other forms of its words is left out.
+        If any lexicon lists the wording itself, equivalents for other forms of its words are omitted.
         """
         by_lexicon = [self._fitting(lexicon, wording, language) for lexicon in self.lexicons]
         if any(equivalent.exact for equivalents in by_lexicon for equivalent in equivalents):
@@ -196,7 +201,7 @@ class Dictionaries:
         return [*chain.from_iterable(weighed(row, probable) for is_file, row in rows if is_file), *probable]
 
     def _fitting(self, lexicon: Lexicon, wording: str, language: str) -> list[Equivalent]:
-        """The equivalents that one lexicon gives in the languages of the index, each once."""
+        """List the distinct equivalents that one lexicon gives in the languages of the index."""
         equivalents = chain.from_iterable(lexicon.equivalents(wording, language, target) for target in self._targets)
         return list(
             dict.fromkeys(
@@ -208,11 +213,12 @@ class Dictionaries:
 
 
 def weighed(listed: Sequence[Equivalent], probable: Sequence[Equivalent]) -> list[Equivalent]:
-    """The equivalents of a dictionary file, with weights that fit beside the probabilities of a lexicon.
+    """Give the equivalents of a dictionary file weights that are comparable with the probabilities of a lexicon.
 
-    The order of a file hardly tells what is usual. Where the lexicon lists the wording, too, several equivalents share
-    the probability that it leaves open, each beside its own. A single one keeps its weight, as in a term base. Where
-    the lexicon does not list the wording, an equivalent weighs at least `UNCOUNTED`.
+    The order of entries in a file says little about their frequency. If the lexicon lists the wording, too, each
+    equivalent gets its probability there plus a share of the probability that the lexicon leaves open. A single
+    equivalent keeps its weight, as in a term base. If the lexicon does not list the wording, an equivalent weighs at
+    least `UNCOUNTED`.
 
     Args:
         listed: Equivalents that the file gives for a wording.
@@ -232,11 +238,11 @@ def weighed(listed: Sequence[Equivalent], probable: Sequence[Equivalent]) -> lis
 
 
 def parts(phrase: str, dictionaries: Dictionaries, language: str = "") -> list[Part]:
-    """The words of a phrase with the equivalents that dictionaries give for each.
+    """Split a phrase into words, each with the equivalents that dictionaries give for it.
 
     ``language``: of the phrase, "" if unknown. A word whose likeliest equivalent is an English function word is
-    optional. A compound that no dictionary knows counts as its parts. Another such word, such as a name, stands for
-    itself.
+    optional. A compound that no dictionary lists is split into its parts. Any other unlisted word, such as a name, is
+    its own equivalent.
     """
     translations = []
     for word in [piece for start, end in words(phrase) for piece in _pieces(phrase[start:end], dictionaries, language)]:
@@ -251,16 +257,17 @@ def parts(phrase: str, dictionaries: Dictionaries, language: str = "") -> list[P
 
 
 def _pieces(word: str, dictionaries: Dictionaries, language: str) -> list[str]:
-    """The parts of a compound that dictionaries do not know as a whole, or the word."""
+    """Split a compound that no dictionary lists as a whole; return any other word as it is."""
     if language not in LINKING or len(word) < 2 * SHORTEST or dictionaries.equivalents(word, language):
         return [word]
     return compound(folded(word), lambda form: dictionaries.knows(form, language), LINKING[language]) or [word]
 
 
 def compound(word: str, knows: Callable[[str], bool], linking: Sequence[str]) -> list[str]:
-    """The parts of a compound that are known: "haus", "tür", "schlüssel"; none if it cannot be cut so.
+    """Split a compound into known parts: "haus", "tür", "schlüssel". Return an empty list if that is impossible.
 
-    The last part is the longest one that is known. ``linking``: what may stand between two parts.
+    The last part is the longest known suffix that leaves a split of the rest. ``linking``: strings that may join two
+    parts.
     """
     for at in range(SHORTEST, len(word) - SHORTEST + 1):
         if not knows(word[at:]):
@@ -275,10 +282,10 @@ def compound(word: str, knows: Callable[[str], bool], linking: Sequence[str]) ->
 
 
 def surroundings(phrase: Phrase, lexicon: InducedLexicon, language: str) -> dict[str, float]:
-    """The English stems of the words around a phrase, each with the sum of its probabilities.
+    """Sum the weights of the English equivalents of the words around a phrase, by stem.
 
-    Of the sentence's words, the `SURROUNDINGS` nearest ones count, with the equivalents that the lexicon gives for
-    these forms. An English word stands for itself. ``language``: of the sentence.
+    Only the `SURROUNDINGS` words nearest to the phrase count, with the equivalents that the lexicon gives for these
+    forms. English words are their own equivalents. ``language``: of the sentence.
     """
     text = phrase.context
     around = [(start, end) for start, end in words(text) if end <= phrase.start or start >= phrase.end]
@@ -297,16 +304,16 @@ def surroundings(phrase: Phrase, lexicon: InducedLexicon, language: str) -> dict
 
 @lru_cache(1 << 16)
 def _content_stems(wording: str) -> tuple[str, ...]:
-    """The stems of an English wording's words that are not function words."""
+    """Stem the words of an English wording, without function words."""
     content = " ".join([word for word in wording.split() if word not in ENGLISH_FUNCTION_WORDS])
     return tuple([stem(word, "en") for word in content_words(content, "en")])
 
 
 def compositions(table: Wordings, query: Sequence[Part]) -> list[str]:
-    """The wordings of an index that translate a phrase of several words word by word, in its order or the reverse.
+    """List the wordings of an index that translate a phrase of several words word by word, in its order or reversed.
 
-    Of each word the likeliest equivalents are tried, all together at most `COMPOSED` combinations; optional words may
-    be missing.
+    A beam search combines the likeliest equivalents of each word, with at most `COMPOSED` combinations. Optional words
+    may be omitted.
     """
     if not 2 <= len(query) <= MOST_PARTS:
         return []
@@ -319,17 +326,17 @@ def compositions(table: Wordings, query: Sequence[Part]) -> list[str]:
             for probability, stems in combinations
             for stem, factor in choices
         ]
-        # the likeliest of all begin with the likeliest of the words so far
+        # exact: a likeliest combination extends one of the likeliest so far
         combinations = sorted(extensions, key=lambda item: -item[0])[:COMPOSED]
     orders = [" ".join(order) for _, stems in combinations for order in (stems, stems[::-1])]
     return list(dict.fromkeys(chain(*table.of_stems(orders))))
 
 
 def equivalents(table: Wordings, phrase: str, dictionaries: Dictionaries, language: str = "") -> dict[str, Listing]:
-    """The wordings of an index that dictionaries give for a phrase.
+    """List the wordings of an index that dictionaries give for a phrase.
 
-    ``language``: of the phrase, "" if unknown. An equivalent stands for every wording with the same stems; the
-    likeliest one counts where several meet.
+    ``language``: of the phrase, "" if unknown. An equivalent stands for every wording with the same stems. A wording
+    that several equivalents lead to gets the probability and source of the likeliest.
     """
     listings: dict[str, Listing] = {}
     listed = dictionaries.equivalents(phrase, language)
@@ -350,10 +357,10 @@ def gather(
     listed: Mapping[str, Listing],
     composed: Sequence[str] = (),
 ) -> list[Candidate]:
-    """The candidates of a query.
+    """Collect the candidates of a query from all sources.
 
-    They are the wordings of the ``near`` phrase ids, the ``listed`` ones, those ``composed`` of the equivalents of the
-    phrase's words, and the phrase's own.
+    These are the wordings of the phrase ids ``near`` its vector, the ``listed`` equivalents, the word-by-word
+    translations ``composed``, and the phrase itself.
     """
     near_ids: dict[str, list[int]] = {}
     for phrase_id, wording in zip(near, table.of_phrases(near), strict=True):
@@ -374,17 +381,17 @@ def gather(
 
 
 def is_whole(wording: str) -> bool:
-    """Whether every bracket of a wording has its partner there: "language(s" is a piece of something."""
+    """Whether the brackets of a wording are balanced; "language(s" is a fragment."""
     return wording.count("(") == wording.count(")") and wording.count("[") == wording.count("]")
 
 
 def extended(
     table: Wordings, listed: Mapping[str, Listing], phrases_of: Callable[[Ids], Sequence[Phrase]]
 ) -> list[Candidate]:
-    """Listed wordings of several words that the index has only in part: "for sale", "with his friends".
+    """Find listed wordings of several words of which the index has only a part: "for sale", "with his friends".
 
-    A part has a content word. Those of its occurrences count that have the other words beside them; of several parts,
-    the one with the most such occurrences. ``phrases_of``: the phrases of ids in their sentences.
+    The part has a content word, and the other words must stand next to it in the sentence. Of several parts, the one
+    with the most such occurrences is chosen. ``phrases_of``: maps ids to phrases in their sentences.
     """
     phrases = [wording for wording in listed if 1 <= wording.count(" ") < LONGEST]
     absentees = [name for name, ids in zip(phrases, table.occurrences(phrases), strict=True) if not len(ids)]
@@ -407,7 +414,7 @@ def extended(
 
 
 def _content_spans(parts_of_wording: Sequence[str]) -> list[tuple[int, int]]:
-    """The shorter stretches of the words of a wording that have a content word: the first and behind the last one."""
+    """List the spans (first word, end) of the proper parts of a wording that have a content word."""
     length = len(parts_of_wording)
     return [
         (first, last)
@@ -418,10 +425,10 @@ def _content_spans(parts_of_wording: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def preceded(table: Wordings, query: Sequence[Part], phrases_of: Callable[[Ids], Sequence[Phrase]]) -> list[Candidate]:
-    """Candidates for a query that begins with a function word: "in the autumn" for "im Herbst".
+    """Propose translations of a query that begins with a function word, such as "in the autumn" for "im Herbst".
 
-    They are translations of the other words, where the index has them behind an equivalent of the function word, with
-    or without an article between. ``phrases_of`` as in `extended`.
+    They are translations of the other words that follow an equivalent of the function word in the index, with or
+    without an article between. ``phrases_of``: maps ids to phrases in their sentences.
     """
     if len(query) < 2 or not query[0].optional:
         return []
@@ -444,7 +451,7 @@ def preceded(table: Wordings, query: Sequence[Part], phrases_of: Callable[[Ids],
 
 
 def _translations(table: Wordings, query: Sequence[Part]) -> list[str]:
-    """The wordings of an index that translate the words of a query, the likeliest first."""
+    """List the wordings of an index that translate the words of a query, likeliest first."""
     if len(query) > 1:
         return compositions(table, query)
     likeliest = sorted(query[0].stems.items(), key=lambda item: -item[1])[:CHOICES]
@@ -454,22 +461,27 @@ def _translations(table: Wordings, query: Sequence[Part]) -> list[str]:
 def in_expressions(
     candidates: Iterable[Candidate], language: str, phrases_of: Callable[[Ids], Sequence[Phrase]]
 ) -> list[Candidate]:
-    """The candidates, and for a word that mostly stands in a fixed expression that expression: "in spite of".
+    """Replace each candidate that mostly stands in a fixed expression by the expression, such as "spite" by "in spite
+    of".
 
-    The word stays with its other phrases, if it has some. ``language``: of the index. ``phrases_of`` as in `extended`.
+    Occurrences outside the expression remain as a candidate of their own. ``language``: of the index. ``phrases_of``:
+    maps ids to phrases in their sentences.
     """
     known_expressions = _expressions(language)
     chosen: dict[str, Candidate] = {}
     for candidate in candidates:
-        for one in _parted(candidate, known_expressions.get(candidate.wording, ()), phrases_of):
-            chosen.setdefault(one.wording, one)
+        for part in _parted(candidate, known_expressions.get(candidate.wording, ()), phrases_of):
+            chosen.setdefault(part.wording, part)
     return list(chosen.values())
 
 
 def _parted(
     word: Candidate, expressions: Sequence[tuple[str, int, int]], phrases_of: Callable[[Ids], Sequence[Phrase]]
 ) -> list[Candidate]:
-    """A word as it is, or the expression that it mostly stands in and the word elsewhere."""
+    """Return a word as it is, or split into the expression that it mostly stands in and its other occurrences.
+
+    ``expressions``: as from `_expressions`.
+    """
     if not expressions:
         return [word]
     sample = phrases_of(word.ids[:: max(1, len(word.ids) // READ)])
@@ -494,15 +506,15 @@ def _parted(
 
 
 def _stands_in(phrase: Phrase, expression: str, leading: int, trailing: int) -> bool:
-    """Whether a phrase is that word of an expression with so many words before and after it."""
+    """Whether a phrase, with ``leading`` words before and ``trailing`` words after it, reads like an expression."""
     return folded(phrase.context[begins_at(phrase, leading) : ends_at(phrase, trailing)]) == expression
 
 
 @lru_cache(8)
 def _expressions(language: str) -> dict[str, list[tuple[str, int, int]]]:
-    """Words of a language that are content -> fixed expressions of such a word and function words.
+    """Map each content word of a language to its fixed expressions that otherwise consist of function words.
 
-    Each has its wording and how many function words stand before and after the word.
+    An expression has its wording and the number of words before and after the content word. The longest come first.
     """
     expressions: dict[str, list[tuple[str, int, int]]] = {}
     grammatical = grammatical_words(language)
@@ -517,7 +529,7 @@ def _expressions(language: str) -> dict[str, list[tuple[str, int, int]]]:
 
 
 def ends_at(phrase: Phrase, trailing: int) -> int:
-    """Where a phrase ends in its sentence with so many words more after it, without the signs after the last one."""
+    """Find where a phrase ends in its sentence if extended by ``trailing`` words, without final punctuation."""
     at = phrase.end
     for word in phrase.context[phrase.end :].split()[:trailing]:
         at = phrase.context.index(word, at) + len(word)
@@ -525,7 +537,7 @@ def ends_at(phrase: Phrase, trailing: int) -> int:
 
 
 def begins_at(phrase: Phrase, leading: int) -> int:
-    """Find where a phrase begins in its sentence with so many words more before it, without the signs before them."""
+    """Find where a phrase begins in its sentence if extended by ``leading`` words, without initial punctuation."""
     before = phrase.context[: phrase.start].split()
     rest = phrase.context[: phrase.start]
     for word in before[len(before) - min(leading, len(before)) :][::-1]:
@@ -534,9 +546,10 @@ def begins_at(phrase: Phrase, leading: int) -> int:
 
 
 def restrict(candidates: Iterable[Candidate], allowed: Callable[[Ids], NDArray[np.bool_]]) -> list[Candidate]:
-    """The candidates with those of their phrases that are ``allowed``; without those that have none.
+    """Keep only the allowed phrases of each candidate, and drop candidates without any.
 
-    ``count`` becomes the number of allowed ones; where only a sample was looked at, their share of all.
+    ``allowed``: maps ids to flags. ``count`` becomes the number of allowed phrases, extrapolated if ``ids`` is a
+    sample.
     """
     rest = []
     for candidate in candidates:
@@ -556,10 +569,16 @@ def describe(
     language: str,
     wordings: Sequence[Wording],
 ) -> list[CandidateSet]:
-    """Features of the candidates of each query.
+    """Compute the features of the candidates of each query.
 
-    ``vectors`` and ``alone`` (queries, dim): the queries in their sentences and by themselves. ``language``: of the
-    index, for its stems and function words; "" counts as English. ``wordings``: of each query.
+    Args:
+        search: Wordings of the index and the vectors of its phrases.
+        phrases: Texts of the queries.
+        candidates: Candidates of each query.
+        vectors: Vectors of the queries in their sentences, (queries, dim) of unit length.
+        alone: Vectors of the queries without their sentences, (queries, dim) of unit length.
+        language: Language of the index, for stems and function words; "" counts as English.
+        wordings: Dictionary knowledge of each query.
     """
     descriptions: list[CandidateSet] = []
     for start in range(0, len(phrases), AT_ONCE):
@@ -575,7 +594,10 @@ def describe(
 
 
 def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: Floats) -> CandidateSet:
-    """``ids`` (phrases,) and ``stored`` (phrases, dim): of all candidates, one after the other, and their vectors."""
+    """Compute the features of the candidates of one query.
+
+    ``ids`` (phrases,) and ``stored`` (phrases, dim): the phrases of all candidates, concatenated, and their vectors.
+    """
     bounds = np.cumsum([0, *(len(candidate.ids) for candidate in candidates)], dtype=np.int64)
     table = np.zeros((len(candidates), len(FEATURES)), np.float32)
     if not candidates:
@@ -605,10 +627,10 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
 def _fill_meaning(
     column: Mapping[str, Floats], stored: Floats, cosines: Floats, descending: Floats, bounds: Ids
 ) -> None:
-    """Fill in the features that vectors give.
+    """Fill in the features that are computed from vectors.
 
-    ``stored`` (phrases, dim) and ``cosines`` (phrases, 2): of candidate i are the rows ``bounds[i]:bounds[i + 1]``.
-    ``descending`` (phrases,): the first cosines, those of each candidate from the highest on.
+    ``stored`` (phrases, dim) and ``cosines`` (phrases, 2): candidate i has the rows ``bounds[i]:bounds[i + 1]``.
+    ``descending`` (phrases,): the first column of the cosines, sorted within each candidate, highest first.
     """
     sizes, firsts = np.diff(bounds), bounds[:-1]
     lengths = np.linalg.norm(np.add.reduceat(stored, firsts), axis=1)  # of the sums, (candidates,)
@@ -624,7 +646,7 @@ def _fill_meaning(
 
 
 def _fill_listings(column: Mapping[str, Floats], candidates: Sequence[Candidate]) -> Flags:
-    """Fill in what dictionaries and the index say of candidates; returns which ones dictionaries list."""
+    """Fill in the features of dictionary entries and frequency; return (candidates,) whether each has an entry."""
     listings = [candidate.listing for candidate in candidates]
     is_listed = np.array([listing.probability > 0 for listing in listings])
     column["listed"][:] = is_listed
@@ -637,7 +659,7 @@ def _fill_listings(column: Mapping[str, Floats], candidates: Sequence[Candidate]
 
 
 def _fill_words(column: Mapping[str, Floats], query: Query, candidates: Sequence[Candidate]) -> None:
-    """Fill in the features that compare the words of candidates with those of the query."""
+    """Fill in the features that compare the words of the candidates with those of the query."""
     query_parts, length = query.wording.parts, len(query.wording.parts)  # a compound is as long as its parts
     query_stems = {stem for part in query_parts for stem in part.stems}
     required_parts = [part.stems for part in query_parts if not part.optional]
@@ -657,11 +679,11 @@ def _fill_words(column: Mapping[str, Floats], query: Query, candidates: Sequence
 
 
 def stands_for_itself(phrase: str, dictionaries: Dictionaries, language: str, target: str) -> bool:
-    """Whether an index in the ``target`` language must mean the same by the same wording.
+    """Whether a phrase of an index that is identical to the query must mean the same.
 
-    So it does if the sentence is in that language, or the phrase is written in other letters than the sentence. It
-    nearly always does if a lexicon has the languages, but neither the phrase nor other forms of it: then it is a name
-    or a loan.
+    This holds if the query is in the ``target`` language of the index, or is written in Latin letters within a sentence
+    of another script. It nearly always holds if a lexicon covers the languages but lists no form of the phrase, which
+    is then a name or a loan word. ``language``: of the query's sentence.
     """
     target = target or "en"
     is_foreign = language in _NOT_LATIN and target not in _NOT_LATIN and phrase.isascii()
@@ -671,7 +693,7 @@ def stands_for_itself(phrase: str, dictionaries: Dictionaries, language: str, ta
 
 
 def with_same_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
-    """The probabilities (candidates,), with the wording of the query itself first where nothing else can be right."""
+    """Return the probabilities (candidates,), raised for the query's own wording if it must be right."""
     if query.same < 0:
         return probabilities
     values = probabilities.copy()
@@ -680,10 +702,9 @@ def with_same_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
 
 
 def with_whole_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
-    """The probabilities (candidates,), with "side effects" above "effects".
+    """Return the probabilities (candidates,), with a whole such as "side effects" above its part "effects".
 
-    Where the likeliest candidate is a part of wordings that a dictionary gives, and is not given itself, the likeliest
-    of these wordings goes before it.
+    If the likeliest candidate is not listed, but is part of listed wordings, the likeliest of these is ranked above it.
     """
     if not len(probabilities):
         return probabilities
@@ -702,7 +723,7 @@ def with_whole_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
 
 
 def by_words(candidates: Sequence[Candidate], order: Iterable[int], language: str, most: int) -> list[list[int]]:
-    """The first ``most`` candidates of an order, each with the later ones that are inflected forms of its words."""
+    """Group candidates that are inflected forms of the same words; return the first ``most`` groups of an order."""
     groups: list[list[int]] = []
     by_stems: dict[tuple[str, ...], list[list[int]]] = {}
     for number in order:
@@ -719,19 +740,19 @@ def by_words(candidates: Sequence[Candidate], order: Iterable[int], language: st
 
 
 def _share_met(parts: Sequence[KeysView[str]], stems: Collection[str]) -> float:
-    """The share of the parts of a query that have one of their stems among some stems."""
+    """Compute the share of a query's words with at least one equivalent among some stems."""
     return sum([not part.isdisjoint(stems) for part in parts]) / max(len(parts), 1)
 
 
 def _composed(parts: Sequence[Mapping[str, float]], stems: Collection[str]) -> float:
-    """Mean logarithm of the probability with which each part of a query has its likeliest one of some stems."""
+    """Compute the mean log probability of a query's words, each with its likeliest translation among some stems."""
     likeliest = [max([part[stem] for stem in stems if stem in part], default=0.0) for part in parts]
     return sum(map(_log, likeliest)) / max(len(parts), 1)
 
 
 @lru_cache(1 << 16)
 def _form(wording: str, language: str) -> tuple[tuple[str, ...], int, bool]:
-    """The stems of a wording, how many words it has, and whether it begins with a function word."""
+    """Return the stems of a wording, its number of words, and whether it begins with a function word."""
     content = content_words(wording, language)
     stems = tuple([stem(word, language) for word in content])
     return stems, len(words(wording)), " ".join(content) != wording

@@ -1,8 +1,8 @@
-r"""Marked text: ``[[ ]]`` around the phrases that a sentence is asked about.
+r"""Marked text: ``[[ ]]`` around the phrases to look up in a sentence.
 
-Right before doubled brackets, and nowhere else, backslashes count: of each two of them one stands, and one that is left
-keeps the two brackets after it as they are. So ``\[[`` and ``\]]`` are literal brackets, ``C:\\[[Programme]]`` marks a
-word behind a backslash. Of three brackets in a row the outer one is literal: ``[[[word]]]`` marks a word in brackets.
+Backslashes are escapes only directly before doubled brackets. There, two backslashes stand for one, and an odd one
+makes the two brackets literal. So ``\[[`` and ``\]]`` are literal brackets, and ``C:\\[[Programme]]`` marks a word
+after a backslash. Of three brackets in a row the outer one is literal: ``[[[word]]]`` marks a word in brackets.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from phrasemate.errors import QueryError
 from phrasemate.types import Phrase
 
 EXPECTED = r"mark one phrase or several as [[phrase]]; write \[[ or \]] for literal brackets"
-_SLASHES = r"(?<!\\)(\\*)"  # a whole run of them: looked at once, however long
+_SLASHES = r"(?<!\\)(\\*)"  # the lookbehind keeps the match linear in a long run
 _MARKS = re.compile(_SLASHES + r"(\[{2,}|\]{2,})")
-_BEFORE = re.compile(_SLASHES + r"(\[{2,}|\]{2,}|\[?\Z)")  # besides, what the text before a [[ ends with
-_WITHIN = re.compile(_SLASHES + r"(\[{2,}|\]{2,}|\Z)")  # and before a ]]
+_BEFORE = re.compile(_SLASHES + r"(\[{2,}|\]{2,}|\[?\Z)")  # also escapes the end of the text before a [[
+_WITHIN = re.compile(_SLASHES + r"(\[{2,}|\]{2,}|\Z)")  # also escapes the end of the text before a ]]
 
 
 class Query(NamedTuple):
-    """A query without its marks, and the spans that were marked."""
+    """A query without its marks, and the marked phrases."""
 
     text: str
     phrases: tuple[Phrase, ...]
 
 
 def parse_query(query: str) -> Query:
-    """Take the ``[[ ]]`` marks out of a query.
+    """Remove the ``[[ ]]`` marks from a query.
 
-    White space just inside the marks is not part of the phrase. Raises QueryError for marks that are unbalanced,
-    nested or empty.
+    White space just inside the marks is not part of the phrase. Raises QueryError for marks that are unbalanced, nested
+    or empty.
     """
     if not isinstance(query, str):
         raise QueryError(f"{repr(query)[:40]}: expected a text with marks")
@@ -71,22 +71,22 @@ def parse_query(query: str) -> Query:
 
 
 def marked(text: str, start: int, end: int) -> str:
-    """The query that marks ``text[start:end]`` and nothing else: `parse_query` gives both back.
+    """Write the query that marks exactly ``text[start:end]``, the inverse of `parse_query`.
 
-    But for one case: a phrase that begins with [ or ends with ] is kept apart from its marks by a space.
+    One case is not exact: a space separates a phrase that begins with [ or ends with ] from its marks.
     """
     phrase = text[start:end]
     phrase = (" " if phrase.startswith("[") else "") + phrase + (" " if phrase.endswith("]") else "")
     before, inside, after = (
-        _BEFORE.sub(_unescape, text[:start]),
-        _WITHIN.sub(_unescape, phrase),
-        _MARKS.sub(_unescape, text[end:]),
+        _BEFORE.sub(_escape, text[:start]),
+        _WITHIN.sub(_escape, phrase),
+        _MARKS.sub(_escape, text[end:]),
     )
     return f"{before}[[{inside}]]{after}"
 
 
-def _unescape(match: re.Match[str]) -> str:
-    """Backslashes and brackets -> what reads as just these."""
+def _escape(match: re.Match[str]) -> str:
+    """Escape the brackets of a match of `_MARKS` so that they are parsed as literal."""
     slashes, brackets = match.groups()
     pairs = ["\\" + brackets[:2]] * (len(brackets) // 2)
     return slashes * 2 + "".join(pairs) + brackets[: len(brackets) % 2]

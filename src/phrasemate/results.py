@@ -1,4 +1,4 @@
-"""What a search is asked, and what it answers: groups of hits with one wording, each with its sentences."""
+"""Requests and results of a search: groups of hits with the same wording."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from phrasemate.errors import InputError
 from phrasemate.index.types import Filters
 from phrasemate.types import Hit, Phrase
 
-DOUBT = 0.2  # nineteen of twenty such answers are wrong (results/log/benchmarks.md)
+DOUBT = 0.2  # of answers with less confidence, 19 of 20 are wrong (results/log/benchmarks.md)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """Filters and limits of a search, the same for each of its phrases.
+    """Limits and filters of a search, the same for all its phrases.
 
     Args:
-        k: Groups of an answer, at most.
-        contexts: Hits of a group, at most.
+        k: Maximum number of groups per answer.
+        contexts: Maximum number of hits per group.
         documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
         languages: Languages of the documents to search; None for all.
 
-    Raises InputError for a k below 1, for contexts below 0, for fractions, and for one text where a list is meant.
+    Raises InputError for k below 1, contexts below 0, numbers that are not whole, and a string instead of a list.
 
     >>> SearchRequest(k=3, languages=["en"]).filters
     Filters(documents=None, languages=('en',))
@@ -43,13 +43,13 @@ class SearchRequest:
                 f"k {self.k!r} and contexts {self.contexts!r}: expected k of 1 or more and contexts of 0 or more, "
                 f"both whole numbers"
             )
-        filters = self.filters  # which reads the names once
+        filters = self.filters  # consumes iterators, once
         object.__setattr__(self, "documents", filters.documents)
         object.__setattr__(self, "languages", filters.languages)
 
     @property
     def filters(self) -> Filters:
-        """Documents and languages, as an index takes them."""
+        """The documents and languages as `Filters` of an index."""
         return Filters(self.documents, self.languages)
 
 
@@ -57,17 +57,17 @@ class SearchRequest:
 class Group:
     """A candidate translation: the hits of one wording, regardless of case and white space.
 
-    ``text`` is the wording as most hits spell it, and ``score`` the cosine of the best hit. ``count`` is the number of
-    examined hits with the wording. ``hits`` are the best of them, at most one per sentence.
+    ``text`` is the most frequent spelling of the wording among the hits, and ``score`` the cosine of the best hit.
+    ``count`` is the number of examined hits with the wording. ``hits`` are the best of them, at most one per sentence.
 
-    With views (`phrasemate.encode.scoring`) ``score`` is the highest cosine of q' and v', and ``support`` the soft
-    maximum of all, which rises with the number of hits. Hits are sorted by the cosine in their sentences, which tells
-    senses apart. Groups are sorted by ``weight``. ``support`` is None for a group without votes.
+    With views (`phrasemate.encode.scoring`) ``score`` is the highest cosine of q' and v'. ``support`` is the soft
+    maximum of all votes, which rises with the number of hits; it is None without votes. Hits are sorted by the cosine
+    in their sentences, which distinguishes senses. Groups are sorted by ``weight``.
 
-    With a scorer (`phrasemate.candidates`), ``probability`` is that of the wording being an equivalent, and
-    ``evidence`` holds its features. ``reasons`` is what these add to its log-odds, compared with the other candidates
-    (`phrasemate.encode.scoring.CandidateScorer.reasons`). ``count`` is then the frequency of the wording and its
-    inflected forms in the whole index. ``source`` is the name of the dictionary that has it.
+    With a scorer (`phrasemate.candidates`) ``probability`` is the probability that the wording is an equivalent, and
+    ``evidence`` holds its features. ``reasons`` are the contributions of the features to its log-odds, compared with
+    the mean candidate (`phrasemate.encode.scoring.CandidateScorer.reasons`). ``count`` is then the frequency of the
+    wording and its inflected forms in the whole index. ``source`` is the name of the dictionary that lists it, or "".
 
     >>> group = Group("bench", score=0.81, count=2, hits=(), probability=0.97)
     >>> group.weight
@@ -86,11 +86,11 @@ class Group:
 
     @property
     def weight(self) -> float:
-        """The value that orders groups: the probability, else the support, else the score."""
+        """The value that groups are sorted by: the probability, else the support, else the score."""
         return next(rank for rank in (self.probability, self.support, self.score) if rank is not None)
 
     def as_dict(self, explain: bool = False) -> dict[str, Any]:
-        """Mapping for JSON; with ``explain``, including evidence and reasons."""
+        """Convert to a mapping for JSON; ``explain`` adds evidence and reasons."""
         hits = [_hit_as_dict(hit) for hit in self.hits]
         numbers: dict[str, Any] = {"score": round(self.score, 4), "support": round(self.weight, 4), "count": self.count}
         if self.probability is not None:
@@ -104,10 +104,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The answer for one phrase of a query; ``groups`` by support, highest first.
+    """The answer for one phrase of a query; ``groups`` are sorted by weight, highest first.
 
-    ``confidence`` is the probability that the first group is an equivalent of the phrase, 0 to 1. It is None where the
-    model that encodes the queries was not calibrated for it (see `phrasemate.encode.scoring`).
+    ``confidence`` is the probability that the first group is an equivalent of the phrase, 0 to 1. It is None if the
+    model that encodes the queries is not calibrated (see `phrasemate.encode.scoring`).
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
@@ -125,11 +125,11 @@ class Result:
 
     @property
     def doubtful(self) -> bool:
-        """Whether there is probably no equivalent: groups, but a confidence below `DOUBT`."""
+        """Whether there is probably no equivalent: there are groups, but the confidence is below `DOUBT`."""
         return bool(self.groups) and self.confidence is not None and self.confidence < DOUBT
 
     def as_dict(self, explain: bool = False) -> dict[str, Any]:
-        """Mapping for JSON; offsets count in the query without its marks. ``explain``: with the evidence of groups."""
+        """Convert to a mapping for JSON, with offsets in the query without marks; ``explain``: see `Group.as_dict`."""
         groups = [group.as_dict(explain) for group in self.groups]
         sure = None if self.confidence is None else round(self.confidence, 3)
         place = {"phrase": self.phrase.text, "start": self.phrase.start, "end": self.phrase.end}
@@ -140,7 +140,7 @@ Answer = tuple[tuple[Group, ...], float | None]  # groups and confidence, as in 
 
 
 class LazyMapping(Mapping[str, float]):
-    """Numbers by name, computed when one is first read. Pickled and copied as a dict.
+    """Numbers by name, computed at the first access. Pickled and copied as a dict.
 
     >>> LazyMapping(lambda: {"count": 2.0})["count"]
     2.0

@@ -28,7 +28,7 @@ from phrasemate.utils.arrays import Floats
 from phrasemate.utils.machine import single_blas
 from phrasemate.vote_search import VoteSearch
 
-_READ = 1_000  # characters of a sentence from which its language is guessed
+_READ = 1_000  # characters at the beginning of a sentence from which its language is identified
 
 
 def _item(compute: Callable[[], Sequence[dict[str, float]]], place: int) -> dict[str, float]:
@@ -36,7 +36,7 @@ def _item(compute: Callable[[], Sequence[dict[str, float]]], place: int) -> dict
 
 
 def _by_name(features: Floats) -> dict[str, float]:
-    """Features by their names, `FEATURES`."""
+    """Map the names of `FEATURES` to the values of a candidate, (len(FEATURES),)."""
     return dict(zip(FEATURES, features.tolist(), strict=True))
 
 
@@ -45,13 +45,13 @@ class Searcher:
 
     ``model`` encodes the queries; the default is the model of the index, which the first query loads.
 
-    ``views``: True collects candidates by vector and by dictionary, and the model's scorer ranks them
-    (`phrasemate.candidates`). For a model without a scorer, hits are compared a second time
-    (`phrasemate.encode.scoring`). False compares phrases in their sentences only, and hits vote. Models without a
-    trained head do neither.
+    ``views``: True proposes candidates by vector and by dictionary, which the model's scorer ranks
+    (`phrasemate.candidates`). If the model has no scorer, hits are rescored with the phrase alone
+    (`phrasemate.encode.scoring`). False compares phrases in their sentences only, and hits vote. A model without a
+    trained head does neither.
 
-    ``lexicons``: dictionaries that give candidates, see `phrasemate.lexicon.open_dictionaries`. Those of the index are
-    used, too, and the bundled lexicon unless ``lexicon`` is False.
+    ``lexicons``: dictionaries that propose candidates, see `phrasemate.lexicon.open_dictionaries`. The dictionaries of
+    the index are used, too, and the bundled lexicon unless ``lexicon`` is False.
 
     >>> import phrasemate
     >>> story = phrasemate.Document.from_texts("story", ["She sat on the bench in the park."])
@@ -75,19 +75,19 @@ class Searcher:
 
     @property
     def lexicons(self) -> tuple[Lexicon, ...]:
-        """Sources of candidates by wording: dictionaries given here, those of the index, then the induced lexicon."""
+        """Dictionaries that propose candidates: those of the searcher, those of the index, the bundled lexicon."""
         bundle = self._bundled
         dictionaries = (*self._own_lexicons, *self.index.dictionaries)
         return dictionaries if bundle is None else (*dictionaries, bundle)
 
     @property
     def _bundled(self) -> InducedLexicon | None:
-        """The induced lexicon that comes with phrasemate; None where it is not to be used."""
+        """The bundled lexicon; None if it is not installed or not to be used."""
         return bundled_lexicon() if self._with_bundled else None
 
     @property
     def scorer(self) -> CandidateScorer | None:
-        """The model that chooses among candidates; None where the search goes by vectors alone."""
+        """The classifier that ranks candidates; None if the search uses vectors alone."""
         scorer: CandidateScorer | None = getattr(self.model, "scorer", None)
         return scorer if self._views is True and scorer is not None and self.index.has_wordings else None
 
@@ -98,7 +98,7 @@ class Searcher:
 
     @property
     def views(self) -> Views | None:
-        """Settings of the second look at hits and of their votes; None where neither is made."""
+        """Settings of the rescoring of hits and of their votes; None if there is neither."""
         if isinstance(self._views, Views):
             return self._views
         if getattr(self.model, "pooling", None) != "head":
@@ -107,7 +107,7 @@ class Searcher:
 
     @property
     def encodes_alone(self) -> bool:
-        """Whether `search_vectors` wants vectors of the phrases without their sentences."""
+        """Whether `search_vectors` can use vectors of the phrases without their sentences."""
         views = self.views
         return self.scorer is not None or (views is not None and views.mixed)
 
@@ -123,12 +123,12 @@ class Searcher:
 
         Args:
             query: Sentence with the phrase in double brackets.
-            k: Groups at most.
-            contexts: Hits of each group at most.
+            k: Maximum number of groups.
+            contexts: Maximum number of hits per group.
             documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
             languages: Languages of the documents to search; None for all.
 
-        Raises QueryError when not exactly one phrase is marked (`search_all` answers the others), InputError for an
+        Raises QueryError unless exactly one phrase is marked (use `search_all` for other queries), InputError for an
         unknown document or language or an invalid number.
         """
         count = len(parse_query(query).phrases)
@@ -151,14 +151,14 @@ class Searcher:
 
         Args:
             queries: Sentences, with any number of phrases in double brackets.
-            k: Groups of a result at most.
-            contexts: Hits of each group at most.
+            k: Maximum number of groups per result.
+            contexts: Maximum number of hits per group.
             documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
             languages: Languages of the documents to search; None for all.
-            without: For each query a text to leave out, such as its own translation. The search ignores sentences of
-                this text, and longer ones that contain it (`is_of`).
+            without: For each query a text to exclude, such as its reference translation. Sentences of this text are
+                ignored, and longer sentences that contain it (`is_of`).
 
-        Errors as in `search`; InputError for another number of texts to leave out than of queries.
+        Raises the errors of `search`, and InputError unless there is one text to exclude for each query.
         """
         request = SearchRequest(k, contexts, documents, languages)
         check_list(queries, "queries")
@@ -185,14 +185,14 @@ class Searcher:
         at_once: int | None = None,
         progress: Callable[[], object] = lambda: None,
     ) -> list[Answer]:
-        """Answer phrases in their sentences, all encoded together.
+        """Answer phrases in their sentences. All are encoded together.
 
         Args:
             phrases: Phrases to answer.
-            request: What is asked for each of them.
-            without: A text for each phrase, as in `search_all`.
+            request: Limits and filters, the same for all phrases.
+            without: A text to exclude for each phrase, as in `search_all`.
             at_once: Phrases that are searched together, by default all; fewer take less memory.
-            progress: Called before each such portion; an exception that it raises ends the search.
+            progress: Called before each such batch; an exception that it raises ends the search.
 
         Raises InputError for an unknown document or language.
         """
@@ -222,16 +222,16 @@ class Searcher:
         alone: Floats | None = None,
         phrases: Sequence[Phrase] | None = None,
     ) -> list[Answer]:
-        """Groups and confidence for each vector, as in `Result`.
+        """Answer queries that are already encoded: groups and confidence for each, as in `Result`.
 
         Args:
-            vectors: Queries, (n, dim) of unit length.
-            request: What is asked for each of them.
-            alone: Vectors (n, dim) of the same phrases without their sentences.
-            phrases: The n phrases; their sentences tell their languages.
+            vectors: Vectors of the phrases in their sentences, (n, dim) of unit length.
+            request: Limits and filters, the same for all queries.
+            alone: Vectors of the phrases without their sentences, (n, dim) of unit length.
+            phrases: The n phrases, whose languages are identified from their sentences.
 
-        Without the last two no candidates are proposed by dictionaries, and hits are compared in their sentences.
-        Raises InputError for an unknown document or language.
+        Without ``alone`` or ``phrases``, dictionaries propose no candidates. Without ``alone``, phrases are compared in
+        their sentences only. Raises InputError for an unknown document or language.
         """
         scorer = self.scorer
         if scorer is not None and alone is not None and phrases is not None:
@@ -245,14 +245,14 @@ class Searcher:
 
     @property
     def calibration(self) -> Confidence | None:
-        """The calibration of the scores of votes; None where the model has none for these views."""
+        """Calibration from vote scores to probabilities; None if the model has none for these views."""
         return self._vote_search(self.views).calibration
 
     def _vote_search(self, views: Views | None) -> VoteSearch:
         return VoteSearch(self.index, self.model, views)
 
     def phrases(self, query: str) -> tuple[Phrase, ...]:
-        """The marked phrases of a query; without marks, the phrases that the segmenter finds."""
+        """List the marked phrases of a query, or, without marks, the phrases that the segmenter finds."""
         marked_query = parse_query(query)
         if marked_query.phrases or not marked_query.text.strip():
             return marked_query.phrases
@@ -269,9 +269,9 @@ class Searcher:
         request: SearchRequest,
         without: Sequence[str] = (),
     ) -> list[Answer]:
-        """Up to k groups for each phrase: candidates proposed by every means, the likeliest first.
+        """Answer phrases by proposing candidates and ranking them with the scorer, up to k groups each.
 
-        Inflected forms of its words count for a candidate.
+        Inflected forms of the same words are one group. ``bare``: vectors of the phrases without their sentences.
         """
         with self.index.snapshot():
             descriptions = self.candidates(phrases, vectors, bare, request, without)
@@ -295,7 +295,7 @@ class Searcher:
             ]
 
     def _target_languages(self, languages: Sequence[str] | None) -> list[str]:
-        """The languages that are searched, without regions ("en" for "en-GB"), the most frequent one first."""
+        """List the languages searched, most frequent first, without regions ("en" for "en-GB")."""
         tags = self.index.languages()
         if languages is not None:
             tags = [language for tag in languages for language in tags if speaks(language, tag)]
@@ -309,14 +309,14 @@ class Searcher:
         request: SearchRequest,
         without: Sequence[str] = (),
     ) -> list[proposals.CandidateSet]:
-        """The candidates of each phrase and their features, in no order.
+        """Propose candidates for each phrase and compute their features. The candidates are not ranked.
 
         Args:
             phrases: Phrases to propose candidates for.
             vectors: Vectors of the phrases in their sentences, (phrases, dim) of unit length.
             bare: Vectors of the phrases alone, (phrases, dim) of unit length.
-            request: Filters; and k, from which the number of occurrences near the vectors follows.
-            without: Texts to leave out, as in `search_all`.
+            request: Filters, and k, which determines how many nearest phrases are fetched.
+            without: Texts to exclude, as in `search_all`.
         """
         with self.index.wordings() as search:
             target_languages = self._target_languages(request.languages)
@@ -349,7 +349,7 @@ class Searcher:
             return proposals.describe(search, texts, candidate_lists, vectors, bare, language, wordings)
 
     def _languages_of(self, phrases: Sequence[Phrase]) -> list[str]:
-        """The language of each phrase's sentence, "" where it is not clear or the bundled lexicon is not used."""
+        """Identify the language of each phrase's sentence; "" if unclear, or if the bundled lexicon is not used."""
         bundle = self._bundled
         if bundle is None:
             return [""] * len(phrases)
@@ -359,15 +359,18 @@ class Searcher:
         return [languages[phrase.context] for phrase in phrases]
 
     def _phrases_of(self, ids: NDArray[np.int64]) -> list[Phrase]:
-        """The phrases of ids of the snapshot, in their order."""
+        """Fetch the phrases with the given ids in the snapshot, in the same order."""
         return [hit.phrase for hit in self.index.hits(ids, np.zeros(len(ids)))]
 
     def _outside(self, ids: NDArray[np.int64], is_same: Callable[[str], bool]) -> NDArray[np.bool_]:
-        """(ids,) whether the sentence of each phrase is not one of a text (`is_of`)."""
+        """Return (ids,) whether each phrase's sentence is outside a text that ``is_same`` recognises (`is_of`)."""
         return np.array([not is_same(phrase.context) for phrase in self._phrases_of(ids)], np.bool_)
 
     def _different(self, nearest: Sequence[tuple[NDArray[np.int64], Floats]], count: int) -> list[list[Hit]]:
-        """Take the first ``count`` phrases of each candidate, with cosines, no two of the same sentence."""
+        """Fetch up to ``count`` hits from the nearest phrases of each group, at most one per sentence.
+
+        ``nearest``: phrase ids and cosines of each group, (phrases,) each.
+        """
         different: list[dict[str, Hit]] = [{} for _ in nearest]
         start, pending = 0, list(range(len(nearest)))
         while pending:
@@ -394,9 +397,9 @@ def _answer(
     hits_of: Sequence[list[Hit]],
     contexts: int,
 ) -> Answer:
-    """The groups of a query, and the probability of the first.
+    """Build the groups of a query, and return them with the probability of the first.
 
-    ``forms_of`` and ``hits_of`` (groups,): the candidates of each group, and their hits.
+    ``forms_of`` and ``hits_of`` (groups,): the candidates of each group, and its hits.
     """
     reasons = cache(lambda: scorer.reasons(query.features, [forms[0] for forms in forms_of]))
     groups = []
@@ -419,7 +422,7 @@ def _answer(
 
 
 def _spelling(hits: Sequence[Hit]) -> str:
-    """How most of the hits write the wording of the first one."""
+    """Return the most frequent spelling, among the hits, of the first hit's wording."""
     texts = [hit.text for hit in hits]
     if len(set(texts)) == 1:
         return texts[0]
@@ -428,7 +431,7 @@ def _spelling(hits: Sequence[Hit]) -> str:
 
 
 def _widened(hit: Hit, candidate: proposals.Candidate) -> Hit:
-    """The hit with the function words before and after it that belong to the candidate."""
+    """Extend a hit by the function words before and after it that belong to the candidate."""
     if not (candidate.leading or candidate.trailing):
         return hit
     phrase = hit.phrase

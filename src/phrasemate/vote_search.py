@@ -1,8 +1,8 @@
 """Search by vectors alone: the nearest phrases of the index vote for their wordings.
 
-A vote is a hit with its score. The hits of a wording are its group, and groups come by the score of their best hit.
-With views (`phrasemate.encode.scoring`) hits are compared again, with some of the phrase by itself, and groups come by
-the soft maximum of their votes.
+A vote is a hit with its score. The hits of a wording form a group, and groups are sorted by the score of their best
+hit. With views (`phrasemate.encode.scoring`) hits are rescored with a share of the phrase alone, and groups are sorted
+by the soft maximum of their votes.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from phrasemate.text.sentences import is_of
 from phrasemate.types import Hit
 from phrasemate.utils.arrays import Flags, Floats
 
-FETCH = HITS  # hits looked at first; more are fetched while they hold fewer wordings than were asked for
-FETCH_MOST = 1_600
+FETCH = HITS  # hits fetched first; then four times as many, while they have fewer distinct wordings than requested
+FETCH_MOST = 1_600  # hits of a query, at most
 
 Vote = tuple[Hit, float]
 
 
 @dataclass(frozen=True, slots=True)
 class VoteSearch:
-    """Searches an index by vectors. ``views``: how hits are compared again and vote; None: neither is done.
+    """Search of an index by vectors.
 
     Args:
         index: Index to search.
         model: Encoder of the queries. Its ``confidence``, if it has one, turns votes into probabilities.
-        views: Settings of the second comparison and of the votes.
+        views: Settings of the rescoring and of the votes; None for neither.
     """
 
     index: BaseIndex
@@ -44,7 +44,7 @@ class VoteSearch:
 
     @property
     def calibration(self) -> Confidence | None:
-        """The calibration of scores to probabilities; None if the model has none for these views."""
+        """Calibration from scores to probabilities; None if the model has none for these views."""
         confidence: Confidence | None = getattr(self.model, "confidence", None)
         if confidence is None or self.views in (None, VOTES):
             return confidence
@@ -53,16 +53,16 @@ class VoteSearch:
     def answers(
         self, vectors: Floats, search_vectors: Floats, request: SearchRequest, without: Sequence[str] = ()
     ) -> list[Answer]:
-        """Up to k groups of each query, and the probability that the first is an equivalent.
+        """Return up to k groups for each query, and the probability that the first is an equivalent.
 
-        More hits are fetched for queries whose hits so far hold fewer than k wordings; with views only those of
-        wordings that are new are compared again.
+        More hits are fetched for a query whose hits have fewer than k distinct wordings. With views, only hits with new
+        wordings are then rescored.
 
         Args:
             vectors: Vectors q of the queries, (queries, dim) of unit length.
             search_vectors: Their q' (`phrasemate.encode.scoring`), by which phrases are searched, (queries, dim).
-            request: What is asked for each query.
-            without: A text to leave out for each query, see `phrasemate.text.sentences.is_of`.
+            request: Limits and filters, the same for all queries.
+            without: A text to exclude for each query, see `phrasemate.text.sentences.is_of`.
         """
         k, views = request.k, self.views
         votes_of: list[list[Vote]] = [[] for _ in vectors]
@@ -99,12 +99,12 @@ class VoteSearch:
         without: Sequence[str],
         former: Sequence[Sequence[Vote]],
     ) -> tuple[list[list[Vote]], Flags]:
-        """The votes of ``fetch`` hits for each query, and whether there may be more hits.
+        """Turn ``fetch`` hits of each query into votes; also return whether there may be more hits, (queries,).
 
-        With views only those of wordings that its ``former`` votes lack.
+        With views, only hits of wordings that the ``former`` votes lack are returned.
         """
         views = self.views
-        with self.index.snapshot():  # or a phrase may be deleted before its vector is read
+        with self.index.snapshot():  # otherwise a phrase may be deleted before its vector is read
             hits, more = self._hits(search_vectors, fetch, request, without)
             if views:
                 hits = [_new(row_votes, row_hits, request.k) for row_votes, row_hits in zip(former, hits, strict=True)]
@@ -124,8 +124,9 @@ class VoteSearch:
     def _hits(
         self, vectors: Floats, fetch: int, request: SearchRequest, without: Sequence[str]
     ) -> tuple[list[list[Hit]], Flags]:
-        """Up to ``fetch`` hits for each vector, as if the index had nothing of its text in ``without``; and whether
-        there may be more of them.
+        """Fetch up to ``fetch`` hits for each vector; also return whether there may be more, (vectors,).
+
+        Hits in the text ``without`` of a query are excluded, and further ones are fetched instead.
         """
         hits: list[list[Hit]] = [[] for _ in vectors]
         more = np.zeros(len(vectors), np.bool_)
@@ -138,12 +139,12 @@ class VoteSearch:
             for row, number in zip(pending.tolist(), is_hit.sum(1).tolist(), strict=True):
                 hits_allowed = _allowed(list(islice(remaining, number)), without[row])
                 hits[row], more[row] = hits_allowed[:fetch], more[row] or len(hits_allowed) > fetch
-            is_short = np.array([len(hits[row]) < fetch for row in pending], np.bool_)  # of a full list: left out
+            is_short = np.array([len(hits[row]) < fetch for row in pending], np.bool_)  # as hits were excluded
             pending, wide = pending[is_short & more[pending]], wide * 4
         return hits, more
 
     def _probability(self, wordings: Sequence[_Wording]) -> float | None:
-        """The probability that the first wording is an equivalent; None without a calibration."""
+        """Compute the probability that the first wording is an equivalent; None without a calibration."""
         calibration = self.calibration
         if calibration is None or not wordings:
             return None if calibration is None else 0.0
@@ -151,29 +152,29 @@ class VoteSearch:
 
 
 class _Wording(NamedTuple):
-    """The hits of one wording, and what each is worth; both by score, highest first."""
+    """The hits of one wording and their votes, each list sorted by score, highest first."""
 
     hits: list[Hit]
     votes: list[float]
 
 
 def _wordings(votes_by_hit: Sequence[Vote], views: Views | None) -> list[_Wording]:
-    """Group the votes by wording, the best wording first."""
+    """Group votes by wording, best wording first."""
     wordings: dict[str, _Wording] = {}
     for hit, vote in votes_by_hit:
         hits, votes = wordings.setdefault(folded(hit.text), _Wording([], []))
         hits.append(hit)
         votes.append(vote)
-    if views is None:  # they came by score, highest first
+    if views is None:  # the votes are already sorted by score
         return list(wordings.values())
     for hits, votes in wordings.values():
-        hits.sort(key=lambda hit: (-hit.score, hit.phrase_id))  # or what the first look rounded would order equal ones
+        hits.sort(key=lambda hit: (-hit.score, hit.phrase_id))
         votes.sort(reverse=True)
     return sorted(wordings.values(), key=lambda wording: views.support(wording.votes), reverse=True)
 
 
 def _allowed(hits: list[Hit], without: str) -> list[Hit]:
-    """The hits whose sentence is not of the text to leave out."""
+    """Exclude the hits whose sentence belongs to the text ``without``."""
     if not without.strip():
         return hits
     is_same = is_of(without)
@@ -181,7 +182,7 @@ def _allowed(hits: list[Hit], without: str) -> list[Hit]:
 
 
 def _new(votes: Sequence[Vote], hits: Sequence[Hit], k: int) -> list[Hit]:
-    """Hits of new wordings, as many wordings as lack to k; all hits where there are no votes yet."""
+    """Select the hits of new wordings, up to a total of k wordings; all hits if there are no votes yet."""
     former_names = {folded(hit.text) for hit, _ in votes}
     if not former_names:
         return list(hits)
@@ -193,7 +194,7 @@ def _new(votes: Sequence[Vote], hits: Sequence[Hit], k: int) -> list[Hit]:
 
 def _group(wording: _Wording, contexts: int, views: Views | None) -> Group:
     different: dict[str, Hit] = {}
-    for hit in wording.hits:  # the best hit of a sentence stays
+    for hit in wording.hits:  # keeps the best hit of each sentence
         different.setdefault(hit.context, hit)
     best = tuple(different.values())[:contexts]
     support = None if views is None else views.support(wording.votes)
