@@ -1,4 +1,4 @@
-"""Dictionaries: equivalents of wordings from a user's own dictionaries and term bases, and from a bundled lexicon."""
+"""Dictionaries of equivalents: a user's own dictionaries and term bases, and the bundled lexicon."""
 
 from __future__ import annotations
 

@@ -1,16 +1,17 @@
-"""Collocates: which English words occur in the same sentences more often than by chance.
+"""Collocates: English words that occur in the same sentences more often than by chance.
 
-They tell senses apart. *Bank* is a bench in a sentence with *sitzen*, because "bench" and "sit" are collocates::
+They disambiguate senses. *Bank* is a bench in a sentence with *sitzen*, because "bench" and "sit" are collocates. The
+file has the arrays::
 
-    text      (bytes,) uint8      the stems of the words, sorted by their bytes, one after the other
-    lengths   (stems,) uint8      bytes of each
-    degrees   (stems,) uint16     collocates of each that stand after it in the list
-    partners  (pairs,) uint16     their rows, in ascending order
+    text      (bytes,) uint8      stems, sorted by their bytes, concatenated
+    lengths   (stems,) uint8      bytes of each stem
+    degrees   (stems,) uint16     number of its collocates that come later in the list
+    partners  (pairs,) uint16     rows of these collocates, in ascending order
     weights   (pairs,) uint8      association of each pair, in steps of 1 / `STEPS`
 
-The association is the pointwise mutual information of two stems in a sentence. Context counts are smoothed, to the
-power of 3/4 (Levy, Goldberg & Dagan 2015, "Improving distributional similarity with lessons learned").
-``bench/collocates.py`` counts it.
+The association is the pointwise mutual information of two stems in a sentence. Context counts are smoothed by the power
+3/4 (Levy, Goldberg & Dagan 2015, "Improving distributional similarity with lessons learned"). ``bench/collocates.py``
+computes the file.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from phrasemate.utils.arrays import Floats, Rows
 from phrasemate.utils.storage import save_arrays
 
 FORMAT = "phrasemate collocates 1"
-STEPS = 25  # of an association of 1
+STEPS = 25  # an association of 1, as stored
 MOST_STEMS = 1 << 16
 _TENSORS = ("text", "lengths", "degrees", "partners", "weights")
 
@@ -64,11 +65,11 @@ class Collocates:
         self._weights = weights.astype(np.float32) / STEPS
 
     def associations(self, wordings: Sequence[Sequence[str]], context: Mapping[str, float]) -> Floats:
-        """Score how well each wording goes with the words of a context.
+        """Score how strongly each wording is associated with the words of a context.
 
-        ``wordings``: the stems of each. ``context``: stems of words in the same sentence, each with a weight. A
-        wording's value is a sum over the context of weight times association (the mean of the wording's stems),
-        divided by the square root of the sum of the weights. Returns (wordings,); 0 for words without collocates.
+        ``wordings``: the stems of each. ``context``: stem -> weight, for words in the same sentence. A wording's score
+        is a sum over the context of weight times association (the mean over the wording's stems), divided by the square
+        root of the sum of the weights. Returns (wordings,); 0 for wordings without collocates.
         """
         row_of = self._rows
         around = sorted([(row_of[stem], weight) for stem, weight in context.items() if stem in row_of])
@@ -79,7 +80,7 @@ class Collocates:
         shares = np.array([weight for _, weight in around], np.float32)
         owners = np.array([place for place, _ in stem_rows])
         rows, places_of = np.unique([row for _, row in stem_rows], return_inverse=True)
-        # in ascending order, as all are here, searchsorted takes half the time
+        # all are in ascending order, so that searchsorted takes half the time
         pairs = _pair(np.minimum(rows[:, None], rows_around), np.maximum(rows[:, None], rows_around))
         places = np.minimum(self._pairs.searchsorted(pairs.ravel()), len(self._pairs) - 1).reshape(pairs.shape)
         weights = np.where(self._pairs[places] == pairs, self._weights[places], np.float32(0))
@@ -89,17 +90,18 @@ class Collocates:
 
 
 def _pair(first: Rows, second: Rows) -> NDArray[np.uint32]:
-    """Two rows as one number, which sorts by the first, then by the second."""
+    """Combine two rows into one number, which sorts by the first, then by the second."""
     return first.astype(np.uint32) << np.uint32(16) | second.astype(np.uint32)
 
 
 def write_collocates(
     path: str | os.PathLike[str], stems: Sequence[str], pairs: Mapping[tuple[int, int], float], facts: Mapping[str, str]
 ) -> None:
-    """Write associations of pairs of stems as one file.
+    """Write associations of pairs of stems to one file.
 
-    ``stems``: at most `MOST_STEMS`, sorted by their bytes. ``pairs``: (lower row, higher row) -> association; below
-    half a step it is left out, above 255 steps it is cut. ``facts`` (sources, licence, ...) go into the metadata.
+    ``stems``: at most `MOST_STEMS`, sorted by their bytes. ``pairs``: (lower row, higher row) -> association; values
+    below half a step are omitted, values above 255 steps clipped. ``facts`` (sources, licence, ...) go into the
+    metadata.
     """
     assert len(stems) <= MOST_STEMS
     rows = np.array(sorted(pairs), np.int64).reshape(-1, 2)
@@ -121,5 +123,5 @@ PATH = Path(__file__).parent.parent / "models" / "lexicon" / "collocates.safeten
 
 @cache
 def bundled_collocates() -> Collocates | None:
-    """The collocates of the package; None where it was installed without them. They are read once."""
+    """Return the collocates of the package, read once; None if they are not installed."""
     return Collocates(PATH) if PATH.exists() else None

@@ -1,4 +1,4 @@
-"""A user's own dictionaries and term bases, read whole into memory and looked up in both directions."""
+"""A user's own dictionaries and term bases, read into memory and looked up in both directions."""
 
 from __future__ import annotations
 
@@ -40,39 +40,40 @@ from phrasemate.types import check_list
 from phrasemate.utils.arrays import Rows
 from phrasemate.utils.storage import install, save_arrays, sync
 
-PAIRS = 4_000_000  # of a dictionary
-FORMAT = "phrasemate dictionary 1"  # origin of the dictionaries of an index
-CACHE_BYTES = 500_000  # of the files of a dictionary that is worth keeping in a cache
-CACHE_VERSION = 2  # to be raised where the same file is read in another way
-TERM_WORDS = 6  # of the longest term that is looked up
+PAIRS = 4_000_000  # pairs of wordings in a dictionary, at most
+FORMAT = "phrasemate dictionary 1"  # ``origin`` of the dictionaries stored in an index
+CACHE_BYTES = 500_000  # least size of the files of a dictionary that is cached
+CACHE_VERSION = 2  # raise it when the same file is parsed differently
+TERM_WORDS = 6  # words of a term that `terms_in` looks up, at most
 _READ = (
     ".tsv, .csv, .txt, .tbx, .xml (MultiTerm), .tmx, .xlf (each also with .gz), .xlsx, .ifo (StarDict) and "
     ".index (dictd)"
 )
-_OF_SETS = (".idx", ".dict", ".syn", ".dz")  # files that belong to an .ifo or .index file
+_OF_SETS = (".idx", ".dict", ".syn", ".dz")  # companions of an .ifo or .index file
 
 
 class _Side(NamedTuple):
-    """Language (or column) of a dictionary: its wordings, folded and sorted, and what each is linked to."""
+    """The wordings of one language or column of a dictionary, folded and sorted, with links to their equivalents."""
 
     language: str
     keys: Keys
     bounds: Rows  # (keys + 1,): where the links of each key begin
-    links: Rows  # numbers of wordings of other sides, the first one the best
+    links: Rows  # (links,): numbers of wordings of other sides, best first for each key
 
 
 class Dictionary:
-    """Equivalents of wordings from entries such as ``[("de", "Haus"), ("en", "house"), ("en", "building")]``.
+    """Equivalents of wordings, from entries such as ``[("de", "Haus"), ("en", "house"), ("en", "building")]``.
 
-    An entry has wordings that mean the same, each with its language, or with the number of its side if that is
-    unknown. ``name`` is the source of the equivalents. Raises InputError for more than 4,000,000 pairs, or for none.
+    An entry lists wordings with the same meaning, each with its language, or with the number of its column if the
+    language is unknown. ``name`` is the source of the equivalents. Raises InputError for more than 4,000,000 pairs, or
+    for none.
 
     >>> dictionary = Dictionary("mine", [[("de", "Haus"), ("en", "house"), ("en", "building")]])
     >>> [equivalent.text for equivalent in dictionary.equivalents("das Haus", "de", "en")]
     ['house', 'building']
     """
 
-    has_ranks = True  # weights tell the order of the equivalents; those of other lexicons are probabilities
+    has_ranks = True  # weights are derived from ranks; those of other lexicons are probabilities
 
     def __init__(self, name: str, entries: Iterable[Entry]) -> None:
         self.name = name
@@ -80,7 +81,7 @@ class Dictionary:
 
     @classmethod
     def load(cls, path: Path, origin: str) -> Dictionary | None:
-        """Read what `save` wrote; None where there is nothing of this ``origin``."""
+        """Read a file that `save` wrote; None if it is missing, damaged or of another ``origin``."""
         dictionary = cls.__new__(cls)
         try:
             with cast(Any, safe_open(path, "numpy")) as file:
@@ -106,7 +107,7 @@ class Dictionary:
         return dictionary
 
     def save(self, path: Path, origin: str) -> None:
-        """Write it for `load`. ``origin``: says what it was made from. Raises OSError."""
+        """Write the dictionary to a file for `load`. ``origin``: identifies its source. Raises OSError."""
         arrays: dict[str, NDArray[Any]] = {
             "side of": self._side_of,
             "texts": self._texts.blob,
@@ -118,7 +119,7 @@ class Dictionary:
             arrays |= {f"{place} bounds": side.bounds, f"{place} links": side.links}
         about = {"name": self.name, "origin": origin, "languages": json.dumps(self.languages), "crc": _checksum(arrays)}
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.{os.getpid()}.part")  # two processes may read the same dictionary
+        partial = path.with_name(f"{path.name}.{os.getpid()}.part")  # another process may cache the same dictionary
         try:
             save_arrays(partial, arrays, about)
             sync(partial)
@@ -128,19 +129,19 @@ class Dictionary:
 
     @property
     def languages(self) -> list[str]:
-        """The language of each side; "" where it is unknown."""
+        """The language of each side; "" if unknown."""
         return [side.language for side in self._sides]
 
     def __len__(self) -> int:
-        """Different wordings, of all languages."""
+        """Count the distinct wordings of all sides."""
         return sum(len(side.keys.wordings) for side in self._sides)
 
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
-        """The equivalents of a wording, best first. Their weights are proportional to 1 / rank and sum to 1.
+        """Return the equivalents of a wording, best first, with weights proportional to 1 / rank that sum to 1.
 
-        Four ways to look it up are tried until one gives something: folded (case, white space); without leading
-        function words; by its stems; by other forms of its last word. A side whose language is unknown is taken for
-        any.
+        The wording is looked up folded (case, white space), then without leading function words, then by its stems,
+        then by other forms of its last word. The first look-up that succeeds is used. A side of unknown language
+        matches any language.
 
         Args:
             wording: Word or phrase to look up.
@@ -171,14 +172,14 @@ class Dictionary:
 
 
 def _other_forms(keys: Keys, wording: str, language: str) -> list[int]:
-    """The rows of the most reliable forms of a wording."""
+    """Return the rows of the most reliable other forms of a wording (`Endings.forms`)."""
     endings = bundled_endings()
     forms = endings.forms(folded(wording), primary(language), keys.wordings) if endings else []
     return [form.row for form in forms if form.reliability == forms[0].reliability]
 
 
 def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """CRC-32 of arrays, in the order of their names."""
+    """Compute the CRC-32 of arrays, in the order of their names."""
     value = 0
     for name in sorted(arrays):
         value = crc32(memoryview(np.ascontiguousarray(arrays[name])).cast("B"), value)  # type: ignore[arg-type]
@@ -186,7 +187,7 @@ def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 class DictionaryFolder:
-    """The dictionaries that an index keeps: those of the folder ``dictionaries`` in it, a file for each.
+    """The dictionaries stored in an index: one file for each in its folder ``dictionaries``.
 
     >>> folder = DictionaryFolder(Path("idx"))
     >>> folder.add(Dictionary("mine.tsv", [[("de", "Haus"), ("en", "house")]]))
@@ -198,7 +199,7 @@ class DictionaryFolder:
         self.path = index / "dictionaries"
 
     def names(self) -> list[str]:
-        """The names of the dictionaries, in alphabetical order."""
+        """List the names of the dictionaries in alphabetical order."""
         return sorted(file.stem for file in self.path.glob("*.safetensors"))
 
     def read(self) -> list[Dictionary]:
@@ -212,11 +213,11 @@ class DictionaryFolder:
         return dictionaries
 
     def add(self, dictionary: Dictionary) -> None:
-        """Keep a dictionary; it replaces one of the same name. Raises OSError."""
+        """Store a dictionary, replacing one of the same name. Raises OSError."""
         dictionary.save(self._file(dictionary.name), FORMAT)
 
     def remove(self, name: str) -> None:
-        """Remove a dictionary. Raises InputError for a name that is unknown."""
+        """Remove a dictionary. Raises InputError for an unknown name."""
         if name not in self.names():
             raise InputError(f"no dictionary {name!r}; this index has: {', '.join(self.names()) or 'none'}")
         self._file(name).unlink()
@@ -226,7 +227,7 @@ class DictionaryFolder:
 
 
 def _indexed(name: str, entries: Iterable[Entry]) -> tuple[Wordings, list[_Side], Rows]:
-    """The wordings of the entries, the lookup table of each side, and the side of each wording, (wordings,)."""
+    """Build the wordings of the entries, the look-up table of each side, and the side of each wording, (wordings,)."""
     numbers: dict[tuple[int | str, str], int] = {}
     rows_here, rows_there = array("q"), array("q")
     for entry in entries:
@@ -257,7 +258,10 @@ def _fits(language: str, expected: str) -> bool:
 
 
 def _side(language: str, place: int, texts: list[str], side_of: Rows, pairs: Rows) -> _Side:
-    """The lookup table of the wordings of one side; of links that differ in case only, the first stays."""
+    """Build the look-up table of one side; duplicate links are removed.
+
+    ``pairs`` (2, links): numbers of linked wordings, this side's in the first row.
+    """
     pair_rows = np.flatnonzero(side_of == place)
     keys = [folded(texts[number]) for number in pair_rows]
     distinct = sorted(set(keys), key=encoded)
@@ -280,16 +284,16 @@ def open_dictionaries(
     cache: Path | None = None,
     show: Callable[[Path], object] = lambda path: None,
 ) -> list[Dictionary]:
-    """Opens dictionaries in any known format, told by name and content of each file; all those in a folder.
-
-    Raises ReadError for a file that is not a dictionary, is damaged, or is too large.
+    """Open dictionaries in any supported format, recognised by the name and content of each file.
 
     Args:
-        paths: Files and folders.
-        languages: Languages of the first and the second side of those that do not say theirs.
-        cache: Folder that keeps what was read of large dictionaries, as half a million entries take many seconds. They
-            are read again when a file of theirs changes.
-        show: Called with each large dictionary that is not in the cache, before it is read.
+        paths: Files, and folders of which all dictionaries are opened.
+        languages: Languages of the first and the second side, for dictionaries that do not state them.
+        cache: Folder that caches parsed large dictionaries, as half a million entries take many seconds to parse. They
+            are parsed again when one of their files changes.
+        show: Called with each large dictionary that is not cached, before it is read.
+
+    Raises ReadError for a file that is not a dictionary, is damaged, or is too large.
     """
     check_list(paths, "files")
     files = [file for path in paths for file in _files(Path(path))]
@@ -297,7 +301,7 @@ def open_dictionaries(
 
 
 def _opened(path: Path, languages: tuple[str, ...], cache: Path | None, show: Callable[[Path], object]) -> Dictionary:
-    """The dictionary of a file, from the cache if it is large and was read before."""
+    """Open one dictionary, from the cache if it is large and cached."""
     facts = [file.stat() for file in sorted(path.parent.glob(f"{escape(path.stem)}.*"))] if cache else []
     if cache is None or sum(fact.st_size for fact in facts) < CACHE_BYTES:
         return _read(path, languages)
@@ -326,7 +330,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _main_file(path: Path) -> Path:
-    """The .ifo or .index file, where another file of such a dictionary is named."""
+    """Return the .ifo or .index file if the path is a companion of one."""
     if path.suffix.lower() not in _OF_SETS:
         return path
     stem = path.with_suffix("") if path.suffix.lower() == ".dz" else path
@@ -334,7 +338,7 @@ def _main_file(path: Path) -> Path:
 
 
 def _headword_entries(path: Path) -> Iterator[Entry]:
-    """The headwords of a StarDict or dictd dictionary, whose title may name its languages."""
+    """Read the headwords of a StarDict or dictd dictionary; languages are taken from its title or file name."""
     is_stardict = ending(path) == ".ifo"
     first, second = languages_in(f"{path.name} {book_name(path)}" if is_stardict else path.name)
     for word, texts in read_stardict(path) if is_stardict else read_dictd(path):
@@ -364,7 +368,7 @@ def _read(path: Path, languages: tuple[str, ...]) -> Dictionary:
 
 
 def _in_languages(entries: Iterator[Entry], languages: tuple[str, ...]) -> Iterator[Entry]:
-    """The entries with the languages of sides that have none."""
+    """Assign languages to the sides that have none."""
     codes = [language_code(language) or language for language in languages]
     for entry in entries:
         yield [
@@ -373,7 +377,7 @@ def _in_languages(entries: Iterator[Entry], languages: tuple[str, ...]) -> Itera
 
 
 class TermOccurrence(NamedTuple):
-    """A term of a sentence, ``sentence[start:end]``, and its equivalents, the best of each dictionary first."""
+    """A term in a sentence, ``sentence[start:end]``, and its equivalents, best of each dictionary first."""
 
     start: int
     end: int
@@ -383,10 +387,9 @@ class TermOccurrence(NamedTuple):
 def terms_in(
     sentence: str, dictionaries: Sequence[Dictionary], lang: str = "", target: str = ""
 ) -> list[TermOccurrence]:
-    """The terms of a sentence that the dictionaries list, in its order; of equally long ones the first counts.
+    """List the terms of a sentence that the dictionaries list, in order, without overlaps.
 
-    A term begins after an elided word: "école" is found in "l'école".
-
+    Of overlapping terms the longest is taken, then the first. A term may follow an elided word: "école" in "l'école".
     ``lang`` and ``target``: languages of the sentence and of the equivalents, "" for any.
     """
     spans = [(a + elision(sentence[a:b], lang), b) for a, b in words(sentence)] if dictionaries else []
@@ -398,7 +401,7 @@ def terms_in(
                 continue
             start, end = spans[first][0], spans[first + size - 1][1]
             wording = sentence[start:end]
-            if without_function_words(wording, lang) != folded(wording):  # it is there without them, too
+            if without_function_words(wording, lang) != folded(wording):  # a shorter span omits these words
                 continue
             equivalents = dict.fromkeys(
                 str(equivalent.text)

@@ -1,19 +1,19 @@
-"""Forms of words that a lexicon does not list: it lists other forms of them, with other endings.
+"""Induced inflection rules: pairs of endings that relate the forms of a word.
 
-The lexicon has "navrhuje" (he proposes) and not "navrhoval" (he proposed). But it has many pairs of words such as
-"opakuje" and "opakoval", which begin alike, end as these two do, and have an English equivalent in common. So a word
-in -oval is likely to mean what the one in -uje means. In German and Dutch, a verb may have an infix behind its
-particle: "ab-zu-nehmen".
+The lexicon has "navrhuje" (he proposes) but not "navrhoval" (he proposed). Yet it has many pairs such as "opakuje" and
+"opakoval", which share a beginning, these two endings and an English equivalent. So a word in -oval is likely to mean
+the same as the one in -uje. In German and Dutch, a verb may also have an infix after its particle: "ab-zu-nehmen".
 
-`learn_endings` counts for each pair of endings how many words have a word beside them that differs from them so, and
-how many of these have an equivalent in common. The share of the latter is the reliability of the pair. A compound is
-not a form of its first part, so "Spielhalle" and "Spiel" do not count. Soricut and Och (2015, "Unsupervised morphology
-induction using word embeddings") learn such rules from a text, and test them by vectors instead of equivalents.
+`learn_endings` counts for each pair of endings how many pairs of words differ in just these endings, and how many of
+them share an equivalent. The ratio is the reliability of the pair. Compounds are not forms of their first part, so
+"Spielhalle" and "Spiel" do not count. Soricut and Och (2015, "Unsupervised morphology induction using word embeddings")
+learn such rules from text, and validate them by word vectors instead of equivalents.
 
-The file, which ``bench/endings.py`` makes of the bundled lexicon, is a safetensors file. It has for each language::
+``bench/endings.py`` computes the file from the bundled lexicon. It is a safetensors file with these arrays for each
+language::
 
-    XX.endings      (bytes,) uint8    pairs of endings, sorted: two endings with a tab between them, each pair a line
-    XX.reliability  (pairs,) uint8    of each, in hundredths
+    XX.endings      (bytes,) uint8    pairs of endings, sorted, one pair per line, separated by a tab
+    XX.reliability  (pairs,) uint8    reliability of each pair, in hundredths
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from phrasemate.lexicon.wordings import Wordings, encoded
 from phrasemate.utils.storage import save_arrays
 
 FORMAT = "phrasemate endings 1"
-STEPS = 100  # of a reliability of 1
-LEAST = 8  # pairs of words that tell how reliable a pair of endings is
-RELIABLE = 0.4  # at least, for a pair of endings to be kept
-COMMON = 3  # letters with which forms of one word begin at least, and half of the longer one's
-SYLLABLES = 2  # the same where a letter is a syllable
-ENOUGH = 5  # letters that are enough, however long the words are
-MOST = 4  # forms of a word
-TAIL = 5  # letters of the last part of a compound
-LONGEST = 100  # letters of a word that has forms
-COMPARED = 5_000  # wordings with one beginning that are looked at
-SHARED = 0.1  # probability that the equivalents of two words have in common, at least, if these are forms of one word
-INFIX = 0.75  # reliability of a listed word that is the word without its infix
-PARTICLE, PARTICLES = 2, 8  # letters before an infix, at least and at most; behind it there are two or more
+STEPS = 100  # a reliability of 1, as stored
+LEAST = 8  # pairs of words, at least, that a reliability is estimated from
+RELIABLE = 0.4  # least reliability of a pair of endings
+COMMON = 3  # letters, at least, of the beginning that two forms share; also at least half of the longer form
+SYLLABLES = 2  # the same for scripts in which a letter is a syllable
+ENOUGH = 5  # shared letters that suffice for words of any length
+MOST = 4  # forms of a word that are returned, at most
+TAIL = 5  # letters of the last part of a compound, at least
+LONGEST = 100  # letters of a word that is looked up, at most
+COMPARED = 5_000  # wordings with the same beginning that are compared, at most
+SHARED = 0.1  # least probability mass of equivalents that two forms of a word share
+INFIX = 0.75  # reliability of a listed word that equals the word without its infix
+PARTICLE, PARTICLES = 2, 8  # letters before an infix, at least and at most; at least two follow it
 _INFIXES = {"de": ("zu", "ge"), "nl": ("ge",)}
 _SYLLABIC = frozenset({"ko"})
 
 
 class Form(NamedTuple):
-    """Row of a wording that is likely to be another form of a word, and the reliability of their endings."""
+    """Row of a wording that is probably another form of a word, and the reliability of the pair of endings."""
 
     row: int
     reliability: float
@@ -82,7 +82,7 @@ class Endings:
         self.languages = frozenset(facts["languages"].split())
 
     def rules(self, language: str) -> Mapping[tuple[str, str], float]:
-        """The reliability of each pair of endings of a language."""
+        """Return the reliability of each pair of endings of a language."""
         if language not in self._rules and language in self.languages:
             try:
                 text, steps = (self._file.get_tensor(f"{language}.{part}") for part in ("endings", "reliability"))
@@ -99,7 +99,7 @@ class Endings:
         return ModelDamaged(f"{self._path}: no endings can be read ({why}); install phrasemate again")
 
     def forms(self, word: str, language: str, wordings: Wordings) -> list[Form]:
-        """Other forms of a word, or of the last word of a wording, the most reliable one first, at most `MOST`.
+        """Find other forms of a word, or of the last word of a wording: at most `MOST`, most reliable first.
 
         Args:
             word: Word or wording, folded.
@@ -124,7 +124,7 @@ class Endings:
 
 
 def _without_infix(word: str, language: str) -> list[str]:
-    """A word without what stands between its particle and its verb: "abzunehmen" is "abnehmen"."""
+    """Remove possible infixes between the particle and the verb: "abnehmen" for "abzunehmen"."""
     return [
         word[:place] + word[place + len(infix) :]
         for infix in _INFIXES.get(language, ())
@@ -138,7 +138,7 @@ def _least(language: str) -> int:
 
 
 def _common(word: str, partner: str, least: int) -> int:
-    """How many letters two words begin with alike; 0 if these are too few for forms of one word."""
+    """Return the length of the common prefix of two words, or 0 if it is too short for forms of one word."""
     common = 0
     for letter, its_partner in zip(word, partner, strict=False):
         if letter != its_partner:
@@ -148,10 +148,10 @@ def _common(word: str, partner: str, least: int) -> int:
 
 
 def learn_endings(words: Mapping[str, Mapping[str, float]], language: str) -> dict[tuple[str, str], float]:
-    """The reliability of pairs of endings, (ending of a word, ending of another form of it).
+    """Estimate the reliability of pairs of endings: (ending of a word, ending of another form) -> reliability.
 
     Args:
-        words: Words of a language, each with its English equivalents, or their stems, and their probabilities.
+        words: Words of a language, each with the probabilities of its English equivalents, or of their stems.
         language: The language of the words.
     """
     least, tally = _least(language), defaultdict[tuple[str, str], list[int]](lambda: [0, 0])
@@ -167,13 +167,13 @@ def learn_endings(words: Mapping[str, Mapping[str, float]], language: str) -> di
 
 
 def _is_compound(word: str, common: int, words: Container[str]) -> bool:
-    """Whether what stands behind so many letters of a word is a word, perhaps with or without a linking letter."""
+    """Whether the rest of a word after its first ``common`` letters is a word, give or take a linking letter."""
     tails = [word[start:] for start in (common - 1, common, common + 1)]
     return any(len(tail) >= TAIL and tail in words for tail in tails)
 
 
 def _alike(words: Sequence[str], least: int) -> Iterator[tuple[str, str, int]]:
-    """Pairs of words that may be forms of one word, and how many letters they begin with alike."""
+    """Iterate over pairs of words that may be forms of one word, with the length of their common prefix."""
     for number, word in enumerate(words):
         for partner in words[number + 1 :]:
             if common := _common(word, partner, least):
@@ -189,7 +189,7 @@ def write_endings(
     languages: Mapping[str, Mapping[tuple[str, str], float]],
     facts: Mapping[str, str] | None = None,
 ) -> None:
-    """Write pairs of endings of some languages, with their reliabilities; ``facts`` go into the metadata."""
+    """Write the pairs of endings of several languages, with their reliabilities; ``facts`` go into the metadata."""
     tensors: dict[str, NDArray[Any]] = {}
     for language, rules in languages.items():
         pairs = sorted(rules)
@@ -205,5 +205,5 @@ PATH = Path(__file__).parent.parent / "models" / "lexicon" / "endings.safetensor
 
 @cache
 def bundled_endings() -> Endings | None:
-    """The endings of the package; None where it was installed without them. They are read once."""
+    """Return the inflection rules of the package, read once; None if they are not installed."""
     return Endings(PATH) if PATH.exists() else None

@@ -1,15 +1,15 @@
-"""Files of dictionaries -> wordings and equivalents: tables, term bases, translation memories, StarDict, dictd.
+"""Parsers of dictionary files: tables, term bases, translation memories, StarDict, dictd.
 
-The rules are few and cautious; what they do not know stays as it is.
+Cells and definitions are cleaned by a few cautious rules; any other text is kept as it is.
 
-- Notes in brackets go: "(...)", "[...]", "{...}", "<...>". A cell that is nothing but a note keeps the text in it, and
-  letters in brackets within a word are part of it: "colo(u)r" gives "colour".
-- Pronunciation between slashes at the end goes: "bench /bentʃ/".
-- Semicolons, bars and the ideographic comma part equivalents: "house; building". A comma does so only where each part
+- Notes in brackets are removed: "(...)", "[...]", "{...}", "<...>". The text of a note is kept if a cell has nothing
+  else. Letters in brackets within a word are part of it: "colo(u)r" gives "colour".
+- A pronunciation between slashes is removed: "bench /bentʃ/".
+- Semicolons, bars and the ideographic comma separate equivalents: "house; building". A comma does so only if each part
   has one or two words; a part that is an article ("Haus, das") is a note.
-- An abbreviation for grammar with a full stop at the end goes: "Haus n.", "to go v.".
+- A grammatical abbreviation with a full stop at the end is removed: "Haus n.", "to go v.".
 
-The format is that of StarDict's own description, "Format for StarDict dictionary files".
+StarDict files are parsed as its documentation "Format for StarDict dictionary files" describes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from phrasemate.text.languages import language_code, languages_in
 from phrasemate.text.term_lists import stream_terms
 from phrasemate.text.text_file import Damage, TextFile
 
-_MOST = 50  # equivalents of one cell
-_LONGEST = 120  # characters of an equivalent; more is an explanation
-_MOST_WORDS = 8  # of an equivalent in a definition
+_MOST = 50  # equivalents of one cell, at most
+_LONGEST = 120  # characters of an equivalent; longer texts are explanations
+_MOST_WORDS = 8  # words of an equivalent in a definition, at most
 _NOTES = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}|<[^<>]*>|（[^（）]*）|【[^【】]*】")
 _OPTIONAL = re.compile(r"(?<=\w)\((\w+)\)(?=\w)")
 _BRACKETS = re.compile(r"[()\[\]{}<>（）【】]")
@@ -60,15 +60,15 @@ _TAG = re.compile(r"<[^<>]*>")
 
 
 def alternatives(cell: str) -> list[str]:
-    """The equivalents in a cell, in order; at most 50, and none longer than 120 characters."""
+    """Split a cell into its equivalents, in order: at most 50, each of at most 120 characters."""
     return _distinct(_split(_bare(cell), 2))
 
 
 def definition_equivalents(definition: str, headword: str = "") -> list[str]:
-    """The equivalents in the definition of a dictionary, in order.
+    """Extract the equivalents from the definition of a dictionary, in order.
 
-    A line that repeats the headword is left out, as are notes, cross-references and quoted examples; numbers of senses
-    are cut off. Commas part equivalents of up to eight words; anything longer is an explanation and left out.
+    Notes, cross-references, quoted examples, numbers of senses and a first line that repeats the headword are removed.
+    Commas separate equivalents of up to eight words; longer texts are explanations and are omitted.
     """
     texts = []
     lines = definition.splitlines()
@@ -83,13 +83,13 @@ def definition_equivalents(definition: str, headword: str = "") -> list[str]:
 
 
 def plain_markup(text: str) -> str:
-    """HTML, Pango or XDXF markup as plain text: blocks become lines; headwords, examples and labels are left out."""
+    """Convert HTML, Pango or XDXF markup to plain text: one line per block, no headwords, examples or labels."""
     text = _HIDDEN_TAG.sub(" ", text)
     return html.unescape(_TAG.sub("", _BREAK_TAG.sub("\n", text)))
 
 
 def _bare(cell: str) -> str:
-    """The cell without notes; with the text of its only note where there is nothing else."""
+    """Remove the notes from a cell, or only their brackets if there is nothing else."""
     text = cell
     if _BRACKETS.search(text):
         text = _OPTIONAL.sub(r"\1", text)
@@ -125,9 +125,9 @@ def _tidy(text: str) -> str:
 
 
 Entry = list[tuple[int | str, str]]
-"""Wordings that mean the same: each with its language, or with the number of its column if that is unknown."""
+"""Wordings with the same meaning, each with its language, or its column number if the language is unknown."""
 
-_SHORT = 80  # characters of a segment that is an entry
+_SHORT = 80  # characters of a translation-memory segment that is used as an entry, at most
 _SHORT_WORDS = 8
 _SOURCE = frozenset({"source", "term", "headword", "word", "source term", "lemma"})
 _TARGET = frozenset({"target", "translation", "equivalent", "target term"})
@@ -136,17 +136,17 @@ _DING = " :: "
 
 
 def text_file(path: Path) -> TextFile:
-    """The file at a path, to be read as UTF-8 text, unpacked if its name ends in .gz."""
+    """Describe the file at a path as UTF-8 text, compressed if its name ends in .gz."""
     return TextFile(path, str(path), path.suffix.lower() == ".gz", "utf-8", Damage(skip=False))
 
 
 def ending(path: Path) -> str:
-    """The end of a file's name in small letters, such as ".tsv", without ".gz"."""
+    """Return the suffix of a file name in lower case, such as ".tsv", without ".gz"."""
     return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
 
 
 def memory_entries(path: Path) -> Iterator[Entry]:
-    """The units of a translation memory (TMX, XLIFF) whose segments are short, as they are."""
+    """Read the units of a translation memory (TMX, XLIFF) that have short segments, unchanged."""
     for unit in stream_units(text_file(path), "tmx" if ".tmx" in path.name.lower() else "xliff"):
         sides = [(side.language, one_line(side.text)) for side in unit.sides]
         short = [
@@ -157,16 +157,16 @@ def memory_entries(path: Path) -> Iterator[Entry]:
 
 
 def term_base_entries(path: Path) -> Iterator[Entry]:
-    """The concepts of a TBX file, with the terms of all languages as they are."""
+    """Read the concepts of a TBX file, with the terms of all languages, unchanged."""
     for _, terms in groupby(stream_terms(text_file(path), "*"), lambda term: term.id):
         yield [(term.language, one_line(term.text)) for term in terms]
 
 
 def table_entries(path: Path) -> Iterator[Entry]:
-    """The rows of a table by the end of its name: .tsv, .csv, .xlsx.
+    """Read the rows of a table: .tsv, .csv or .xlsx.
 
-    A first row that names languages ("de", "German") says which columns count, as do "source" and "target" (or
-    "term" and "translation"). Otherwise the first two columns do, and the name of the file may name the languages.
+    A first row with names of languages ("de", "German"), or with "source" and "target" (or "term" and "translation"),
+    selects the columns. Otherwise the first two columns are used, and the file name may give the languages.
     """
     file = text_file(path)
     suffix = ending(path)
@@ -180,7 +180,7 @@ def table_entries(path: Path) -> Iterator[Entry]:
 
 
 def plain_text_entries(path: Path) -> Iterator[Entry]:
-    """The lines of a text: "Haus {n} | Häuser :: house | houses", as ding has them, or wordings between tabs."""
+    """Read lines such as "Haus {n} | Häuser :: house | houses" (the format of ding), or wordings separated by tabs."""
     names = languages_in(path.name)
     for number, cells in _after_comment(tsv_rows(text_file(path))):
         sides = "\t".join(cells).split(_DING) if _DING in "\t".join(cells) else cells
@@ -197,7 +197,7 @@ def plain_text_entries(path: Path) -> Iterator[Entry]:
 
 
 def _after_comment(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
-    """The rows without comments: lines that begin with #, at the beginning of a file or, without wordings, later."""
+    """Skip comments: initial lines that begin with #, and such lines without a pair of wordings anywhere."""
     at_beginning = True
     for number, cells in rows:
         is_comment = cells[0].startswith("#") and (at_beginning or (len(cells) == 1 and _DING not in cells[0]))
@@ -223,10 +223,10 @@ def _sheet_entries(path: Path, rows: Iterator[tuple[str, int, list[str]]]) -> It
 
 
 def _header(cells: list[str]) -> list[tuple[int, int | str]]:
-    """Columns of wordings, each with its language or its number, if the first row names them."""
+    """Return the columns that a header row selects, each with its language or number; empty without a header."""
     names = [cell.strip() for cell in cells]
     codes = [(column, language_code(name)) for column, name in enumerate(names)]
-    if codes[0] == (0, "id") and sum(bool(code) for _, code in codes) > 2:  # numbers of entries, not Indonesian
+    if codes[0] == (0, "id") and sum(bool(code) for _, code in codes) > 2:  # a column of entry numbers, not Indonesian
         codes = codes[1:]
     languages: list[tuple[int, int | str]] = [(column, code) for column, code in codes if code]
     if len(languages) > 1:
@@ -237,14 +237,14 @@ def _header(cells: list[str]) -> list[tuple[int, int | str]]:
     return [(source, 0), (target, 1)] if source >= 0 and target >= 0 else []
 
 
-SIZE = 400_000_000  # bytes of one file, unpacked
-TEXT = 800_000_000  # bytes of all definitions: entries may share one
-ENTRIES = 3_000_000  # headwords of a dictionary
-DEFINITION = 20_000  # bytes of a definition that are looked at
+SIZE = 400_000_000  # bytes of one file, decompressed, at most
+TEXT = 800_000_000  # bytes of all definitions, at most; entries may share one
+ENTRIES = 3_000_000  # headwords of a dictionary, at most
+DEFINITION = 20_000  # bytes of a definition that are read, at most
 
 
 def read_whole(path: Path) -> bytes:
-    """The bytes of a file, unpacked if they are gzip (dictzip is). Raises ReadError."""
+    """Read a file, decompressed if it is gzip or dictzip. Raises ReadError."""
     try:
         with path.open("rb") as file:
             is_gzip = file.read(2) == b"\x1f\x8b"
@@ -265,7 +265,7 @@ def read_whole(path: Path) -> bytes:
 
 
 def beside(path: Path, suffixes: Iterable[str]) -> Path:
-    """The file of the same name that ends in one of the suffixes. Raises ReadError if there is none."""
+    """Find the file of the same name with one of the suffixes. Raises ReadError if there is none."""
     names = [path.with_name(path.stem + suffix) for suffix in suffixes]
     for name in names:
         if name.is_file():
@@ -275,7 +275,11 @@ def beside(path: Path, suffixes: Iterable[str]) -> Path:
 
 
 def defined(path: Path, content: bytes, start: int, size: int, read: int) -> bytes:
-    """The first `DEFINITION` bytes of an entry; ``read`` bytes of definitions were read before it. Raises ReadError."""
+    """Return the first `DEFINITION` bytes of an entry.
+
+    ``read``: bytes of definitions that were read before. Raises ReadError for a position outside the content, and for
+    more than `TEXT` bytes in total.
+    """
     if start + size > len(content):
         reason = f"an entry ends at byte {start + size:,} of {len(content):,} bytes of definitions"
         raise ReadError(str(path), 0, reason, "copy or download the files again")
@@ -285,17 +289,17 @@ def defined(path: Path, content: bytes, start: int, size: int, read: int) -> byt
 
 
 _MAGIC = "StarDict's dict ifo file"
-_TEXT, _MARKUP = "ml", "hgxkw"  # types of definitions that hold equivalents; t and y are pronunciations, r files
+_TEXT, _MARKUP = "ml", "hgxkw"  # field types with equivalents; t and y are pronunciations, r files
 _COPY = "copy or download the files again"
 
 
 def book_name(path: Path) -> str:
-    """The title of the dictionary. Raises ReadError."""
+    """Return the title of a StarDict dictionary. Raises ReadError."""
     return _facts(path).get("bookname", "") or path.stem
 
 
 def read_stardict(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Read the headwords of the dictionary with its .ifo file at ``path``, and their equivalents.
+    """Read the headwords and equivalents of a StarDict dictionary, given the path of its .ifo file.
 
     Raises ReadError for files that are missing, damaged or too large.
     """
@@ -320,7 +324,7 @@ def read_stardict(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def _records(path: Path, content: bytes, size: int) -> Iterator[tuple[int, str, bytes]]:
-    """Records of a headword, a zero byte, and ``size`` bytes: where each begins, its headword and these bytes."""
+    """Iterate over records of a headword, a zero byte and ``size`` bytes of data: (position, headword, data)."""
     at = 0
     while at < len(content):
         end = content.find(b"\0", at, at + 2048)
@@ -338,7 +342,7 @@ def _facts(path: Path) -> dict[str, str]:
 
 
 def _synonyms(path: Path) -> dict[int, list[str]]:
-    """Other headwords of entries, by the number of the entry."""
+    """Read alternative headwords, by entry number."""
     file = next((path.with_suffix(end) for end in (".syn", ".syn.dz") if path.with_suffix(end).is_file()), None)
     words: dict[int, list[str]] = {}
     if file is None:
@@ -351,7 +355,7 @@ def _synonyms(path: Path) -> dict[int, list[str]]:
 
 
 def _fields(entry: bytes, types: str) -> Iterator[str]:
-    """The texts of an entry that may hold equivalents, without markup."""
+    """Iterate over the fields of an entry that may have equivalents, without markup."""
     at, number = 0, 0
     while at < len(entry) and (not types or number < len(types)):
         number += 1
@@ -359,7 +363,7 @@ def _fields(entry: bytes, types: str) -> Iterator[str]:
             kind = types[number - 1]
         else:
             kind, at = chr(entry[at]), at + 1
-        if types and number == len(types):  # the last field has neither a size nor a zero at its end
+        if types and number == len(types):  # the last field has neither a size nor a final zero byte
             raw, at = entry[at:], len(entry)
         elif kind.isupper():
             size = int.from_bytes(entry[at : at + 4], "big")
@@ -380,9 +384,9 @@ _DIGITS = {
 
 
 def read_dictd(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Read the headwords of the dictionary with its .index file at ``path``, and their equivalents.
+    """Read the headwords and equivalents of a dictd dictionary, given the path of its .index file.
 
-    The index leaves out punctuation: the headword is the one in the first line of the definition where both agree.
+    The index omits punctuation. So the headword is taken from the first line of the definition if both agree otherwise.
     Raises ReadError for files that are missing, damaged or too large.
     """
     dict_path = beside(path, (".dict.dz", ".dict"))
@@ -413,7 +417,7 @@ def _letters(text: str) -> str:
 
 
 def _number(path: Path, line: int, digits: bytes) -> int:
-    """A number in the base of 64, the highest digit first."""
+    """Parse a base-64 number, most significant digit first."""
     value = 0
     for digit in digits.strip()[:12]:
         if digit not in _DIGITS:

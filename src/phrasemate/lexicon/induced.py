@@ -1,19 +1,18 @@
-"""Bundled lexicon between English and other languages, counted in aligned text: one compact file, read on demand.
+"""Bundled lexicon between English and other languages, induced from aligned text: one compact file, read on demand.
 
-    en.text       (bytes,) uint8        the English words, folded, sorted by their bytes, one after the other
-    en.lengths    (wordings,) uint8     bytes of each
-    en+.text, en+.lengths               the same of English wordings of several words; their rows come after
+    en.text       (bytes,) uint8        English words, folded, sorted by their bytes, concatenated
+    en.lengths    (wordings,) uint8     bytes of each word
+    en+.text, en+.lengths               the same for English wordings of several words; their row numbers follow
     XX.text, XX.lengths                 the same for each other language
-    XX.degrees    (wordings,) uint8     English wordings of each wording
-    XX.english    (3, pairs) uint8      bytes of their rows, the lowest ones first; the most probable one first
+    XX.degrees    (wordings,) uint8     number of English equivalents of each wording
+    XX.english    (3, pairs) uint8      bytes of their row numbers, lowest byte first; most probable equivalent first
     XX.forward    (pairs,) uint8        p(English | wording) in hundredths
     XX.backward   (pairs,) uint8        p(wording | English) in hundredths
     XX+.text, ...                       the same arrays for the wordings of several words
-    XX+.units                           a bit for each of these, highest first: 1 if it is a unit; en+.units, too
+    XX+.units                           one bit for each of these, highest first: 1 for a unit; also en+.units
 
-A safetensors file; each array is compressed by zlib. What is there of a language is read when it is first asked for.
-
-`phrasemate.lexicon.pruning` chooses the pairs.
+It is a safetensors file whose arrays are each compressed by zlib. The arrays of a language are read when it is first
+looked up. `phrasemate.lexicon.pruning` selects the pairs and explains units.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ from phrasemate.utils.storage import save_arrays
 
 FORMAT = "phrasemate lexicon 2"
 LONGEST = 255  # bytes of a wording
-MOST = 255  # English wordings of a wording
-_STEPS = 100  # of a probability
-_LEAST_STEPS = 2  # of an equivalent that is looked up through English
-_OF_ENGLISH = 0.7  # what a word counts for English, whose part has names and loans from all other languages
-_BITS = 8  # of a byte
-_REMEMBERED = 8_192  # forms whose English wordings are kept: a text repeats most of its words
-_EQUIVALENTS = 100_000  # equivalents of wordings that are kept: 20 MB
-SEVERAL = "+"  # ends the name of the section of the wordings of several words
+MOST = 255  # English equivalents of a wording
+_STEPS = 100  # a probability of 1, as stored
+_LEAST_STEPS = 2  # least probability, in steps, of an equivalent found through English
+_OF_ENGLISH = 0.7  # weight of an English word in `languages_of`; the English list has names and loans of all languages
+_BITS = 8  # in a byte
+_REMEMBERED = 8_192  # forms whose English equivalents are cached: a text repeats most of its words
+_EQUIVALENTS = 100_000  # cached equivalents: 20 MB
+SEVERAL = "+"  # suffix of the section with the wordings of several words
 ENGLISH = ("en", f"en{SEVERAL}")  # sections
 _TENSORS = ("text", "lengths", "degrees", "english", "forward", "backward")
 
@@ -63,7 +62,7 @@ Bytes = NDArray[np.uint8]
 
 
 class Pair(NamedTuple):
-    """A wording and an English one, each folded, their probabilities, and whether the wording is a unit.
+    """A wording and an English one, both folded, their probabilities, and whether the wording is a unit.
 
     ``forward``: p(English | wording). ``backward``: p(wording | English).
     """
@@ -77,9 +76,9 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class _Section:
-    """The words of one language or its wordings of several words, with their English equivalents.
+    """Words of one language, or its wordings of several words, with their English equivalents.
 
-    What only the direction from English needs is made when it is first asked for.
+    The cached properties are only needed for look-ups from English.
     """
 
     wordings: Wordings
@@ -100,7 +99,7 @@ class _Section:
 
 
 class InducedLexicon:
-    """Equivalents with probabilities from a file that `write_lexicon` wrote.
+    """Equivalents with probabilities, from a file that `write_lexicon` wrote.
 
     ``name`` is the source of the equivalents. Raises ModelDamaged for a file that is missing or damaged,
     ModelUnsupported for one of another format.
@@ -129,12 +128,12 @@ class InducedLexicon:
         }
 
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
-        """The equivalents of a wording, the most probable one first.
+        """Return the equivalents of a wording, most probable first.
 
-        ``lang``: "en" looks in English alone; another language in that one; "" in all of them and in English. With the
-        language, what is not there as it is gets looked up without leading function words, then by its stems, and a
-        word by its other forms (`Endings`). ``target`` is the language of the equivalents, "" for all. Two other
-        languages meet in English wordings.
+        ``lang`` is the language to look in; "" searches all languages, but only for the exact wording. In a given
+        language, a wording that is not listed is looked up without leading function words, then by its stems, and then
+        by other forms of it (`Endings`). ``target`` is the language of the equivalents, "" for all. Two languages other
+        than English are connected through their English equivalents.
         """
         return list(self._ranked(folded(wording), primary(lang), primary(target)))
 
@@ -159,7 +158,7 @@ class InducedLexicon:
         )
 
     def _translate(self, name: str, row: int, target: str, into: dict[tuple[str, str], int]) -> None:
-        """Add the equivalents of a row of a section in a language ("" for all), with their weights."""
+        """Add the equivalents of a row in the language ``target`` ("" for all), with their weights."""
         if name in ENGLISH:
             english = row if name == "en" else row + len(self._keys_of("en").wordings)
             for language in self.languages if not target else {target}.intersection(self.languages):
@@ -171,7 +170,7 @@ class InducedLexicon:
 
     @cachedmethod(attrgetter("_english_of"), lock=attrgetter("_lock_of_cache"))
     def into_english(self, form: str, lang: str) -> tuple[tuple[str, float], ...]:
-        """The English wordings of one form of a word, folded, in one language, and their probabilities."""
+        """Return the English equivalents of exactly this folded form in one language, with their probabilities."""
         weights: dict[tuple[str, str], int] = {}
         for name in self._section_names[lang] if lang in self.languages else []:
             for row in self._keys_of(name).exact(form, lang):
@@ -179,30 +178,30 @@ class InducedLexicon:
         return tuple((text, weight / _STEPS) for (_, text), weight in weights.items())
 
     def knows(self, wording: str, lang: str) -> bool:
-        """Whether a wording of a language is listed as it is, without regard to case and white space."""
+        """Whether a language lists exactly this wording, regardless of case and white space."""
         lang = primary(lang)
         return lang in self._section_names and bool(self._listed(LOOKUPS[0], lang, wording))
 
     def is_unit(self, wording: str, lang: str) -> bool:
-        """Whether several words belong together, as an idiom or a term, or are a frequent combination."""
+        """Whether several words are listed as a unit: an idiom, a term or a frequent combination."""
         name = primary(lang) + SEVERAL
         if f"{name}.units" not in self._names:
             return False
         return any(self._units(name)[row] for row in LOOKUPS[0](self._keys_of(name), wording, lang))
 
     def language_of(self, text: str) -> str:
-        """The language of a text: the one of which the lexicon lists most of its words; "" if that is not clear."""
+        """Identify the language of a text, the one in which most of its words are listed; "" if that is ambiguous."""
         return self.languages_of([text])[0]
 
     def languages_of(self, texts: Sequence[str]) -> list[str]:
-        """The language of each text, as `language_of`; quicker for many together."""
+        """Identify the language of each text, as in `language_of`; faster for many texts."""
         forms_of = [dict.fromkeys(folded(text[start:end]) for start, end in words(text)) for text in texts]
-        forms = sorted(set(chain.from_iterable(forms_of)), key=encoded)  # ascending ones are found in half the time
+        forms = sorted(set(chain.from_iterable(forms_of)), key=encoded)  # sorted keys are found in half the time
         number_of = {form: number for number, form in enumerate(forms)}
         keys = [encoded(form) for form in forms]
         beginnings = np.array([beginning(key) for key in keys], np.uint64)
         languages = "en", *self.languages
-        counts = np.zeros((len(languages), len(number_of)), np.int64)  # of each form, as a word and a function word
+        counts = np.zeros((len(languages), len(number_of)), np.int64)  # 1 for a listed form, 2 for a function word
         for row, language in zip(counts, languages, strict=True):
             row += self._keys_of(language).wordings.contains(keys, beginnings)
             for form in function_words(language).intersection(number_of):
@@ -217,7 +216,10 @@ class InducedLexicon:
         return results
 
     def _rows(self, language: str, wording: str) -> tuple[list[tuple[str, int]], bool]:
-        """Sections and rows by the first way of looking up that answers; whether they list the wording itself."""
+        """Find a wording by the first look-up method that succeeds.
+
+        Returns sections and rows, and whether they list the wording itself.
+        """
         if language in self._section_names:
             for way in LOOKUPS if has_stemmer(language) or has_spellings(language) else LOOKUPS[:2]:
                 if rows := self._listed(way, language, wording):
@@ -225,7 +227,7 @@ class InducedLexicon:
         return [], True
 
     def _in_every_language(self, wording: str) -> list[tuple[str, int]]:
-        """Sections and rows of a folded wording, English last."""
+        """Find a folded wording in all languages, English last; returns sections and rows."""
         key = encoded(wording)
         number = beginning(key)
         names = chain.from_iterable(self._section_names.values())
@@ -233,7 +235,7 @@ class InducedLexicon:
         return [(name, row) for name, row in rows if row >= 0]
 
     def _listed(self, way: Lookup, language: str, wording: str) -> list[tuple[str, int]]:
-        """Sections and rows that one way of looking up gives in a language."""
+        """Find a wording by one look-up method in a language; returns sections and rows."""
         names = self._section_names[language]
         return [(name, row) for name in names for row in way(self._keys_of(name), wording, language)]
 
@@ -256,7 +258,7 @@ class InducedLexicon:
                 into[key] = max(into.get(key, 0), int(section.backward[pair]))
 
     def _through_english(self, name: str, row: int, language: str, into: dict[tuple[str, str], int]) -> None:
-        """Add the wordings of another language: the sums of p(English | wording) p(other wording | English)."""
+        """Add equivalents in another language, weighted by the sum of p(English | wording) p(equivalent | English)."""
         section, sums = self._section(name), Counter[tuple[str, str]]()
         for pair in range(int(section.bounds[row]), int(section.bounds[row + 1])):
             weights_of_word: dict[tuple[str, str], int] = {}
@@ -282,7 +284,7 @@ class InducedLexicon:
             return self._keys[name]
 
     def _units(self, name: str) -> Bytes:
-        """(wordings,): 1 for a unit, 0 for another wording."""
+        """Return (wordings,) 1 for units, 0 for other wordings."""
         if name not in self._unit_bits:
             count = len(self._keys_of(name).wordings)
             bits = np.unpackbits(self._tensor(f"{name}.units"))
@@ -322,17 +324,17 @@ def _bounds(lengths: Bytes) -> Rows:
 def write_lexicon(
     path: str | os.PathLike[str], languages: Mapping[str, Iterable[Pair]], facts: Mapping[str, str] | None = None
 ) -> None:
-    """Writes the pairs of each language as one file; ``facts`` (sources, licence, ...) go into its metadata.
+    """Write the pairs of each language to one file; ``facts`` (sources, licence, ...) go into its metadata.
 
-    Pairs of which a wording has more than 255 bytes are left out, and so are English wordings beyond the 255 most
-    probable ones of a wording. Raises InputError for a language "en" or without pairs.
+    Pairs with a wording of more than 255 bytes are omitted, and so are equivalents beyond the 255 most probable ones of
+    a wording. Raises InputError for the language "en" and for a language without pairs.
     """
     content = {**(facts or {}), "format": FORMAT, "languages": " ".join(sorted(languages))}
     save_arrays(Path(path), lexicon_arrays(languages), content)
 
 
 def lexicon_arrays(languages: Mapping[str, Iterable[Pair]]) -> dict[str, Bytes]:
-    """The compressed arrays of `write_lexicon`."""
+    """Build the compressed arrays that `write_lexicon` writes."""
     pairs = {
         lang: [pair for pair in of_language if max(len(encoded(pair.wording)), len(encoded(pair.english))) <= LONGEST]
         for lang, of_language in languages.items()
@@ -360,7 +362,7 @@ def lexicon_arrays(languages: Mapping[str, Iterable[Pair]]) -> dict[str, Bytes]:
 
 
 def _section_arrays(name: str, pairs: Iterable[Pair], row_of: Mapping[str, int]) -> dict[str, Bytes]:
-    """The arrays of a section, by name; ``row_of``: English wording -> its row."""
+    """Build the arrays of a section, by name; ``row_of``: English wording -> its row."""
     by_wording: dict[str, list[Pair]] = {}
     for pair in pairs:
         by_wording.setdefault(pair.wording, []).append(pair)
@@ -386,7 +388,7 @@ def _texts(lang: str, wordings: list[str]) -> dict[str, Bytes]:
 
 
 def _in_steps(probabilities: list[float]) -> Bytes:
-    """Probabilities in hundredths, never none."""
+    """Convert probabilities to hundredths, at least 1."""
     return cast(Bytes, np.clip(np.rint(np.array(probabilities) * _STEPS), 1, _STEPS).astype(np.uint8))
 
 
@@ -395,15 +397,16 @@ PATH = Path(__file__).parent.parent / "models" / "lexicon" / "lexicon.safetensor
 
 @cache
 def bundled_lexicon() -> InducedLexicon | None:
-    """The lexicon of the package; None where it was installed without one. It is opened once."""
+    """Return the lexicon of the package, opened once; None if it is not installed."""
     return InducedLexicon(PATH) if PATH.exists() else None
 
 
 @cache
 def grammatical_words(lang: str) -> frozenset[str]:
-    """The function words of a language, folded; none of a language that the bundled lexicon does not know.
+    """Return the function words of a language, folded; an empty set if the bundled lexicon lacks the language.
 
-    They are the stop words whose likeliest equivalent is an English function word; the list of Japanese has no others.
+    They are the stop words whose likeliest equivalent is an English function word. For Japanese, they are all stop
+    words.
     """
     lang, lexicon = primary(lang), bundled_lexicon()
     if lang == "en":

@@ -1,9 +1,9 @@
-"""Wordings without inflection.
+"""Normalise wordings for look-up: remove leading function words and inflection.
 
-Leading function words are left out; the other words are cut to their stems by Snowball stemmers. So "the benches" meets
-"bench", and "sich erinnern" "erinnert". Two wordings match if their stemmed forms are equal; the forms are keys to
-compare, not text to show. Languages without a stemmer (Chinese, Japanese, Korean, Vietnamese, Hebrew, Bulgarian,
-Ukrainian, ...) keep their words as they are, in one spelling (`phrasemate.lexicon.spelling`).
+Leading function words are dropped, and the other words are reduced to stems by Snowball stemmers. So "the benches"
+matches "bench", and "sich erinnern" "erinnert". Two wordings match if their stemmed forms are equal; these forms are
+look-up keys, not text to show. Words of languages without a stemmer (Chinese, Japanese, Korean, Vietnamese, Hebrew,
+Bulgarian, Ukrainian, ...) are not reduced, but written in one spelling (`phrasemate.lexicon.spelling`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from phrasemate.lexicon.spelling import respell
 from phrasemate.text.languages import language_code, primary
 from phrasemate.text.normalize import APOSTROPHES, composed, folded
 
-ENGLISH_FUNCTION_WORDS = frozenset(  # without particles of verbs, such as "up"
+ENGLISH_FUNCTION_WORDS = frozenset(  # without verb particles such as "up"
     """
     a an the and or but nor so yet if than that as of to in into on onto at by for with without from about under
     between among during before after above below against within upon per via is are was were be been being am do
@@ -40,7 +40,7 @@ NEGATIONS = frozenset(
     wasn't weren't won't wouldn't couldn't shouldn't mustn't needn't hasn't haven't hadn't
     """.split()  # noqa: SIM905
 )
-_OWN_SCRIPTS = {"HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko"}  # of one language each
+_OWN_SCRIPTS = {"HIRAGANA": "ja", "KATAKANA": "ja", "HANGUL": "ko"}  # scripts of a single language
 
 
 _SNOWBALL = """
@@ -49,7 +49,7 @@ _SNOWBALL = """
     spanish swedish tamil turkish yiddish
     """.split()  # noqa: SIM905
 _STEMMERS = {language_code(name): name for name in _SNOWBALL}
-# Articles, marks of the infinitive and reflexive pronouns, as dictionaries write them before a word.
+# Articles, infinitive markers and reflexive pronouns that dictionaries write before a headword.
 _FUNCTION_WORDS = {
     "da": "en et den det de at sig",
     "de": "der die das den dem des ein eine einen einem einer eines sich zu",
@@ -70,7 +70,7 @@ _FUNCTION_WORDS = {
 }
 _WORDS = {lang: frozenset(text.split()) for lang, text in _FUNCTION_WORDS.items()}
 _ELIDED = {"fr": ("l'", "d'", "s'"), "it": ("l'", "un'", "dell'", "nell'", "all'", "dall'", "sull'", "s'")}
-# Words that lose their last letter before a vowel and are joined to the next one.
+# Elided words: they have lost their last letter and are joined to the next word by an apostrophe.
 _JOINED = {
     "ca": "d l m n s t",
     "fr": "c d j jusqu l lorsqu m n puisqu qu quoiqu s t",
@@ -79,8 +79,8 @@ _JOINED = {
 _ELISIONS = {lang: frozenset(text.split()) for lang, text in _JOINED.items()}
 _APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
-_PLURALS = (("ies", "y"), ("ies", "ie"), ("es", ""), ("s", ""), ("'s", ""), ("s'", ""))  # and what they stand for
-_LOCAL = threading.local()  # a stemmer serves one thread at a time
+_PLURALS = (("ies", "y"), ("ies", "ie"), ("es", ""), ("s", ""), ("'s", ""), ("s'", ""))  # ending -> its base
+_LOCAL = threading.local()  # stemmers are not thread-safe
 
 
 def has_stemmer(lang: str) -> bool:
@@ -89,20 +89,20 @@ def has_stemmer(lang: str) -> bool:
 
 
 def stemmed(wording: str, lang: str) -> str:
-    """The wording in a language, folded, without leading function words, each word cut to its stem."""
+    """Stem a wording: fold it, drop leading function words, and reduce each other word to its stem."""
     lang = primary(lang)
     return " ".join([stem(word, lang) for word in content_words(folded(wording), lang)])
 
 
 @lru_cache(1 << 16)
 def stem(word: str, lang: str) -> str:
-    """The stem of one folded word."""
+    """Reduce one folded word to its stem."""
     stemmer, word = _stemmer(primary(lang)), respell(word, primary(lang))
     return str(stemmer.stemWord(word)) if stemmer else word
 
 
 def stemmed_all(wordings: Iterable[str], lang: str, are_folded: bool = False) -> list[str]:
-    """The stemmed form of each of many wordings in one language; quicker if they ``are_folded`` already."""
+    """Stem many wordings of one language, see `stemmed`; faster if they ``are_folded`` already."""
     lang = primary(lang)
     stemmer = _stemmer(lang)
     contents = (content_words(wording if are_folded else folded(wording), lang) for wording in wordings)
@@ -114,7 +114,7 @@ def stemmed_all(wordings: Iterable[str], lang: str, are_folded: bool = False) ->
 
 @lru_cache(1 << 16)
 def _english_bases(word: str) -> frozenset[str]:
-    """What an English word may be the plural, genitive or third person of; itself is one of these."""
+    """Return the words that an English word may be the plural, genitive or third person of, including itself."""
     bases = {word[: -len(ending)] + instead for ending, instead in _PLURALS if word.endswith(ending)}
     return frozenset({word, *bases})
 
@@ -122,7 +122,7 @@ def _english_bases(word: str) -> frozenset[str]:
 def same_words(one: str, other: str, lang: str) -> bool:
     """Whether two folded wordings with the same stems are forms of the same words.
 
-    In English only the ending -s counts: "bench" and "benches" are, "exciting" and "excited" are not.
+    In English, only forms in -s count as the same: "bench" and "benches", but not "exciting" and "excited".
     """
     if primary(lang) != "en":
         return True
@@ -131,20 +131,20 @@ def same_words(one: str, other: str, lang: str) -> bool:
 
 
 def by_script(forms: Iterable[str]) -> list[str]:
-    """The languages that words show by a script which no other language has: Japanese and Korean."""
+    """Identify languages by a script that no other language uses: Japanese and Korean."""
     scripts = {unicodedata.name(form[-1], "").split(" ")[0] for form in forms if form[-1:].isalpha()}
     return [language for script, language in _OWN_SCRIPTS.items() if script in scripts]
 
 
 def without_function_words(wording: str, lang: str) -> str:
-    """The wording, folded, without leading function words of its language, unless it consists of nothing else."""
+    """Fold a wording and drop leading function words of its language, except the last word."""
     return " ".join(content_words(folded(wording), primary(lang)))
 
 
 def content_words(text: str, lang: str) -> list[str]:
-    """The words of a folded wording without leading function words; ``lang`` as `primary` gives it."""
+    """Split a folded wording into words, without leading function words; ``lang`` as `primary` returns it."""
     if not text.isascii():
-        text = composed(text.encode("utf-8", "replace").decode())  # stemmers take no half of a surrogate pair
+        text = composed(text.encode("utf-8", "replace").decode())  # stemmers reject lone surrogates
     if text.isalnum():
         return [text]
     for article in _ELIDED.get(lang, ()):
@@ -161,7 +161,7 @@ def content_words(text: str, lang: str) -> list[str]:
 
 
 def elision(word: str, lang: str) -> int:
-    """Count the characters of an elided word at the beginning of a word: 2 of "l'école", 3 of "qu’elle"."""
+    """Return the length of an elided word at the beginning of a word: 2 for "l'école", 3 for "qu’elle", else 0."""
     match = _APOSTROPHE.search(word)
     if match is None or folded(word[: match.start()]) not in _ELISIONS.get(primary(lang), ()):
         return 0
@@ -169,22 +169,22 @@ def elision(word: str, lang: str) -> int:
 
 
 def function_words(lang: str) -> frozenset[str]:
-    """The words that dictionaries of a language write before others: articles, "to", "sich"."""
+    """Return the words that dictionaries of a language write before headwords: articles, "to", "sich"."""
     return _WORDS.get(lang, frozenset())
 
 
 @cache
 def leading(lang: str) -> tuple[str, ...]:
-    """List what may stand before a wording of a language and is left out: "the ", "l'"; first of all nothing."""
+    """List the prefixes that are dropped from wordings of a language, such as "the " and "l'"; the first is ""."""
     lang = primary(lang)
     return ("", *(f"{word} " for word in sorted(_WORDS.get(lang, ()))), *_ELIDED.get(lang, ()))
 
 
 def _stemmer(lang: str) -> Any:
-    """The stemmer of a language for this thread, or None."""
+    """Return this thread's stemmer for a language, or None."""
     if lang not in _STEMMERS:
         return None
     stemmers: dict[str, Any] = _LOCAL.__dict__.setdefault("stemmers", {})
     if lang not in stemmers:
-        stemmers[lang] = Stemmer.Stemmer(_STEMMERS[lang], 0)  # its own cache costs more than it saves
+        stemmers[lang] = Stemmer.Stemmer(_STEMMERS[lang], 0)  # without its cache, which costs more than it saves
     return stemmers[lang]

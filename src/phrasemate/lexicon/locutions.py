@@ -1,7 +1,7 @@
 """Fixed expressions, stop words, and words for "of" within a term.
 
-A fixed expression that begins with a preposition or belongs to a verb is proposed by no segmenter. Those of four
-languages are listed here, chosen by hand.
+The segmenter never proposes a fixed expression that begins with a preposition or belongs to a verb. Those of four
+languages are listed here by hand.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ en cuenta|tener en cuenta|sin embargo|sin perjuicio de|por ejemplo|por lo tanto|
 por escrito|de acuerdo con|de conformidad con|de buena fe|de oficio|a cargo de|a partir de|a través de|a favor de
 a pesar de|al menos|con respecto a|con arreglo a|bajo su propia responsabilidad|llevar a cabo|formar parte de""",
 }
-OF = {  # what stands for "of" within a term
+OF = {  # words for "of" within a term
     "en": frozenset({"of"}),
     "es": frozenset({"de", "del"}),
     "fr": frozenset({"de", "du", "des"}),
@@ -56,7 +56,7 @@ OF = {  # what stands for "of" within a term
 
 @lru_cache(maxsize=32)
 def general_words(lang: str) -> frozenset[str]:
-    """The stop words of a language, folded; none where stopwordsiso has no list."""
+    """Return the stop words of a language, folded; an empty set if stopwordsiso does not cover it."""
     try:
         return frozenset(map(folded, stop_words(primary(lang))))
     except InputError:
@@ -67,5 +67,5 @@ _LISTS = {language: frozenset(text.replace("\n", "|").split("|")) for language, 
 
 
 def locutions(lang: str) -> frozenset[str]:
-    """The fixed expressions of a language, folded; none where nobody has listed them."""
+    """Return the fixed expressions of a language, folded; an empty set for a language that is not listed here."""
     return _LISTS.get(primary(lang), frozenset())

@@ -1,27 +1,29 @@
-"""Choice of the pairs of a phrase table that a lexicon keeps.
+"""Selection of the pairs of a phrase table that a lexicon keeps.
 
-`select_pairs` chooses the pairs of a phrase table, which is mostly noise and composition. A pair stays if
+Most pairs of a phrase table are noise or compositional. `select_pairs` keeps the pairs that meet these conditions:
 
-- both wordings are words: letters, spaces, hyphens and apostrophes, no digits;
-- its co-occurrence is significant by the log-likelihood ratio of its counts (Dunning 1993; Johnson et al. 2007 use
-  Fisher's exact test). Pairs that were counted once stay only where a dictionary has them;
-- p(English | wording), discounted, is at least `Pruning.least`, and the pair is among the `Pruning.most` best ones;
-- neither side consists of function words; single ones stay ("auf", "on"), so that phrases with them are translated
-  word by word;
-- for a single word, no side has needless function words around it ("the house"), and no side is a part of a better
-  pair ("opener" of "can opener");
-- a wording of several words was counted twice or more, `Pruning.phrase` of its links are to this English wording, it is
-  a worse pair without its article, and its negation is in the English wording, too ("nicht gehen" is not "to go").
+- Both wordings consist of words: letters, spaces, hyphens and apostrophes, no digits.
+- The co-occurrence is significant by the log-likelihood ratio of its counts (Dunning 1993; Johnson et al. 2007 use
+  Fisher's exact test). Pairs with a count of 1 are kept only if a dictionary has them.
+- p(English | wording), discounted, is at least `Pruning.least`, and the pair is among the `Pruning.most` best ones.
+- Neither side consists of several function words. Single ones are kept ("auf", "on"), so that phrases with them can be
+  translated word by word.
+- For a single word, no side has needless function words around it ("the house"), and no side is a part of a better pair
+  ("opener" of "can opener").
+- A wording of several words has a count of 2 or more, and `Pruning.phrase` of its links are to this English wording.
+  Without its article it is a worse pair. If it has a negation, the English wording has one ("nicht gehen" is not "to go").
 
-Word links miss many fixed expressions: hardly a word of "в конце концов" translates one of "in the end". So a phrase
-table may come with `Expression`s, counted in sentences. These follow the same thresholds. None is composed, none is a
-part of a better one, and none is a more frequent expression with words around it.
+Word alignment misses many fixed expressions: hardly a word of "в конце концов" translates one of "in the end". So a
+phrase table may be complemented by `Expression`s, which are counted in sentence pairs. They must pass the same
+thresholds. They must not be compositional, part of a better expression, or a more frequent expression with further
+words around it.
 
-Most wordings of several words are composed: "in meinem Zimmer". Others are units. These mean something else than their
-words do ("in due course"), and that more than twice, in many of their occurrences. A unit may also be composed, if it
-is frequent and has no function word at an end. In English, what translates a single word is a unit, too.
+Most wordings of several words are compositional: "in meinem Zimmer". Others are units. A unit has a meaning that its
+words do not have ("in due course"), in more than two and in a large share of its occurrences. A compositional wording
+is also a unit if it is frequent and has no function word at either end. An English wording that translates a single
+word is a unit, too.
 
-Function words need no list for the other languages: they are the wordings whose translations are English ones.
+Function words of the other languages need no list: they are the words that are mostly translated by English ones.
 """
 
 from __future__ import annotations
@@ -38,26 +40,27 @@ from phrasemate.lexicon.inflection import ARTICLES, ENGLISH_FUNCTION_WORDS, NEGA
 from phrasemate.lexicon.wordings import UNSPACED, words_of
 
 Counts = Mapping[tuple[str, str], int]
-"""How often a wording and an English one are linked."""
+"""(wording, English wording) -> number of their links."""
 
 _JOINERS = frozenset("'’-‐־״׳·\u200c\u200d")  # within words: apostrophes, hyphens, joiners of Persian
-_FREQUENT = 20  # links of a function word
-_MOSTLY = 0.6  # of its links are to English function words
-_SHARE = 0.3  # of a pair's links with which a shorter or longer one takes its place
-_WHOLE = 0.5  # of an expression's links with which a longer one takes its place
-_OFTENER = 1.5  # times as frequent is an expression than the same with words around it
-_TRANSLATED = 0.05  # least share of a word's links, or of an English word's, that are to a translation of it
+_FREQUENT = 20  # links of a function word, at least
+_MOSTLY = 0.6  # share of its links that are to English function words, at least
+_SHARE = 0.3  # share of a pair's links that a pair without its function words needs to replace it
+_WHOLE = 0.5  # share of an expression's links that a longer one needs to replace it
+_OFTENER = 1.5  # how many times as frequent an expression is than the same with further words around it, at least
+_TRANSLATED = 0.05  # share of either word's links that a translation has, at least
 
 
 @dataclass(frozen=True)
 class Pruning:
     """Thresholds for the pairs of a phrase table.
 
-    ``significance`` is the least log-likelihood ratio of a pair. ``least`` is the least probability of a pair, ``rare``
-    that of a word that was counted twice, ``phrase`` that of a wording of several words. What such a wording is worth
-    is its ratio divided by ``share``. ``composed`` times the significance makes a unit of words that translate one
-    another, ``idiomatic`` is the least probability of other units. With ``hapaxes``, pairs of single words stay too
-    that were counted once, if the wording was; about half of them are right, so this is for languages with little text.
+    ``significance``: least log-likelihood ratio of a pair. ``least``: least probability of a pair; ``rare``: of a word
+    with a count of 2; ``phrase``: of a wording of several words. ``share``: divisor of the log-likelihood ratio in the
+    worth of a wording of several words. ``composed``: factor of ``significance`` at which a compositional wording is a
+    unit. ``idiomatic``: least probability of other units. ``hapaxes``: also keep pairs of single words with a count of
+    1 if the word itself occurs once. About half of these are right, so this is for languages with little text.
+    ``most``: pairs of a wording, at most.
     """
 
     significance: float = 10.0
@@ -72,14 +75,16 @@ class Pruning:
 
 
 class RatedPair(NamedTuple):
-    """A pair and what it is worth: its log-likelihood ratio; a share of it for a wording of several words."""
+    """A pair and its worth: the log-likelihood ratio, or for a wording of several words a share of it."""
 
     pair: Pair
     worth: float
 
 
 class Expression(NamedTuple):
-    """A wording of several words and an English one, and the sentence pairs with both, sentences with one, the other.
+    """A wording of several words and an English one, with counts of sentence pairs.
+
+    ``together``: pairs with both. ``wordings``: those with the wording. ``englishes``: those with the English wording.
 
     >>> Expression("nach wie vor", "still", together=12, wordings=20, englishes=900).together
     12
@@ -93,9 +98,10 @@ class Expression(NamedTuple):
 
 
 def likelihood_ratio(both: int, one: int, other: int, total: int) -> float:
-    """Twice the log-likelihood ratio of two events that happen ``one`` and ``other`` times, ``both`` together.
+    """Compute twice the log-likelihood ratio of the co-occurrence of two events (Dunning 1993).
 
-    Of ``total`` trials; 0 if they happen together no more often than by chance.
+    Of ``total`` trials, one event occurs in ``one``, the other in ``other``, both in ``both``. Returns 0 if they
+    co-occur no more often than by chance.
     """
     if both * total <= one * other:
         return 0.0
@@ -109,7 +115,7 @@ def likelihood_ratio(both: int, one: int, other: int, total: int) -> float:
 
 
 def attested_pairs(counts: Counts, entries: Collection[tuple[str, str]], lang: str) -> set[tuple[str, str]]:
-    """The pairs of a table that a dictionary has too, compared by stems: its entries are (wording, English wording)."""
+    """Return the pairs of a table that match an entry (wording, English wording) of a dictionary by stems."""
     one_side = _stems((wording for wording, _ in (*counts, *entries)), lang)
     english_side = _stems((english for _, english in (*counts, *entries)), "en")
     known_pairs = {(one_side[wording], english_side[english]) for wording, english in entries}
@@ -131,25 +137,27 @@ def select_pairs(
     pruning: Pruning | None = None,
     expressions: Iterable[Expression] = (),
 ) -> list[RatedPair]:
-    """The pairs of a language that stay, the ones that are worth most first.
+    """Select the pairs of a language to keep, by worth, highest first.
 
     Args:
-        counts: A phrase table.
-        total: Number of sentence pairs that were counted.
+        counts: Phrase table.
+        total: Number of sentence pairs that it was counted in.
         lang: The language that is not English.
-        attested: Pairs that a dictionary has too.
+        attested: Pairs that a dictionary has, too.
         pruning: Thresholds.
         expressions: Candidates for fixed expressions.
     """
     selection = _Selection(counts, total, lang, frozenset(attested), pruning or Pruning())
     pairs = selection.pairs()
-    stay = {(one.pair.wording, one.pair.english) for one in pairs}
-    pairs += [one for one in selection.expressions(expressions) if (one.pair.wording, one.pair.english) not in stay]
+    stay = {(rated.pair.wording, rated.pair.english) for rated in pairs}
+    pairs += [
+        rated for rated in selection.expressions(expressions) if (rated.pair.wording, rated.pair.english) not in stay
+    ]
     return sorted(pairs, key=lambda pair: -pair.worth)
 
 
 class _Selection:
-    """Table of one language while its pairs are chosen."""
+    """Phrase table of one language during the selection of its pairs."""
 
     def __init__(
         self, counts: Counts, total: int, lang: str, attested: frozenset[tuple[str, str]], pruning: Pruning
@@ -169,6 +177,7 @@ class _Selection:
         self.wholes = self._wholes()
 
     def pairs(self) -> list[RatedPair]:
+        """Select pairs of the table."""
         by_wording: dict[str, list[tuple[str, int]]] = {}
         for (wording, english), count in self.counts.items():
             if is_wording(wording) and is_wording(english):
@@ -183,7 +192,7 @@ class _Selection:
         return pair_scores
 
     def expressions(self, candidates: Iterable[Expression]) -> list[RatedPair]:
-        """The pairs of fixed expressions."""
+        """Select pairs of fixed expressions."""
         by_wording: dict[str, list[Expression]] = {}
         for candidate in candidates:
             wording, english = candidate.wording, candidate.english
@@ -198,16 +207,19 @@ class _Selection:
         pairs = [self._expression(link) for link in best if not self._surrounded(link, by_wording)]
         return [pair for pair in pairs if pair]
 
-    def _is_fixed(self, one: str, english: str) -> bool:
-        """Whether a pair may be one of fixed expressions: not composed, no article or loose word at an end."""
+    def _is_fixed(self, wording: str, english: str) -> bool:
+        """Whether a pair may be a fixed expression: not compositional, no article or stray function word at an end."""
         first, *_, last = self.english_words[english] * 2
-        if first in ARTICLES or not self._english_core(english) or not self._negates(one, english):
+        if first in ARTICLES or not self._english_core(english) or not self._negates(wording, english):
             return False
-        loose = last in ENGLISH_FUNCTION_WORDS and self.words[one][-1] not in self.function_words
-        return not loose and last not in ARTICLES and not self._composed(one, english)
+        loose = last in ENGLISH_FUNCTION_WORDS and self.words[wording][-1] not in self.function_words
+        return not loose and last not in ARTICLES and not self._composed(wording, english)
 
     def _best(self, links: Sequence[Expression]) -> list[Expression]:
-        """The most frequent of a wording's links without those to a part of a better English wording, or to more."""
+        """Select the most frequent translations of a wording.
+
+        Translations that are part of a frequent longer one, or that extend a more frequent one, are omitted.
+        """
         best: list[Expression] = []
         for link in sorted(links, key=lambda link: (-link.together, -len(link.english))):
             words_of_link = f" {link.english} "
@@ -218,7 +230,7 @@ class _Selection:
         return best[: self.pruning.most]
 
     def _surrounded(self, link: Expression, links: Mapping[str, Sequence[Expression]]) -> bool:
-        """Whether a shorter wording, which is more frequent, has the same English one: "and in the end"."""
+        """Whether a shorter and more frequent part of the wording has the same translation, as in "and in the end"."""
         form_words = self.words[link.wording]
         shorter = [form_words[a:b] for a in range(len(form_words)) for b in range(a + 2, len(form_words) + 1)]
         return any(
@@ -230,7 +242,7 @@ class _Selection:
         )
 
     def _expression(self, link: Expression) -> RatedPair | None:
-        """The pair of a link, if it is significant."""
+        """Rate the pair of a link; None if it is not significant."""
         forward, backward = link.together / (link.wordings + 1), link.together / (link.englishes + 1)
         worth = likelihood_ratio(link.together, link.wordings, link.englishes, self.total)
         often = link.together >= 3 + self._edged(link.wording, link.english) and forward >= self.pruning.idiomatic
@@ -238,7 +250,7 @@ class _Selection:
         return RatedPair(pair, worth) if worth >= self.pruning.significance else None
 
     def _grammar(self, by_wording: Mapping[str, Sequence[tuple[str, int]]]) -> list[RatedPair]:
-        """The function words with the English ones that they usually stand for, so that phrases with them translate."""
+        """Select the usual English function words for each function word, for word-by-word translation of phrases."""
         return [
             RatedPair(Pair(wording, english, count / self.links[wording], count / self.english_links[english]), worth)
             for wording in self.function_words & by_wording.keys()
@@ -248,105 +260,107 @@ class _Selection:
             if worth >= self.pruning.significance
         ]
 
-    def _scored(self, one: str, english: str, count: int) -> RatedPair | None:
-        """The pair with its probabilities and worth, or None if it does not stay."""
-        is_attested = (one, english) in self.attested
-        forward = (count + is_attested) / (self.links[one] + is_attested + 1)
+    def _scored(self, wording: str, english: str, count: int) -> RatedPair | None:
+        """Rate a pair with its probabilities; None if it is not kept."""
+        is_attested = (wording, english) in self.attested
+        forward = (count + is_attested) / (self.links[wording] + is_attested + 1)
         backward = (count + is_attested) / (self.english_links[english] + is_attested + 1)
-        ratio = likelihood_ratio(count, self.links[one], self.english_links[english], self.total)
+        ratio = likelihood_ratio(count, self.links[wording], self.english_links[english], self.total)
         worth = ratio * (2 if is_attested else 1)
-        several = len(self.words[one]) > 1
+        several = len(self.words[wording]) > 1
         if several:
-            stays = forward >= self.pruning.phrase and count + is_attested > 1 and self._negates(one, english)
-            stays = stays and bool(self._core(one)) and bool(self._english_core(english))
-            stays = stays and not self._only_articles(one, english, count)
+            stays = forward >= self.pruning.phrase and count + is_attested > 1 and self._negates(wording, english)
+            stays = stays and bool(self._core(wording)) and bool(self._english_core(english))
+            stays = stays and not self._only_articles(wording, english, count)
         else:
-            stays = self._stays(one, english, count, forward, is_attested)
+            stays = self._stays(wording, english, count, forward, is_attested)
         if not stays or worth < self.pruning.significance:
             return None
-        unit = several and self._is_unit(Pair(one, english, forward, backward), count, is_attested, worth)
-        return RatedPair(Pair(one, english, forward, backward, unit), worth / (self.pruning.share if several else 1))
+        unit = several and self._is_unit(Pair(wording, english, forward, backward), count, is_attested, worth)
+        return RatedPair(
+            Pair(wording, english, forward, backward, unit), worth / (self.pruning.share if several else 1)
+        )
 
     def _is_unit(self, pair: Pair, count: int, is_attested: bool, worth: float) -> bool:
-        """Whether the words of a pair that stays are a unit."""
-        one, english = pair.wording, pair.english
-        if self._redundant(one, english, count):
+        """Whether the wording of several words in a pair that is kept is a unit."""
+        wording, english = pair.wording, pair.english
+        if self._redundant(wording, english, count):
             return False
-        has_edges = self._edged(one, english)
-        if self._composed(one, english):
+        has_edges = self._edged(wording, english)
+        if self._composed(wording, english):
             return not has_edges and worth >= self.pruning.composed * self.pruning.significance
         often = count >= 3 + has_edges and pair.forward >= self.pruning.idiomatic
         return is_attested or (often and pair.backward >= self.pruning.least)
 
-    def _stays(self, one: str, english: str, count: int, forward: float, is_attested: bool) -> bool:
-        """Whether the pair of a single word stays, if it is significant."""
+    def _stays(self, wording: str, english: str, count: int, forward: float, is_attested: bool) -> bool:
+        """Whether the pair of a single word is kept, provided it is significant."""
         least = self.pruning.rare if count + is_attested == 2 else self.pruning.least
-        counted_once = count + is_attested < 2 and not (self.pruning.hapaxes and self._hapax(one, english))
-        if forward < least or counted_once or self._redundant(one, english, count):
+        counted_once = count + is_attested < 2 and not (self.pruning.hapaxes and self._hapax(wording, english))
+        if forward < least or counted_once or self._redundant(wording, english, count):
             return False
-        return count > 2 or is_attested or not self._edged(one, english)
+        return count > 2 or is_attested or not self._edged(wording, english)
 
-    def _negates(self, one: str, english: str) -> bool:
-        """Whether the English wording has a word of negation, if the other one has."""
-        return self.negations.isdisjoint(self.words[one]) or not NEGATIONS.isdisjoint(self.english_words[english])
+    def _negates(self, wording: str, english: str) -> bool:
+        """Whether the English wording has a negation if the other one has."""
+        return self.negations.isdisjoint(self.words[wording]) or not NEGATIONS.isdisjoint(self.english_words[english])
 
-    def _only_articles(self, one: str, english: str, count: int) -> bool:
-        """Whether a wording begins with an article without which it is as good a pair."""
-        first, *rest = self.words[one]
+    def _only_articles(self, wording: str, english: str, count: int) -> bool:
+        """Whether a wording begins with an article and is about as good a pair without it."""
+        first, *rest = self.words[wording]
         english_words = self.english_words[english]
         bare = self.join.join(rest), " ".join(english_words[english_words[0] in ARTICLES :])
         return first in self.articles and self.counts.get(bare, 0) >= _SHARE * count
 
     def _translating(self, english_words: Collection[str]) -> frozenset[str]:
-        """The words whose most frequent translation is one of some English words."""
+        """Return the words whose most frequent translation is among some English words."""
         most: dict[str, tuple[int, str]] = {}
         for (wording, english), count in self.counts.items():
             if len(self.words[wording]) == 1:
                 most[wording] = max(most.get(wording, (0, "")), (count, english))
         return frozenset(word for word, (_, english) in most.items() if english in english_words)
 
-    def _hapax(self, one: str, english: str) -> bool:
-        """Whether the two are single words of some length, and the wording has no other link."""
-        long = len(one) > 2 or self.join == ""
-        return self.links[one] == 1 and long and len(self.words[one]) == len(self.english_words[english]) == 1
+    def _hapax(self, wording: str, english: str) -> bool:
+        """Whether both are single words, and the wording has no other link and is long enough."""
+        long = len(wording) > 2 or self.join == ""
+        return self.links[wording] == 1 and long and len(self.words[wording]) == len(self.english_words[english]) == 1
 
-    def _redundant(self, one: str, english: str, count: int) -> bool:
-        """Whether function words make up a side or surround a better pair, or the pair is a part of a better one."""
-        core, english_core = self._core(one), self._english_core(english)
+    def _redundant(self, wording: str, english: str, count: int) -> bool:
+        """Whether a side consists of function words, adds some to a better pair, or is a part of a better pair."""
+        core, english_core = self._core(wording), self._english_core(english)
         if not core or not english_core:
             return True
-        if (core, english_core) != (one, english) and any(
+        if (core, english_core) != (wording, english) and any(
             self.counts.get(pair, 0) >= _SHARE * count
-            for pair in ((core, english_core), (one, english_core), (core, english))
-            if pair != (one, english)
+            for pair in ((core, english_core), (wording, english_core), (core, english))
+            if pair != (wording, english)
         ):
             return True
-        return self.wholes.get((one, english), 0) >= 0.5 * count
+        return self.wholes.get((wording, english), 0) >= 0.5 * count
 
-    def _core(self, one: str) -> str:
-        return self.join.join(_trimmed(self.words[one], self.function_words))
+    def _core(self, wording: str) -> str:
+        return self.join.join(_trimmed(self.words[wording], self.function_words))
 
     def _english_core(self, english: str) -> str:
         return " ".join(_trimmed(self.english_words[english], ENGLISH_FUNCTION_WORDS))
 
-    def _edged(self, one: str, english: str) -> bool:
-        """Whether a wording of the two begins or ends with a function word."""
-        ends, english_ends = ({words[0], words[-1]} for words in (self.words[one], self.english_words[english]))
+    def _edged(self, wording: str, english: str) -> bool:
+        """Whether either wording begins or ends with a function word."""
+        ends, english_ends = ({words[0], words[-1]} for words in (self.words[wording], self.english_words[english]))
         return not (self.function_words.isdisjoint(ends) and ENGLISH_FUNCTION_WORDS.isdisjoint(english_ends))
 
-    def _composed(self, one: str, english: str) -> bool:
-        """Whether every content word of one side translates one of the other side."""
-        wording_words = [word for word in self.words[one] if word not in self.function_words]
+    def _composed(self, wording: str, english: str) -> bool:
+        """Whether every content word of each side translates one of the other side."""
+        wording_words = [word for word in self.words[wording] if word not in self.function_words]
         english_parts = [word for word in self.english_words[english] if word not in ENGLISH_FUNCTION_WORDS]
         links = [(a, b) for a in wording_words for b in english_parts if self._translates(a, b)]
         return {a for a, _ in links} == set(wording_words) and {b for _, b in links} == set(english_parts)
 
-    def _translates(self, one: str, english: str) -> bool:
-        count = self.counts.get((one, english), 0)
-        return count >= _TRANSLATED * min(self.links[one], self.english_links[english]) > 0
+    def _translates(self, wording: str, english: str) -> bool:
+        count = self.counts.get((wording, english), 0)
+        return count >= _TRANSLATED * min(self.links[wording], self.english_links[english]) > 0
 
     def _function_words(self) -> frozenset[str]:
-        """The words whose translations mostly are function words of English."""
+        """Return the words that are mostly translated by English function words."""
         to_function_words: Counter[str] = Counter()
         for (wording, english), count in self.counts.items():
             if len(self.words[wording]) == 1 and ENGLISH_FUNCTION_WORDS.issuperset(self.english_words[english]):
@@ -358,7 +372,7 @@ class _Selection:
         )
 
     def _wholes(self) -> Counter[tuple[str, str]]:
-        """For each pair that is a part of longer ones, with content words left out, the links of the most frequent."""
+        """Count for each pair the links of the most frequent pair that extends one side by a content word or more."""
         wholes: Counter[tuple[str, str]] = Counter()
         for (wording, english), count in self.counts.items():
             parts = _parts(self.words[wording], self.function_words)
@@ -371,7 +385,7 @@ class _Selection:
 
 
 def is_wording(text: str) -> bool:
-    """Whether a text consists of words that begin with a letter and hold letters, marks, hyphens and apostrophes."""
+    """Whether each word of a text begins with a letter and has only letters, marks, hyphens and apostrophes."""
     return all(word[:1].isalpha() and _spelt(word) for word in text.split(" "))
 
 
@@ -380,13 +394,13 @@ def _spelt(word: str) -> bool:
 
 
 def _trimmed(words: tuple[str, ...], function_words: frozenset[str]) -> tuple[str, ...]:
-    """The words without function words at both ends."""
+    """Remove function words at both ends."""
     content = [place for place, word in enumerate(words) if word not in function_words]
     return words[content[0] : content[-1] + 1] if content else ()
 
 
 def _parts(words: tuple[str, ...], function_words: frozenset[str]) -> list[tuple[str, ...]]:
-    """The shorter stretches of the words that lack at least one content word."""
+    """List the proper parts of a wording with some of its content words, but not all."""
     content = sum(word not in function_words for word in words)
     stretches = [words[a:b] for a in range(len(words)) for b in range(a + 1, len(words) + 1) if b - a < len(words)]
     return [part for part in stretches if 0 < sum(word not in function_words for word in part) < content]

@@ -1,9 +1,9 @@
 """Separable verbs of German: "nahm … teil" is one verb, whose infinitive is "teilnehmen".
 
-The particle stands at the end of its clause, the finite verb before it. Neither is listed here. A word at the end of a
-clause is a particle if a verb before it makes a known infinitive with it, by the word list of simplemma. Without
-simplemma no such verb is recognised. `joined` writes the infinitive where the finite verb stood, so that a search can
-take it as one phrase.
+The particle stands at the end of its clause, after the finite verb. There is no list of particles or verbs. A word at
+the end of a clause is a particle if it and a preceding verb form an infinitive that simplemma's word list has. Without
+simplemma no separable verb is recognised. `joined` writes the infinitive in the position of the finite verb, so that a
+search can take it as one phrase.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GERMAN = "de"
 _CLAUSE_END = re.compile(r"\s*(?:[.,;:!?)\]»«”“\"„–—]|$|(?:und|oder|sondern|aber|denn|doch|bis|als|wenn|weil|dass)\b)")
 _CLAUSE_STOP = re.compile(r"\s*[.,;:!?]")
 _CLAUSE_BREAK = re.compile(r"[,;:()–—]")
-_AUXILIARIES = frozenset({"haben", "sein", "werden"})  # "das Haus ist alt": "Altsein" is a word, too
+_AUXILIARIES = frozenset({"haben", "sein", "werden"})  # not in "das Haus ist alt", though "Altsein" is a word
 _INFINITIVE = ("en", "eln", "ern")
 _NEGATION = "nicht"
 
@@ -28,20 +28,20 @@ Place = tuple[int, int]
 
 
 class SeparableVerb(NamedTuple):
-    """Places of the finite verb and of its particle in a text, and the infinitive."""
+    """Spans of the finite verb and of its particle in a text, and the infinitive."""
 
     verb: Place
     particle: Place
     infinitive: str
 
     def moved(self, by: int) -> SeparableVerb:
-        """The same verb in a text in which its sentence begins at ``by``."""
+        """Shift the spans by an offset, such as the start of the sentence in its text."""
         (a, b), (c, d), infinitive = self
         return SeparableVerb((a + by, b + by), (c + by, d + by), infinitive)
 
 
 def separable_verbs(sentence: str, language: str) -> list[SeparableVerb]:
-    """The separable verbs of a sentence whose two parts stand apart, in their order."""
+    """List the separable verbs of a sentence whose two parts stand apart, in order."""
     compound = _compounds() if language == _GERMAN else None
     if compound is None:
         return []
@@ -54,13 +54,13 @@ def separable_verbs(sentence: str, language: str) -> list[SeparableVerb]:
             finite = sentence[slice(*place)]
             if (finite.islower() or place == places[0]) and (infinitive := compound(particle, finite.lower())):
                 verbs.append(SeparableVerb(place, (start, end), infinitive))
-                first = number + 1  # a particle closes its clause
+                first = number + 1  # a particle ends its clause
                 break
     return verbs
 
 
 def joined(sentence: str, verb: SeparableVerb) -> Phrase:
-    """The infinitive of a verb as a phrase of its sentence, from which the particle is left out."""
+    """Return the infinitive of a verb as a phrase of its sentence, with the particle removed."""
     (start, end), (first, last), infinitive = verb
     between = sentence[end:first].rstrip()
     if _CLAUSE_STOP.match(
@@ -72,7 +72,7 @@ def joined(sentence: str, verb: SeparableVerb) -> Phrase:
 
 
 def _words_before(sentence: str, places: list[Place]) -> list[Place]:
-    """The words before the last one: those of its clause in their order, then those of the clause before, and so on."""
+    """List the words before the last one, clause by clause from its own backwards, in order within a clause."""
     clauses: list[list[Place]] = [[]]
     for place, following in zip(places[-2::-1], places[:0:-1], strict=True):
         if _CLAUSE_BREAK.search(sentence, place[1], following[0]):
@@ -83,7 +83,7 @@ def _words_before(sentence: str, places: list[Place]) -> list[Place]:
 
 @cache
 def _compounds() -> Callable[[str, str], str] | None:
-    """A function that gives the infinitive of a particle and a finite verb, "" where they are not one verb."""
+    """Return a function that joins a particle and a finite verb to an infinitive, or "" if they are not one verb."""
     try:
         from simplemma import is_known, lemmatize
     except ImportError:

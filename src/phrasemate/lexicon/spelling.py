@@ -1,11 +1,10 @@
-"""One spelling of words that a language spells in two ways, so that either finds the other.
+"""Normalise words that a language spells in several ways, so that any spelling matches the others.
 
-A text from Taiwan writes 圖書館 where one from Beijing has 图书馆. Romanian files often have a cedilla below "ş" where
-the language has a comma, and Persian ones the Arabic letters for k and y. Russian mostly leaves out the dots of "ё". In
-Turkish the capital of "i" is "İ" and that of "ı" is "I". So a word folds to other letters at the start of a sentence
-than within it.
+A text from Taiwan writes 圖書館 where one from Beijing has 图书馆. Romanian files often have a cedilla instead of the
+comma below "ș". Persian files often have Arabic letters for k and y. Russian mostly omits the dots of "ё". In Turkish the
+capital of "i" is "İ" and that of "ı" is "I", so that folding a capitalised word changes its first letter.
 
-The spelling is a key to compare by, not text to show: it need not be the one that people prefer.
+The normalised spelling is a look-up key, not text to show: it need not be the preferred one.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from functools import cache
 from typing import Any, cast
 from unicodedata import normalize
 
-_WIDE = "\uff00"  # from here on are wide letters of the Latin script and narrow Japanese ones
-_POINTS = re.compile("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7]")  # Hebrew vowels and accents
-_LONG = re.compile("(?<=[ァ-ヺー]{3})ー(?![ァ-ヺー])")  # ends a word; technical texts leave it out
+_WIDE = "\uff00"  # start of the block of fullwidth Latin and halfwidth Japanese letters
+_POINTS = re.compile("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7]")  # Hebrew vowel points and accents
+_LONG = re.compile("(?<=[ァ-ヺー]{3})ー(?![ァ-ヺー])")  # final long vowel mark, which technical texts omit
 _CAPITAL_I = re.compile(r"(?:^|(?<=\s))ı")
 _TONES = {
     new: old
@@ -45,7 +44,7 @@ def _converter(way: str) -> Any:
 
 
 def _converted(word: str, way: str) -> str:
-    """What OpenCC makes of a word; it takes no half of a surrogate pair, which a query may hold."""
+    """Convert a word with OpenCC, which rejects lone surrogates; these become "?"."""
     return cast(str, _converter(way).convert(word.encode("utf-8", "replace").decode()))
 
 
@@ -72,12 +71,12 @@ _SPELLINGS: dict[str, Callable[[str], str]] = {
 
 
 def has_spellings(lang: str) -> bool:
-    """Whether words of a language, such as "zh", are compared in one spelling that stands for all."""
+    """Whether words of a language are compared in a normalised spelling; ``lang``: such as "zh"."""
     return lang in _SPELLINGS
 
 
 def respell(wording: str, lang: str) -> str:
-    """Write a folded wording in the one spelling of its language that stands for all; ``lang``: such as "zh".
+    """Write a folded wording in the normalised spelling of its language; ``lang``: such as "zh".
 
     >>> respell("圖書館", "zh"), respell("ştiinţă", "ro"), respell("haus", "de")
     ('图书馆', 'știință', 'haus')
@@ -88,7 +87,7 @@ def respell(wording: str, lang: str) -> str:
 
 
 def spellings(wording: str, lang: str) -> list[str]:
-    """List the spellings in which a list may have a folded wording: its own, the one for all, traditional Chinese.
+    """List the spellings to look a folded wording up by: its own, the normalised one, traditional Chinese.
 
     >>> spellings("图书馆", "zh")
     ['图书馆', '圖書館']

@@ -1,4 +1,7 @@
-"""Many wordings in two arrays, a third of the memory of Python strings; the records of equivalents; `Lexicon`."""
+"""Look-up tables of wordings, and the `Lexicon` protocol with its `Equivalent` records.
+
+`Wordings` holds many strings in two arrays, in a third of the memory of Python strings.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ from phrasemate.text.normalize import folded
 
 
 class Equivalent(NamedTuple):
-    """A wording that a dictionary gives for another one.
+    """A translation that a dictionary gives for a wording.
 
-    ``text`` is the wording as the dictionary has it, ``language`` its language ("" if unknown). ``weight`` (above 0,
-    at most 1) is the probability of this equivalent given the wording; where a dictionary has none, it is guessed from
-    the order. ``source`` names the dictionary. ``exact``: it lists the wording that was looked up, and not
+    ``text`` is the translation as the dictionary spells it, ``language`` its language ("" if unknown). ``weight``
+    (above 0, at most 1) is the probability of the translation given the wording; dictionaries without probabilities
+    derive it from the order. ``source`` names the dictionary. ``exact``: the dictionary lists the wording itself, not
     only other forms of its words.
 
     >>> Equivalent("house", 1.0, "my dictionary", "en").text
@@ -38,7 +41,7 @@ class Equivalent(NamedTuple):
 
 
 class Lexicon(Protocol):
-    """Anything that knows equivalents of wordings.
+    """Anything that gives equivalents of wordings.
 
     >>> from phrasemate.lexicon import bundled_lexicon
     >>> lexicon: Lexicon = bundled_lexicon()
@@ -49,7 +52,7 @@ class Lexicon(Protocol):
     name: str
 
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
-        """The equivalents of a wording, the best first; none if it is unknown.
+        """Return the equivalents of a wording, best first; an empty list if it is not listed.
 
         Args:
             wording: Word or phrase to look up.
@@ -59,23 +62,23 @@ class Lexicon(Protocol):
 
 
 UNSPACED = frozenset({"ja", "zh"})  # languages without spaces between words
-_BEGINNING = 6  # characters that wordings with the same stem share
-_COMPARED = 5000  # wordings with one beginning
-_BYTES = 8  # of a wording that are searched as a number
+_BEGINNING = 6  # first characters, at most, that wordings with the same stem must share
+_COMPARED = 5000  # wordings with the same beginning that are compared by stems, at most
+_BYTES = 8  # first bytes of a wording that are searched as a number
 _LEADING = np.array(
     [(1 << 64) - (1 << 8 * (_BYTES - count)) for count in range(_BYTES + 1)], np.uint64
-)  # so many bytes
+)  # masks of the first 0, 1, ..., _BYTES bytes
 
 
 def encoded(text: str) -> bytes:
-    """UTF-8; half a surrogate pair, which a query may hold, is encoded too."""
+    """Encode as UTF-8, including lone surrogates, which a query may contain."""
     return text.encode("utf-8", "surrogatepass")
 
 
 class Wordings:
-    """A list of wordings as UTF-8 in one array; looked up by binary search if they are sorted by their bytes.
+    """A list of wordings, stored as UTF-8 in one array. Binary search requires them to be sorted by their bytes.
 
-    ``blob`` (bytes,) uint8; ``ends`` (wordings + 1,), where each begins and the last one ends.
+    ``blob`` (bytes,) uint8; ``ends`` (wordings + 1,): wording i is ``blob[ends[i]:ends[i + 1]]``.
     """
 
     def __init__(self, blob: NDArray[np.uint8], ends: NDArray[Any]) -> None:
@@ -83,19 +86,19 @@ class Wordings:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Wordings:
-        """The wordings in the order in which they come."""
+        """Store wordings in the given order."""
         parts = [encoded(text) for text in texts]
         ends = np.fromiter(accumulate(map(len, parts), initial=0), np.int64, len(parts) + 1)
         return cls(np.frombuffer(b"".join(parts), np.uint8), ends)
 
     @property
     def blob(self) -> NDArray[np.uint8]:
-        """The bytes of all wordings, one after the other."""
+        """The concatenated bytes of all wordings, (bytes,)."""
         return np.asarray(self._blob)
 
     @property
     def ends(self) -> NDArray[Any]:
-        """(wordings + 1,) where each begins in ``blob`` and the last one ends."""
+        """The offsets of the wordings in ``blob``, (wordings + 1,)."""
         return np.asarray(self._ends)
 
     def __len__(self) -> int:
@@ -105,12 +108,12 @@ class Wordings:
         return self.bytes_of(row).decode("utf-8", "surrogatepass")
 
     def find(self, text: str) -> int:
-        """The row of a wording, or -1."""
+        """Return the row of a wording, or -1."""
         wording = encoded(text)
         return self.find_encoded(wording, beginning(wording))
 
     def find_encoded(self, wording: bytes, number: int) -> int:
-        """The row of a wording in UTF-8, or -1; ``number``: what `beginning` makes of it."""
+        """Return the row of a wording in UTF-8, or -1; ``number``: its `beginning`."""
         numbers = self._sorted
         low = bisect_left(numbers, number)
         if low == len(numbers) or numbers[low] != number:
@@ -118,7 +121,7 @@ class Wordings:
         return self._between(wording, low, bisect_right(numbers, number, low))
 
     def _between(self, wording: bytes, low: int, high: int) -> int:
-        """The row of a wording among those of ``low`` to below ``high``, or -1."""
+        """Return the row of a wording, searched from row ``low`` to below ``high``, or -1."""
         while low < high:
             middle = (low + high) // 2
             candidate = self.bytes_of(middle)
@@ -128,16 +131,16 @@ class Wordings:
         return -1
 
     def find_all(self, texts: Sequence[str]) -> list[int]:
-        """The row of each of some wordings, or -1; quicker than one `find` after the other."""
+        """Return the row of each wording, or -1; faster than repeated calls of `find`."""
         wordings = [encoded(text) for text in texts]
         beginnings = np.array([beginning(wording) for wording in wordings], np.uint64)
         lows, highs = (self._numbers.searchsorted(beginnings, side).tolist() for side in ("left", "right"))
         return [self._between(*place) for place in zip(wordings, lows, highs, strict=True)]
 
     def contains(self, texts: Sequence[bytes], beginnings: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """(texts,) whether each of some wordings in UTF-8 is there.
+        """Return (texts,) whether each wording, given in UTF-8, is listed.
 
-        ``beginnings`` (texts,): what `beginning` makes of them.
+        ``beginnings`` (texts,): the `beginning` of each.
         """
         if not len(self):
             return np.zeros(len(texts), np.bool_)
@@ -145,7 +148,7 @@ class Wordings:
             self._numbers.take(self._numbers.searchsorted(beginnings), mode="clip") == beginnings
         )
         for place in is_there.nonzero()[0].tolist():
-            # a wording of fewer bytes is its number, unless it holds a zero byte
+            # a shorter wording is identified by its number, unless it has a zero byte
             if len(texts[place]) >= _BYTES and self.find_encoded(texts[place], int(beginnings[place])) < 0:
                 is_there[place] = False
         return is_there
@@ -156,14 +159,14 @@ class Wordings:
 
     @cached_property
     def _numbers(self) -> NDArray[np.uint64]:
-        """(wordings,) the first `_BYTES` bytes of each wording as a number, which sorts as they do."""
+        """The `beginning` of each wording, (wordings,)."""
         ends, blob = np.asarray(self._ends, np.int64), np.asarray(self._blob)
         content = np.concatenate([blob, np.zeros(_BYTES, np.uint8)])
         numbers: NDArray[np.uint64] = np.ndarray(len(blob) + 1, ">u8", content, strides=(1,))[ends[:-1]]
         return numbers.astype(np.uint64) & _LEADING[np.minimum(np.diff(ends), _BYTES)]
 
     def beginning_with(self, text: str) -> range:
-        """The rows of the wordings that begin so."""
+        """Return the rows of the wordings that begin with a text."""
         start = encoded(text)
         low = bisect_left(self._sorted, beginning(start))
         high = bisect_right(self._sorted, beginning(start[:_BYTES].ljust(_BYTES, b"\xff")), low)
@@ -173,7 +176,7 @@ class Wordings:
         return range(low, high)
 
     def texts(self, rows: range) -> list[str]:
-        """The wordings of rows that follow each other; quicker than one after the other."""
+        """Return the wordings of consecutive rows; faster than one by one."""
         ends = self._ends[rows.start : rows.stop + 1].tolist()
         content = self._blob[ends[0] : ends[-1]].tobytes()
         places = [slice(start - ends[0], end - ends[0]) for start, end in pairwise(ends)]
@@ -183,12 +186,12 @@ class Wordings:
         return [content[place].decode("utf-8", "surrogatepass") for place in places]
 
     def bytes_of(self, row: int) -> bytes:
-        """The wording of a row as UTF-8."""
+        """Return the wording of a row as UTF-8."""
         return self._blob[self._ends[row] : self._ends[row + 1]].tobytes()
 
 
 def beginning(text: bytes) -> int:
-    """The first `_BYTES` bytes of a wording as a number, which sorts as they do."""
+    """Convert the first `_BYTES` bytes of a wording to a number that sorts in the same order."""
     return int.from_bytes(text[:_BYTES].ljust(_BYTES, b"\0"), "big")
 
 
@@ -200,7 +203,7 @@ class Keys:
         self._openings_of: dict[str, tuple[str, ...]] = {}
 
     def _openings(self, lang: str) -> tuple[str, ...]:
-        """What is left out before a wording and some wording here begins with; first of all nothing."""
+        """Return the prefixes of `leading` with which any of the wordings begins; the first is ""."""
         if lang not in self._openings_of:
             self._openings_of[lang] = tuple(
                 opening for opening in leading(lang) if not opening or self.wordings.beginning_with(opening)
@@ -208,11 +211,11 @@ class Keys:
         return self._openings_of[lang]
 
     def exact(self, wording: str, lang: str) -> list[int]:
-        """The rows of a wording in each of its spellings, without regard to case and white space."""
+        """Find the rows of a wording in each of its spellings, regardless of case and white space."""
         return self._spelled(folded(wording), lang)
 
     def stripped(self, wording: str, lang: str) -> list[int]:
-        """The same without its leading function words."""
+        """Find the rows of a wording without its leading function words."""
         return self._spelled(without_function_words(wording, lang), lang)
 
     def _spelled(self, wording: str, lang: str) -> list[int]:
@@ -220,9 +223,9 @@ class Keys:
         return [row for row in rows if row >= 0]
 
     def stemmed(self, wording: str, lang: str) -> list[int]:
-        """The rows of the wordings with the same stems.
+        """Find the rows of the wordings with the same stems.
 
-        Compared are those that begin as the wording does, or its stem; a change of vowel after that does no harm.
+        Only wordings that begin like the wording or its stem are compared, so a vowel may change after the beginning.
         """
         form, bare = stemmed(wording, lang), without_function_words(wording, lang)
         length = max(2, min(len(form) - 1, _BEGINNING))
@@ -238,13 +241,16 @@ class Keys:
 
 
 def _may_become(text: str, spaces: int, openings: tuple[str, ...]) -> bool:
-    """Whether a stemmed wording may have so many spaces: it loses words of its beginning, and those of signs alone."""
+    """Whether a wording may have the given number of spaces once stemmed.
+
+    Stemming drops leading function words and words without letters or digits.
+    """
     extra = text.count(" ") - spaces
     return not extra or (extra > 0 and (text.startswith(openings) or not text.replace(" ", "").isalnum()))
 
 
 def words_of(wording: str, language: str) -> tuple[str, ...]:
-    """The words of a folded wording."""
+    """Split a folded wording into words."""
     if language in UNSPACED:
         return tuple(wording[start:end] for start, end in words(wording))
     return tuple(wording.split())
@@ -252,4 +258,4 @@ def words_of(wording: str, language: str) -> tuple[str, ...]:
 
 Lookup = Callable[[Keys, str, str], list[int]]
 LOOKUPS: tuple[Lookup, ...] = (Keys.exact, Keys.stripped, Keys.stemmed)
-"""The ways to look a wording up, in the order in which they are tried: the first one that answers counts."""
+"""Look-up methods in the order in which they are tried; the first that finds a row is used."""
