@@ -11,7 +11,8 @@ Most pairs of a phrase table are noise or compositional. `select_pairs` keeps th
 - For a single word, no side has needless function words around it ("the house"), and no side is a part of a better pair
   ("opener" of "can opener").
 - A wording of several words has a count of 2 or more, and `Pruning.phrase` of its links are to this English wording.
-  Without its article it is a worse pair. If it has a negation, the English wording has one ("nicht gehen" is not "to go").
+  Without its article it is a worse pair. If it has a negation, the English wording has one ("nicht gehen" is not "to
+  go").
 
 Word alignment misses many fixed expressions: hardly a word of "в конце концов" translates one of "in the end". So a
 phrase table may be complemented by `Expression`s, which are counted in sentence pairs. They must pass the same

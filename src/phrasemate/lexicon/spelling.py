@@ -1,8 +1,9 @@
 """Normalise words that a language spells in several ways, so that any spelling matches the others.
 
 A text from Taiwan writes 圖書館 where one from Beijing has 图书馆. Romanian files often have a cedilla instead of the
-comma below "ș". Persian files often have Arabic letters for k and y. Russian mostly omits the dots of "ё". In Turkish the
-capital of "i" is "İ" and that of "ı" is "I", so that folding a capitalised word changes its first letter.
+comma below "ș". Persian files often have Arabic letters for k and y. Russian mostly omits the dots of "ё". In
+Turkish the capital of "i" is "İ" and that of "ı" is "I", so that folding a capitalised word changes its first
+letter.
 
 The normalised spelling is a look-up key, not text to show: it need not be the preferred one.
 """
