@@ -138,7 +138,7 @@ def environment() -> Any:
         "pieces": pieces,
         "place": lambda piece: place_of(*piece.verb[:2]) if piece.verb else place_of((piece.start, piece.end)),
         "kept": lambda fields: {name: value for name, value in fields.items() if value},
-        "same": same,
+        "checksum": checksum_of,
         "right": lambda line: clip(line.right, CONTEXT, "start"),
         "grouped": lambda number: f"{number:,}",
         "urlencode": link_query,
@@ -604,7 +604,7 @@ def _nothing(state: State, fact: Facts) -> str:
     return ""
 
 
-def same(hit: Hit) -> str:
+def checksum_of(hit: Hit) -> str:
     """Compute a checksum of a hit, which shows whether its id is still of the same phrase in a changed index."""
     return f"{crc32(f'{hit.start}-{hit.end} {hit.context}'.encode('utf-8', 'surrogatepass')):08x}"
 
@@ -612,14 +612,14 @@ def same(hit: Hit) -> str:
 async def excerpt(library: Library, index: str, phrase: int, expected: str = "", count: int = 2) -> Excerpt:
     """Fetch the sentence of a phrase id with ``count`` sentences on each side.
 
-    Raises InputError if the phrase is gone, Refusal if its checksum (`same`) is not ``expected``.
+    Raises InputError if the phrase is gone, Refusal if its checksum (`checksum_of`) is not ``expected``.
     """
 
     def of(searcher: Searcher) -> Excerpt:
         with searcher.index.snapshot():
             before, after = searcher.index.around(phrase, count)
             (hit,) = searcher.index.hits([phrase], [1.0])
-        if expected not in ("", same(hit)):
+        if expected not in ("", checksum_of(hit)):
             raise Refusal("not_found", f"{index} has changed since this search: search again")
         return Excerpt(index, hit, before, after)
 
