@@ -1,36 +1,36 @@
-"""Heads on token states: projection of phrases and learned segmenter (``heads.safetensors``), vectors of sentences.
+"""Heads on token states: phrase projection, learned segmenter (both in ``heads.safetensors``) and sentence head.
 
-One of these projections (see `Head` and `MeanHead`)::
+``heads.safetensors`` holds at most one of these projections (see `Head` and `MeanHead`)::
 
     start, end (width, dim), bias (dim,)                    of a span's two ends: H_i start + H_j end + bias
     pooled_inner (width, hidden), pooled_inner_bias (hidden,), pooled_outer (hidden, dim), pooled_outer_bias (dim,)
                                                             of a span's mean: ReLU(x inner + bias) outer + bias
     tokens_inner, tokens_inner_bias, tokens_outer, tokens_outer_bias   the same, of each state before the mean
 
-and, if the model has learned to find phrases::
+and, if the model has a learned segmenter::
 
-    segment_start, segment_end (width,), segment_bias (n,)  logit of a span of w words: H_i start + H_j end + bias_w,
-                                                            of more than n words the last bias; n is 1 or more
+    segment_start, segment_end (width,), segment_bias (n,)  logit of a span of w words: H_i start + H_j end + bias_w;
+                                                            n >= 1, and spans of more than n words use the last bias
 
-All float32; the same in a folder of trained weights and in a model folder.
+All arrays are float32. A folder of trained weights and a model folder use the same file.
 
-A model without a projection gets one from plain text, by principal components (`add_projection` of the export). The
-two end states side by side are long (2 x width) and share a large common part, which tells no phrase from another.
-Centring removes that part, the leading components keep the rest, and each is divided by the square root of its standard
-deviation, half way to whitening. Measured in docs/decisions.
+For a model without a trained projection, the export fits one on plain text by principal components
+(`add_projection`). The concatenated end states have 2 x width numbers and share a large common part, which does not
+distinguish phrases. Centring removes it. The leading components are kept, and each is divided by the square root of
+its standard deviation, half way to whitening. Measurements: docs/decisions.
 
-`SentenceHead` makes vectors of sentences of token states, as sentence-transformers describes them: prompt, pooling,
-and the layers after it. A model folder that comes of a sentence-transformers folder says in ``config.json`` under
-``sentence``::
+`SentenceHead` computes sentence vectors as sentence-transformers does: a prompt before the text, pooling of the token
+states, and further layers. A model exported from a sentence-transformers folder describes them in ``config.json``
+under ``sentence``::
 
     pooling         one or more of MODES; the vectors of several are joined in this order
     include_prompt  whether the tokens of the prompt are pooled
     prompts         {name: text}; the text is put before a sentence
-    default_prompt  the name of the prompt that is used unless a call names another, or null
+    default_prompt  the name of the prompt used when a call names none, or null
     layers          [{"kind": "dense", "activation": "Tanh"} | {"kind": "layer_norm"} | {"kind": "normalize"}]
 
-The weights of layer i are ``i.weight`` (out, in) and ``i.bias`` (out,) in ``sentence.safetensors``. Models without the
-entry take the mean of all token states.
+The weights of layer i are ``i.weight`` (out, in) and ``i.bias`` (out,) in ``sentence.safetensors``. Without this entry,
+a sentence vector is the mean of all token states.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ Arrays = dict[str, NDArray[np.float32]]
 
 
 def load_heads(path: Path, width: int, error: type[ModelError], remedy: str) -> Arrays:
-    """The arrays of a file of heads for states of ``width`` numbers.
+    """Load and check a heads file for token states of ``width`` numbers.
 
-    Raises ``error``, its message ending in ``remedy``, if the file is not readable, or lacks an array or has one too
-    many. The same holds for an array that is not float32, not finite, or of a wrong shape.
+    Raises ``error``, with a message that ends in ``remedy``, for an unreadable file and for missing or unexpected
+    arrays. An array that is not float32, not finite, or of the wrong shape is an error, too.
     """
     try:
         arrays: Arrays = load_file(path)
@@ -78,7 +78,7 @@ def load_heads(path: Path, width: int, error: type[ModelError], remedy: str) -> 
 
 
 def _wrong(arrays: Arrays, width: int) -> str:
-    """Describe what is wrong with the arrays and what was expected; nothing where all is well."""
+    """Describe the first fault of the arrays and what was expected; empty if there is none."""
     place = _place(arrays)
     names = {*OF_MEANS.get(place, PROJECTION), *(SEGMENTER if any(name in arrays for name in SEGMENTER) else ())}
     if names != set(arrays):
@@ -104,21 +104,21 @@ def _wrong(arrays: Arrays, width: int) -> str:
 
 
 def _place(arrays: Arrays) -> str:
-    """Where the arrays project means of states (see `MeanHead`); nothing if they project spans' ends."""
+    """Return the ``place`` of a `MeanHead` that the arrays describe; empty for a `Head`."""
     return next((place for place in PLACES if any(name in arrays for name in OF_MEANS[place])), "")
 
 
 def head_of(arrays: Arrays) -> PhraseHead | None:
-    """The projection, if there is one."""
+    """Build the phrase projection from the arrays of a heads file; None if they are empty."""
     if place := _place(arrays):
         return MeanHead(place, *(arrays[name] for name in OF_MEANS[place]))
     return Head(*(arrays[name] for name in PROJECTION)) if arrays else None
 
 
 def segmenter_of(arrays: Arrays, config: Mapping[str, Any], folder: Path) -> LearnedSegmenter | None:
-    """The learned segmenter, if there is one, with the options of the configuration's ``segmenter``.
+    """Build the learned segmenter with the options under ``segmenter`` in the configuration; None if there is none.
 
-    Raises ModelDamaged when these make no sense.
+    Raises ModelDamaged for invalid options.
     """
     if SEGMENTER[0] not in arrays:
         return None
@@ -136,9 +136,9 @@ WHITENING = 0.5  # 0: plain components, 1: whitened; 0.5 is half way
 def principal_axes(
     mean: NDArray[np.float64], moment: NDArray[np.float64], dim: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """W (width, dim) and b (dim,) such that x W + b are the leading centred components, partly whitened.
+    """Compute W (width, dim) and b (dim,) such that x W + b are the leading principal components, partly whitened.
 
-    ``mean`` is E[x] and ``moment`` E[x x'], of vectors of length ``width``.
+    ``mean`` (width,) is E[x] and ``moment`` (width, width) is E[x x'].
     """
     values, axes = np.linalg.eigh(moment - np.outer(mean, mean))  # ascending
     values, axes = values[::-1][:dim], axes[:, ::-1][:, :dim]
@@ -173,7 +173,7 @@ ACTIVATIONS: dict[str, Callable[[Floats], Floats]] = {
 
 @dataclass(frozen=True)
 class Layer:
-    """A step after pooling; ``weight`` and ``bias`` are empty where the kind or the layer has none."""
+    """Layer after pooling: ``kind`` is one of `KINDS`; ``weight`` and ``bias`` are empty if the layer has none."""
 
     kind: str
     activation: str = "Identity"
@@ -181,7 +181,7 @@ class Layer:
     bias: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
 
     def __call__(self, vectors: Floats) -> Floats:
-        """(texts, in) -> (texts, out)."""
+        """Apply the layer: (texts, in) -> (texts, out)."""
         if self.kind == "normalize":
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             return np.asarray(vectors / np.maximum(lengths, np.float32(1e-12)), np.float32)
@@ -196,10 +196,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class SentenceHead:
-    """Pooling and layers of a sentence vector.
+    """Prompt, pooling and layers that turn token states into a sentence vector (fields: see the module).
 
-    Example: ``SentenceHead(pooling=("cls",), layers=(Layer("dense", "Tanh", weight, bias), Layer("normalize")))`` is
-    LaBSE's.
+    LaBSE, for example, has ``SentenceHead(("cls",), layers=(Layer("dense", "Tanh", weight, bias),
+    Layer("normalize")))``.
     """
 
     pooling: tuple[str, ...] = ("mean",)
@@ -215,7 +215,7 @@ class SentenceHead:
         self.prompt()
 
     def prompt(self, name: str | None = None) -> str:
-        """The text before a sentence; ``name`` None is the default. Raises InputError for an unknown name."""
+        """Return a prompt's text; ``name`` None: the default prompt. Raises InputError for an unknown name."""
         name = self.default_prompt if name is None else name
         if name is None:
             return ""
@@ -224,19 +224,19 @@ class SentenceHead:
         return self.prompts[name]
 
     def __call__(self, states: States, skipped: int = 0) -> Floats:
-        """(texts, dim) vectors of the texts of a block; the first ``skipped`` tokens of each are not pooled."""
+        """Compute (texts, dim) sentence vectors; the first ``skipped`` tokens of each text are not pooled."""
         vectors = np.concatenate([_pooled(states, mode, skipped) for mode in self.pooling], axis=1)
         for layer in self.layers:
             vectors = layer(vectors)
         return np.asarray(vectors, np.float32)
 
     def dim(self, width: int) -> int:
-        """Length of a sentence vector over token states of ``width`` numbers."""
+        """Return the length of a sentence vector for token states of ``width`` numbers."""
         sizes = [len(layer.weight) for layer in self.layers if layer.kind == "dense"]
         return sizes[-1] if sizes else width * len(self.pooling)
 
     def entry(self) -> dict[str, Any]:
-        """The object that ``config.json`` keeps."""
+        """Return the ``sentence`` entry of ``config.json``."""
         layers = [
             {"kind": layer.kind} | ({"activation": layer.activation} if layer.kind == "dense" else {})
             for layer in self.layers
@@ -250,7 +250,7 @@ class SentenceHead:
         }
 
     def save(self, folder: Path) -> None:
-        """Write the weights of the layers into a folder."""
+        """Write the weights of the layers to ``sentence.safetensors`` in a folder."""
         arrays = {}
         for number, layer in enumerate(self.layers):
             for name, array in (("weight", layer.weight), ("bias", layer.bias)):
@@ -260,7 +260,7 @@ class SentenceHead:
 
 
 def _pooled(states: States, mode: str, skipped: int) -> Floats:
-    """(texts, width): one mode's vectors; a text of at most ``skipped`` tokens keeps its last one."""
+    """Pool by one of `MODES`: (texts, width). At least the last token of a text is pooled, whatever ``skipped``."""
     after = states.bounds[1:]
     first = np.minimum(states.bounds[:-1] + skipped, after - 1)
     if mode == "cls":
@@ -281,9 +281,9 @@ def _pooled(states: States, mode: str, skipped: int) -> Floats:
 
 
 def load_sentence_head(folder: Path, config: Mapping[str, Any]) -> SentenceHead | None:
-    """The sentence head of a model folder; None where the model takes the mean of all token states.
+    """Load the sentence head of a model folder; None if sentence vectors are means of all token states.
 
-    Raises ModelDamaged for an entry or weights that do not fit each other or the encoder's width.
+    Raises ModelDamaged if the entry, the weights and the encoder's width do not fit each other.
     """
     entry = config.get("sentence")
     if entry is None:

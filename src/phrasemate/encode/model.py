@@ -1,4 +1,4 @@
-"""The model: phrases, sentences and segments from one encoder."""
+"""Model: vectors of phrases and sentences, and segmentation into phrases, from one encoder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ from phrasemate.utils.machine import single_blas
 
 
 class TextPhrases(NamedTuple):
-    """A text's phrases: ``starts``, ``ends`` (n,) int32, ``scores`` (n,) float32, ``vectors`` (n, dim) float32."""
+    """Phrases of a text: ``starts`` and ``ends`` (n,) int32, ``scores`` (n,) float32, ``vectors`` (n, dim) float32.
+
+    Starts and ends are character offsets.
+    """
 
     starts: Offsets
     ends: Offsets
@@ -42,9 +45,9 @@ class TextPhrases(NamedTuple):
 
 
 class _Stretches:
-    """Texts as the encoder takes them: a long one in stretches (see `stretches`), all others as they are.
+    """Texts cut into pieces that the encoder can take (see `stretches`).
 
-    ``texts``: all stretches, one text's after another's; text i has the stretches ``bounds[i]:bounds[i + 1]``.
+    ``texts`` holds the pieces of all texts in order; text i has the pieces ``bounds[i]:bounds[i + 1]``.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -54,14 +57,14 @@ class _Stretches:
         self._places = [at for part in parts for at, _ in part]
 
     def joined(self, extracts: Sequence[TextPhrases]) -> list[TextPhrases]:
-        """Join the phrases of the stretches to those of each text."""
+        """Join the phrases of the pieces of each text, with offsets into the whole text."""
         text_extracts = [
             part._replace(starts=part.starts + at, ends=part.ends + at) for part, at in self._zipped(extracts)
         ]
         return [_one(text_extracts[low:high]) for low, high in pairwise(self.bounds.tolist())]
 
     def joined_spans(self, spans_of_texts: Sequence[Sequence[Span]]) -> list[list[Span]]:
-        """Join the spans of the parts of each text."""
+        """Join the spans of the pieces of each text, with offsets into the whole text."""
         text_spans = [
             [Span(a + at, b + at, score) for a, b, score in spans] for spans, at in self._zipped(spans_of_texts)
         ]
@@ -76,7 +79,7 @@ def _one(parts: Sequence[TextPhrases]) -> TextPhrases:
 
 
 def _near(phrases: Sequence[Phrase]) -> list[Phrase]:
-    """The phrases; for a long context stands the stretch of it that holds the phrase, or the text around the phrase."""
+    """Shorten contexts of more than `STRETCH` characters to the piece with the phrase, or to the text around it."""
     cuts = {phrase.context: stretches(phrase.context) for phrase in phrases if len(phrase.context) > STRETCH}
     return [_inside(phrase, cuts[phrase.context]) if phrase.context in cuts else phrase for phrase in phrases]
 
@@ -90,30 +93,30 @@ def _inside(phrase: Phrase, cut: Sequence[tuple[int, str]]) -> Phrase:
     return Phrase(context[low : end + STRETCH // 2], start - low, end - low)
 
 
-DEVICE = "PHRASEMATE_DEVICE"  # the variable that names the device of the encoder
+DEVICE = "PHRASEMATE_DEVICE"  # environment variable that names the encoder's device
 
 
 def load_model(path: str | Path | None = None, threads: int | None = None, device: str | None = None) -> Model:
-    """Load a model folder, by default the bundled one. Every byte is checked.
+    """Load a model folder, by default the bundled one, after a check of every byte.
 
     Args:
-        path: Model folder.
+        path: Model folder; None for the bundled model.
         threads: Threads to compute with; None for all that the process may use.
-        device: An OpenVINO device, such as "GPU", or "CUDA" (ONNX Runtime, NVIDIA cards). None: that of the environment
-            variable PHRASEMATE_DEVICE, else the processor.
+        device: An OpenVINO device, such as "GPU", or "CUDA" (NVIDIA cards, with ONNX Runtime). None: the value of the
+            environment variable PHRASEMATE_DEVICE, or "CPU" if it is not set.
 
-    Raises ModelError and its kinds (see `phrasemate.errors`), InputError for a device that is absent.
+    Raises ModelError or a subclass (see `phrasemate.errors`), and InputError if the machine lacks the device.
     """
     device = device or os.environ.get(DEVICE) or "CPU"
     return Model(bundled_folder() if path is None else Path(path), threads, path is None, device)
 
 
 class Model:
-    """Encoder of phrases and sentences as vectors, with a segmenter; returned by `load_model`.
+    """Encoder of phrases and sentences, with a segmenter that finds phrases; returned by `load_model`.
 
-    ``segmenter`` finds the phrases. It is ``learned``, or ``ngram`` if the model has no trained one (``learned`` is
-    None). To choose, assign it: ``model.segmenter = model.ngram``. ``confidence`` is the calibration of searches, None
-    if not fitted.
+    ``segmenter`` is the learned segmenter ``learned``, or ``ngram`` if the model has none (``learned`` is None). To
+    change it, assign: ``model.segmenter = model.ngram``. ``confidence`` is the calibration of search results, None if
+    it was not fitted.
 
     >>> from phrasemate import Phrase, load_model
     >>> model = load_model()
@@ -140,7 +143,7 @@ class Model:
         self.runtime = Runtime(folder, self.config, threads, device)
 
     def warm_up(self) -> Model:
-        """Load the whole tokenizer, which the first long texts need, so that a server's first answer is fast."""
+        """Load the full tokenizer now, so that the first request of a server does not wait for it."""
         _ = self.runtime.tokenizer
         return self
 
@@ -159,17 +162,17 @@ class Model:
 
     @single_blas
     def encode(self, phrases: Iterable[Phrase], pooling: str | None = None, layer: int | None = None) -> Floats:
-        """Vectors of phrases in their contexts: (phrases, dim) float32, unit length.
+        """Encode phrases in their contexts: (phrases, dim) float32, unit length.
 
         Args:
-            phrases: Phrases; a context that occurs more than once is encoded once. Of a context of more than 20,000
-                characters only the text around the phrase is read.
-            pooling: "head" (the model's projection), "ends", "mean" or "cls" (the whole context's opening token);
-                None for the model's own.
+            phrases: Phrases. Each distinct context is encoded once; of a context of more than 20,000 characters, only
+                the text around the phrase is read.
+            pooling: "head" (the model's projection), "ends", "mean" or "cls" (the first token of the context); None
+                for the model's default.
             layer: Layer of the encoder; None for the last.
 
-        Raises InputError for what is not a phrase, for a pooling or layer that the model lacks, and for a phrase
-        of more than 200,000 tokens.
+        Raises InputError for a value that is not a Phrase, for a pooling or layer that the model lacks, and for a
+        phrase of more than 200,000 tokens.
         """
         requested = list(phrases)
         odd = [value for value in requested if not isinstance(value, Phrase)]
@@ -192,17 +195,18 @@ class Model:
 
     @single_blas
     def encode_sentences(self, texts: Iterable[str], layer: int | None = None, prompt: str | None = None) -> Floats:
-        """Vectors of whole sentences: (texts, sentence_dim) float32, unit length; by default the mean of all states.
+        """Encode whole sentences: (texts, sentence_dim) float32, unit length.
 
-        A model from a sentence-transformers folder uses the folder's pooling (`SentenceHead`) and longest text. With
-        other models, the vector of a text of more than 20,000 characters is the mean over its parts.
+        By default a vector is the mean of all token states, and of a text of more than 20,000 characters the mean over
+        its pieces. A model exported from a sentence-transformers folder pools as that folder says (`SentenceHead`), and
+        cuts a text off at its maximum length.
 
         Args:
             texts: Sentences.
             layer: Layer of the encoder; None for the last.
-            prompt: Name of one of the model's prompts; None for its default.
+            prompt: Name of one of the model's prompts; None for the default.
 
-        Raises InputError for a prompt that the model lacks, and for one text where a list of them is meant.
+        Raises InputError for a prompt that the model lacks, and for a single string instead of a list.
         """
         prefix, cut = self.sentence_prompt(prompt), _Stretches(texts)
         count = len(cut.bounds) - 1
@@ -215,7 +219,10 @@ class Model:
         return vectors if len(vectors) == count else unit(np.add.reduceat(vectors, cut.bounds[:-1]))
 
     def sentence_prompt(self, name: str | None = None) -> str:
-        """The prompt that is put before a sentence; ``name``: one of a sentence-transformers folder."""
+        """Return the text put before a sentence; ``name`` is a prompt's name, None for the default.
+
+        Raises InputError for a name that the model lacks.
+        """
         if self.sentence_head is not None:
             return self.sentence_head.prompt(name)
         if name is not None:
@@ -223,7 +230,7 @@ class Model:
         return str(self.config.get("sentence_prefix", ""))
 
     def sentence_vectors(self, states: States, prefix: str = "") -> Floats:
-        """(texts, sentence_dim) unit vectors of the texts of a block, which begin with the prompt ``prefix``."""
+        """Compute (texts, sentence_dim) unit vectors from the states of texts that begin with the prompt ``prefix``."""
         if self.sentence_head is None:
             return unit(pool_mean(states.values, states.bounds[:-1], states.bounds[1:] - 1))
         skip_count = 0
@@ -240,7 +247,7 @@ class Model:
         Args:
             texts: Texts to segment.
             frequent: Case-folded words at which no phrase may begin or end; the learned segmenter ignores them.
-            options: ``threshold``, ``max_words`` (None: no limit), ``overlapping`` as in `SegmentOptions`; by default
+            options: ``threshold``, ``max_words`` (None: no limit) and ``overlapping``, see `SegmentOptions`; defaults:
                 the model's.
         """
         segmenter = self.segmenter.using(**options)
@@ -259,16 +266,16 @@ class Model:
         indexed: bool = False,
         **options: Unpack[SegmentOptions],
     ) -> list[TextPhrases]:
-        """Segment (as in `segment`) and encode in one pass of the encoder.
+        """Segment texts (see `segment`) and encode their phrases in one pass of the encoder.
 
-        The same texts in the same call give the same bits. A text of more than 20,000 characters is processed in parts,
-        split at white space if possible; no phrase crosses the ends of a part.
+        Results are deterministic: the same texts in one call give the same bits. A text of more than 20,000 characters
+        is processed in pieces, split at white space if possible; no phrase crosses the boundary of a piece.
 
         Args:
             texts: Texts to segment.
             frequent: Case-folded words at which no phrase may begin or end, for the n-gram segmenter.
-            indexed: Whether the vectors are for an index, not for queries.
-            options: ``threshold``, ``max_words``, ``overlapping`` as in `segment`.
+            indexed: Whether the vectors are stored in an index (True) or used as queries (False); see `span_vectors`.
+            options: ``threshold``, ``max_words`` and ``overlapping``, see `SegmentOptions`.
         """
         segmenter, cut = self.segmenter.using(**options), _Stretches(texts)
         results: list[TextPhrases] = []
@@ -280,15 +287,15 @@ class Model:
         return cut.joined(results)
 
     def token_states(self, texts: Iterable[str], layer: int | None = None) -> Iterator[States]:
-        """Token states with character offsets, in blocks of texts (see `States`).
+        """Yield token states with character offsets (`States`), block by block of consecutive texts.
 
-        Raises InputError at a text of more than 200,000 tokens.
+        Raises InputError for a text of more than 200,000 tokens.
         """
         for _, states in self.runtime.blocks(text_tuple(texts, "texts"), layer):
             yield states
 
     def ends(self, texts: Iterable[str]) -> Iterator[Floats]:
-        """(phrases, 2 x width) states of the ends of the segmented phrases, block by block, to learn a projection."""
+        """Segment texts and yield the end states of their phrases, (phrases, 2 x width), to fit a projection on."""
         listed_texts = text_tuple(texts, "texts")
         for part, states in self.runtime.blocks(listed_texts):
             segment = self.segmenter.find(listed_texts[part], states)
@@ -303,7 +310,7 @@ class Model:
         pooling: str,
         indexed: bool = False,
     ) -> Floats:
-        """(spans, dim) unit vectors of spans, each of one of the texts of a block."""
+        """Compute (spans, dim) unit vectors of character spans; ``texts`` (spans,): each span's text in the block."""
         if pooling == "cls":
             return unit(pool_cls(states)[texts])
         return self.span_vectors(states, texts, *token_rows(states, texts, starts, ends), pooling, indexed)
@@ -317,19 +324,19 @@ class Model:
         pooling: str | None = None,
         indexed: bool = False,
     ) -> Floats:
-        """(spans, dim) unit vectors of spans of token rows ``first`` to ``last``, both (spans,), in a block of texts.
+        """Compute (spans, dim) unit vectors of token spans in a block of texts.
 
-        A head's vector v becomes v + w c at unit length. Here w is the model's ``context_weight``, and c the mean of
-        the head's unit vectors of all tokens of the text.
+        If the model has a ``context_weight`` w, a vector v of the head becomes v + w c, scaled to unit length. Here c
+        is the mean of the head's unit vectors of all single tokens of the text.
 
         Args:
             states: Token states of the block.
-            texts: (spans,) number of each span's text in the block.
+            texts: (spans,) index of each span's text in the block.
             first: (spans,) row of each span's first token.
-            last: (spans,) row of its last token.
-            pooling: "head", "ends" or "mean"; default: the model's own.
-            indexed: Whether the vectors are for an index. Where a head was trained on inner products, those of an index
-                and those of queries differ (see `for_inner_products`).
+            last: (spans,) row of each span's last token.
+            pooling: "head", "ends" or "mean"; None for the model's default.
+            indexed: Whether the vectors are stored in an index. For a head trained on inner products, indexed vectors
+                and query vectors differ (see `for_inner_products`).
         """
         pooling = pooling or self.pooling
         if pooling != "head" or self.head is None:
@@ -339,11 +346,11 @@ class Model:
             return for_inner_products(self.head(states.values, first, last), self.longest, indexed)
         if not self.context_weight:
             return self.head.unit(states.values, first, last, threads=self.runtime.threads)
-        tokens = np.arange(len(states.values))  # as spans of one token: what projects the spans projects these, too
+        tokens = np.arange(len(states.values))  # each also projected as a span of one token, for the contexts
         first_rows, last_rows = (np.concatenate([rows, tokens]) for rows in (first, last))
         projections = self.head.unit(states.values, first_rows, last_rows, threads=self.runtime.threads)
         vectors, token_vectors = projections[: len(first)], projections[len(first) :]
-        text_ends = states.bounds[1:] - 1  # of a blank text, a special token; else these belong to no word
+        text_ends = states.bounds[1:] - 1  # special tokens are excluded, except that a blank text keeps one
         opening = np.minimum(states.bounds[:-1] + len(self.runtime.opening), text_ends)
         closing = text_ends - len(self.runtime.closing)
         contexts = pool_mean(token_vectors, opening, np.maximum(closing, opening))

@@ -1,17 +1,17 @@
-"""The model folder: what is in it, how it is written, and how its damage is found before it can mislead.
+"""Model folder: its files, its manifest, and the check that finds missing, damaged or altered files.
 
 ::
 
     config.json             format, architecture, pooling, training signature
     tokenizer.json.gz       a Hugging Face tokenizer, gzip
-    encoder.onnx            the transformer, weight-only int8; or encoder.xml and encoder.bin, OpenVINO's own form, or
-                            traced.onnx, for ONNX Runtime (version 3 only): see `traced_graph`
-    embeddings.safetensors  the token table in 4 or 8 bit, positions, biases of the sum
-    sentence.safetensors    what follows the pooling of a sentence (from version 2; see `sentence_head`)
-    heads.safetensors       the projection of phrases, the learned segmenter (only when the model has them)
-    MANIFEST.json           size and SHA-256 of each of the others; its own SHA-256 is the model's hash
-    confidence.json         not sealed, may be missing: see `phrasemate.encode.scoring`
-    scorer.json             the same: see `phrasemate.encode.scoring`
+    encoder.onnx            the transformer with int8 weights; or a traced graph (see `traced_graph`): encoder.xml and
+                            encoder.bin for OpenVINO, or traced.onnx for ONNX Runtime (from version 3)
+    embeddings.safetensors  token vectors in 4, 8 or 16 bits, and the position and token type vectors added to them
+    sentence.safetensors    layers after the pooling of a sentence (from version 2, optional; see `encode.heads`)
+    heads.safetensors       phrase projection and learned segmenter (optional; see `encode.heads`)
+    MANIFEST.json           size and SHA-256 of each file above; its own SHA-256 is the model's hash
+    confidence.json         optional, not in the manifest; see `encode.scoring`
+    scorer.json             optional, not in the manifest; see `encode.scoring`
 """
 
 from __future__ import annotations
@@ -28,53 +28,53 @@ from phrasemate.errors import ModelDamaged, ModelError, ModelUnsupported
 from phrasemate.utils.storage import atomic_file, sha256_of
 
 FORMAT = "phrasemate-model"
-VERSION = 3  # 1: the graph of `onnx_graph`, sentences as means of their tokens; 2: no traced graph in ONNX
+VERSION = 3  # 1: encoder.onnx only; 2 adds encoder.xml and sentence.safetensors; 3 adds traced.onnx
 CONFIG, TOKENIZER, ENCODER = "config.json", "tokenizer.json.gz", "encoder.onnx"
-CONFIDENCE, SCORER = "confidence.json", "scorer.json"  # not sealed: no vector depends on them
+CONFIDENCE, SCORER = "confidence.json", "scorer.json"  # not in the manifest: no vector depends on them
 TRACED, TRACED_WEIGHTS, TRACED_ONNX = "encoder.xml", "encoder.bin", "traced.onnx"
-GRAPHS = ({ENCODER}, {TRACED, TRACED_WEIGHTS}, {TRACED_ONNX})  # files of the transformer, in one form or another
+GRAPHS = ({ENCODER}, {TRACED, TRACED_WEIGHTS}, {TRACED_ONNX})  # a folder has exactly one of these sets
 EMBEDDINGS, HEADS, MANIFEST = "embeddings.safetensors", "heads.safetensors", "MANIFEST.json"
 SENTENCE = "sentence.safetensors"
-PRECISIONS = ("int8", "bf16", "fp16", "fp32")  # of the graph's weights; with fp32 the runtime computes in it, too
-NESTING = 100  # brackets of JSON within one another; an export writes four
+PRECISIONS = ("int8", "bf16", "fp16", "fp32")  # of the graph's weights; with fp32 the activations are float32, too
+NESTING = 100  # greatest depth of nested JSON; an export writes four levels
 REMEDY = "export the model again, or reinstall phrasemate if it is the bundled one"
 
 
 def bundled_folder() -> Path:
-    """Folder of the model that comes with the package."""
+    """Return the folder of the model bundled with the package."""
     return Path(__file__).parent.parent / "models" / "e5-small"
 
 
 def write_manifest(folder: Path) -> str:
-    """Seal a folder: record size and SHA-256 of every file; returns the model's hash (64 hex digits)."""
+    """Write the manifest: size and SHA-256 of every file. Returns the model's hash (64 hex digits)."""
     files = {
         path.name: {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
         for path in sorted(folder.iterdir())
         if path.is_file() and path.name not in (MANIFEST, CONFIDENCE, SCORER)
     }
-    content = _sealed(files, folder_version(files))
+    content = _manifest_bytes(files, folder_version(files))
     with atomic_file(folder / MANIFEST, "wb", ".new") as file:
         file.write(content)
     return hashlib.sha256(content).hexdigest()
 
 
 def folder_version(files: Iterable[str]) -> int:
-    """The lowest version that can read a folder with these files."""
+    """Return the lowest format version that allows these files."""
     names = set(files)
     return VERSION if TRACED_ONNX in names else 2 if {TRACED, SENTENCE} & names else 1
 
 
-def _sealed(files: dict[str, Any], version: int) -> bytes:
-    """The one form of a manifest, so that a model has one hash."""
+def _manifest_bytes(files: dict[str, Any], version: int) -> bytes:
+    """Serialise a manifest in its canonical form, so that equal files give equal hashes."""
     text = json.dumps({"format": FORMAT, "version": version, "files": files}, indent=1, sort_keys=True) + "\n"
     return text.encode()
 
 
 def check_folder(folder: Path) -> tuple[dict[str, Any], str]:
-    """Verify every byte of a model folder; returns its configuration and its hash.
+    """Verify every file of a model folder by size and SHA-256. Returns its configuration and its hash.
 
-    Raises ModelError when there is no model, ModelUnsupported for a foreign or newer format, and ModelDamaged when
-    a file is missing, has another size or another SHA-256.
+    Raises ModelError if the folder does not exist, and ModelUnsupported for a foreign or newer format. Raises
+    ModelDamaged for a file that is missing, altered or not in the manifest, and for an invalid configuration.
     """
     if not folder.is_dir():
         raise ModelError(f"{folder}: no such folder; expected a model folder made by 'phrasemate model export'")
@@ -87,7 +87,7 @@ def check_folder(folder: Path) -> tuple[dict[str, Any], str]:
     config = _load_json(folder / CONFIG)
     if config.get("format") != FORMAT or config.get("version") != manifest["version"]:
         raise ModelDamaged(f"{folder / CONFIG}: does not belong to its manifest; {REMEDY}")
-    if wrong := _senseless(config):
+    if wrong := _invalid_entry(config):
         raise ModelDamaged(f"{folder / CONFIG}: {wrong}; {REMEDY}")
     if (config.get("sentence") is None) != (SENTENCE not in manifest["files"]):
         raise ModelDamaged(f"{folder / CONFIG}: sentence and {SENTENCE} do not belong together; {REMEDY}")
@@ -96,8 +96,8 @@ def check_folder(folder: Path) -> tuple[dict[str, Any], str]:
     return config, digest
 
 
-def _senseless(config: dict[str, Any]) -> str:
-    """The first entry that no export writes so; a checksum only says that a file is as somebody wrote it."""
+def _invalid_entry(config: dict[str, Any]) -> str:
+    """Describe the first invalid entry of a configuration; empty if there is none."""
     texts = config.get("common_words", [])
     layers = config.get("layers")
     requirements = {
@@ -147,7 +147,7 @@ def _read_manifest(folder: Path) -> tuple[dict[str, Any], str]:
     if not isinstance(version, int) or version < 1 or not isinstance(files, dict) or not _complete(set(files)):
         raise ModelDamaged(f"{path}: lacks required entries; {REMEDY}")
     content = path.read_bytes()
-    if content != _sealed(files, version):
+    if content != _manifest_bytes(files, version):
         raise ModelDamaged(f"{path}: altered (not as phrasemate writes it); {REMEDY}")
     return manifest, hashlib.sha256(content).hexdigest()
 
@@ -171,7 +171,7 @@ def _check_file(folder: Path, name: str, entry: Any) -> None:
 
 
 def _is_name(name: str) -> bool:
-    """Whether it is the name of a file in the folder, not a way out of it."""
+    """Whether a manifest entry is a plain file name, and not a path that leaves the folder."""
     return name.isprintable() and Path(name).name == name not in ("", "..")
 
 
@@ -188,7 +188,7 @@ def _is_deep(value: Any) -> bool:
 def _load_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-        if _is_deep(value):  # what can just be read cannot be written or shown
+        if _is_deep(value):  # json.dumps and repr may exceed the recursion limit on it
             raise ValueError(f"more than {NESTING} brackets within one another")
     except (OSError, ValueError, RecursionError) as error:
         raise ModelDamaged(f"{path}: not readable as JSON ({error}); {REMEDY}") from error
@@ -198,5 +198,5 @@ def _load_json(path: Path) -> dict[str, Any]:
 
 
 def output_name(layer: int) -> str:
-    """The graph's output for the states after a layer (0: what goes into the first one)."""
+    """Return the name of the graph's output for the states after a layer; layer 0: the input of the first layer."""
     return f"layer_{layer}"

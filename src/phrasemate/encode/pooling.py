@@ -1,10 +1,10 @@
-"""Pool token states to one vector for each span or sentence: `mean`, `ends`, `cls`, and the learned `head`.
+"""Pooling of token states to one vector per span or sentence: `mean`, `ends`, `cls`, and the learned `head`.
 
-A span is the rows of its first and last token. `pool_mean` alone loops over spans.
+A span is given by the rows of its first and last token, both inclusive.
 
-A phrase without a context is pooled over example sentences that contain it (`by_examples`): Zheng et al.,
-"Cross-Lingual Phrase Retrieval" (XPR, ACL 2022), section 3.1. Encode each example sentence by itself, take the mean of
-the states of the phrase's tokens (eq. 1), then the mean over the example sentences (eq. 2).
+`by_examples` encodes a phrase given without a context by sentences that contain it (Zheng et al., "Cross-Lingual Phrase
+Retrieval", XPR, ACL 2022, section 3.1). In each sentence, the states of the phrase's tokens are averaged (eq. 1); these
+vectors are averaged over the sentences (eq. 2).
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ if TYPE_CHECKING:
 POOLINGS = ("cls", "ends", "head", "mean")
 PLACES = ("pooled", "tokens")  # where a `MeanHead` projects
 
-CHUNK = 2_048  # vectors that are worked on at once: 1.5 MB, which the processor's cache holds
+CHUNK = 2_048  # vectors computed at once: at 1.5 MB, they fit into the processor's cache
 
 
 class PhraseHead(Protocol):
-    """A trained projection of phrases to ``dim`` numbers: what the pooling ``head`` is.
+    """Protocol of a trained projection of phrases to ``dim`` numbers, used by the pooling ``head``.
 
-    ``before`` and ``after`` are its two halves: between them the vectors of one phrase in several contexts are averaged
-    (XPR, eq. 2); for one context, ``after(before(...))`` is the call itself.
+    A call is ``after(before(...))``. To encode a phrase by several contexts, the outputs of ``before`` are averaged and
+    the mean goes through ``after`` (XPR, eq. 2).
     """
 
     @property
     def dim(self) -> int: ...
 
     def __call__(self, values: Floats, first: Rows, last: Rows) -> Floats:
-        """(tokens, width) states, (spans,) rows of the ends -> (spans, dim), not normalised."""
+        """Project spans: (tokens, width) states, (spans,) rows of the ends -> (spans, dim), not normalised."""
 
     def unit(self, values: Floats, first: Rows, last: Rows, threads: int = 1) -> Floats:
-        """Span vectors at unit length."""
+        """Project spans and scale the vectors to unit length."""
 
     def before(self, values: Floats, first: Rows, last: Rows) -> Floats:
-        """(spans, ...) what is averaged over the contexts of a phrase."""
+        """Compute the vectors that are averaged over the contexts of a phrase: (spans, n)."""
 
     def after(self, vectors: Floats) -> Floats:
-        """(phrases, ...) averages -> (phrases, dim), not normalised."""
+        """Project averages: (phrases, n) -> (phrases, dim), not normalised."""
 
 
 class Head(NamedTuple):
-    """A linear projection of a span's two ends (CCPR, section 5.1, eq. 1): W [H_start ; H_end] + b.
+    """Linear projection of a span's two ends (CCPR, section 5.1, eq. 1): W [H_start ; H_end] + b.
 
-    ``start`` and ``end`` (width, dim) are the two halves of W, ``bias`` (dim,). As the map is linear, a token is
-    projected once as a start and once as an end, and a span costs one addition.
+    ``start`` and ``end`` (width, dim) are the two halves of W; ``bias`` (dim,) is b. The map is linear, so each token
+    is projected once as a start and once as an end, and each span costs one addition.
     """
 
     start: Floats
@@ -69,11 +69,11 @@ class Head(NamedTuple):
         return len(self.bias)
 
     def __call__(self, values: Floats, first: Rows, last: Rows) -> Floats:
-        """(tokens, width) states, (spans,) rows of the ends -> (spans, dim), not normalised."""
-        return self._added(values, first, last, lambda vectors: None, 1)
+        """As in `PhraseHead`."""
+        return self._project(values, first, last, lambda vectors: None, 1)
 
     def before(self, values: Floats, first: Rows, last: Rows) -> Floats:
-        """Apply all of it, which is linear; see `PhraseHead`."""
+        """As in `PhraseHead`: the whole projection, since it is linear."""
         return self(values, first, last)
 
     def after(self, vectors: Floats) -> Floats:
@@ -81,19 +81,22 @@ class Head(NamedTuple):
         return vectors
 
     def unit(self, values: Floats, first: Rows, last: Rows, threads: int = 1) -> Floats:
-        """Span vectors at unit length: each chunk is added and scaled while it is in the cache, ``threads`` at once."""
-        return self._added(values, first, last, lambda vectors: unit(vectors, out=vectors), threads)
+        """As in `PhraseHead`; each chunk is scaled while it is in the cache, on ``threads`` threads."""
+        return self._project(values, first, last, lambda vectors: unit(vectors, out=vectors), threads)
 
-    def _added(self, values: Floats, first: Rows, last: Rows, then: Callable[[Floats], object], threads: int) -> Floats:
-        starts, first = _used(values, first)
-        ends, last = _used(values, last)
+    def _project(
+        self, values: Floats, first: Rows, last: Rows, then: Callable[[Floats], object], threads: int
+    ) -> Floats:
+        """Project spans in chunks; ``then`` is applied to each chunk in place."""
+        starts, first = _rows_in_use(values, first)
+        ends, last = _rows_in_use(values, last)
         as_start = starts @ self.start + self.bias  # (tokens in use, dim)
         as_end = ends @ self.end
         vectors = np.empty((len(first), len(self.bias)), np.float32)
 
         def work(at: int) -> None:
             part = vectors[at : at + CHUNK]
-            as_start.take(first[at : at + CHUNK], axis=0, out=part, mode="clip")  # other modes copy once more
+            as_start.take(first[at : at + CHUNK], axis=0, out=part, mode="clip")  # mode="raise" buffers the output
             part += as_end.take(last[at : at + CHUNK], axis=0)
             then(part)
 
@@ -108,10 +111,10 @@ class Head(NamedTuple):
 
 
 class MeanHead(NamedTuple):
-    """Two linear layers with a ReLU between them, around the mean of a phrase's token states (XPR's projection head).
+    """Projection head of XPR: two linear layers with a ReLU between them, and the mean of a phrase's token states.
 
-    ``place``: "pooled", the mean is projected (the paper), or "tokens", each state is before the mean (its released
-    code). ``inner`` (width, hidden), ``inner_bias`` (hidden,), ``outer`` (hidden, dim), ``outer_bias`` (dim,).
+    ``place``: "pooled" projects the mean, as in the paper; "tokens" projects each state before the mean, as in the
+    paper's code. ``inner`` (width, hidden), ``inner_bias`` (hidden,), ``outer`` (hidden, dim), ``outer_bias`` (dim,).
     """
 
     place: str
@@ -129,7 +132,7 @@ class MeanHead(NamedTuple):
         return self.after(self.before(values, first, last))
 
     def unit(self, values: Floats, first: Rows, last: Rows, threads: int = 1) -> Floats:
-        """As in `PhraseHead`; the products take the threads that NumPy has."""
+        """As in `PhraseHead`; ``threads`` is ignored, since NumPy chooses the threads of matrix products."""
         vectors = self(values, first, last)
         return unit(vectors, out=vectors)
 
@@ -137,26 +140,27 @@ class MeanHead(NamedTuple):
         """As in `PhraseHead`."""
         if self.place == "tokens":
             edges = np.bincount(first, minlength=len(values) + 1) - np.bincount(last + 1, minlength=len(values) + 1)
-            inside = np.cumsum(edges[:-1]) > 0  # (tokens,) of the others no span has need
+            inside = np.cumsum(edges[:-1]) > 0  # (tokens,) whether any span covers the token
             projections = np.zeros((len(values), self.dim), np.float32)
-            projections[inside] = self._projected(values[inside])
+            projections[inside] = self._apply(values[inside])
             values = projections
         return pool_mean(values, first, last)
 
     def after(self, vectors: Floats) -> Floats:
         """As in `PhraseHead`."""
-        return self._projected(vectors) if self.place == "pooled" else vectors
+        return self._apply(vectors) if self.place == "pooled" else vectors
 
-    def _projected(self, vectors: Floats) -> Floats:
-        vectors_out = np.empty((len(vectors), self.dim), np.float32)
+    def _apply(self, vectors: Floats) -> Floats:
+        """Apply both layers: (n, width) -> (n, dim)."""
+        projections = np.empty((len(vectors), self.dim), np.float32)
         for at in range(0, len(vectors), CHUNK):
             activations = vectors[at : at + CHUNK] @ self.inner + self.inner_bias
-            vectors_out[at : at + CHUNK] = np.maximum(activations, 0) @ self.outer + self.outer_bias
-        return vectors_out
+            projections[at : at + CHUNK] = np.maximum(activations, 0) @ self.outer + self.outer_bias
+        return projections
 
 
-def _used(values: Floats, rows: Rows) -> tuple[Floats, Rows]:
-    """The values of the rows that occur at all, and the rows counted among these."""
+def _rows_in_use(values: Floats, rows: Rows) -> tuple[Floats, Rows]:
+    """Keep only the values at ``rows``, each once, and renumber ``rows`` to match."""
     flags = np.zeros(len(values), np.bool_)
     flags[rows] = True
     if flags.all():
@@ -167,34 +171,36 @@ def _used(values: Floats, rows: Rows) -> tuple[Floats, Rows]:
 def token_rows(
     states: States, texts: int | Rows, starts: NDArray[np.int32], ends: NDArray[np.int32]
 ) -> tuple[Rows, Rows]:
-    """Rows of the first and last token that overlap the character spans ``starts``/``ends`` (spans,) of a block.
+    """Find the first and last token row of each character span: two (spans,) int64 arrays.
 
-    ``texts``: the text of the block that each span is of, (spans,) int64, or one number for all of them. A span without
-    a token of its own (a character that the tokenizer drops) gets the token that follows it.
+    A span covers the characters ``starts`` to ``ends`` of its text; both are (spans,). ``texts`` is the index of each
+    span's text in the block, (spans,) int64, or one index for all spans. A span that no token overlaps, because the
+    tokenizer drops its characters, gets the next token.
     """
-    if isinstance(texts, int):  # the other texts need not be looked at
+    if isinstance(texts, int):  # search in the tokens of this text only
         low, high = int(states.bounds[texts]), int(states.bounds[texts + 1])
         alone = States(states.values[:0], np.array([0, high - low]), states.starts[low:high], states.ends[low:high])
         first, last = token_rows(alone, np.zeros(len(starts), np.int64), starts, ends)
         return first + low, last + low
-    apart = int(states.ends.max(initial=0)) + 2  # more than any offset: text i's begin at i * apart, and all ascend
-    shift = np.repeat(np.arange(len(states.bounds) - 1) * apart, np.diff(states.bounds))  # (tokens,)
-    owners = texts * apart
-    first = np.searchsorted(states.ends + shift, starts + owners, side="right")
+    # shift the offsets of text i by i * stride, which exceeds every offset: then they ascend over all texts
+    stride = int(states.ends.max(initial=0)) + 2
+    token_shifts = np.repeat(np.arange(len(states.bounds) - 1) * stride, np.diff(states.bounds))  # (tokens,)
+    span_shifts = texts * stride
+    first = np.searchsorted(states.ends + token_shifts, starts + span_shifts, side="right")
     first = np.minimum(first, states.bounds[texts + 1] - 1)
-    last = np.maximum(np.searchsorted(states.starts + shift, ends + owners, side="left") - 1, first)
+    last = np.maximum(np.searchsorted(states.starts + token_shifts, ends + span_shifts, side="left") - 1, first)
     return first.astype(np.int64), last.astype(np.int64)
 
 
 def pool_ends(values: Floats, first: Rows, last: Rows) -> Floats:
-    """(spans, 2 x width): the states of the first and the last token, side by side."""
+    """Concatenate the states of each span's first and last token: (spans, 2 x width)."""
     return np.concatenate([values[first], values[last]], axis=1)
 
 
 def pool_mean(values: Floats, first: Rows, last: Rows) -> Floats:
-    """(spans, width): the mean of the states from the first to the last token, of sums in float64.
+    """Average the states of each span: (spans, width), summed in float64.
 
-    Each span is summed by itself: ``np.add.reduceat`` takes three to ten times as long, and so do running sums.
+    A loop over the spans is three to ten times as fast as ``np.add.reduceat`` or differences of cumulative sums.
     """
     means = np.empty((len(first), values.shape[1]), np.float32)
     for mean, start, end in zip(means, first.tolist(), (last + 1).tolist(), strict=True):
@@ -203,25 +209,25 @@ def pool_mean(values: Floats, first: Rows, last: Rows) -> Floats:
 
 
 def pool_cls(states: States) -> Floats:
-    """(texts, width): the state of each text's opening token."""
+    """Take the state of each text's first token: (texts, width)."""
     return states.values[states.bounds[:-1]]
 
 
 def unit(vectors: Floats, out: Floats | None = None) -> Floats:
-    """Rows scaled to length 1; a row of zeros stays as it is. ``out``: where to put them (``vectors`` itself, too)."""
+    """Scale rows to length 1, except rows of zeros. ``out`` receives the result; it may be ``vectors``."""
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
     unit_vectors: Floats = np.divide(vectors, np.where(lengths > 0, lengths, 1), out=out, dtype=np.float32)
     return unit_vectors
 
 
-EXTRA = 4  # numbers that `for_inner_products` adds: one is needed, and lengths that 4 divides pack well
+EXTRA = 4  # numbers that `for_inner_products` appends: one is needed, three keep the length a multiple of 4
 
 
 def for_inner_products(vectors: Floats, longest: float, indexed: bool) -> Floats:
-    """(n, dim) -> (n, dim + 4) at unit length, whose cosines rank as the inner products of the vectors do.
+    """Map (n, dim) vectors to (n, dim + 4) unit vectors whose cosines rank as the original inner products do.
 
-    What is ``indexed`` becomes (x / L, sqrt(1 - |x / L|^2)), a query (q / |q|, 0): their cosine is q.x / (|q| L)
-    (Bachrach et al. 2014, section 3). ``longest`` is L; a longer vector is cut to it.
+    An indexed vector x becomes (x / L, sqrt(1 - |x / L|^2)), a query q becomes (q / |q|, 0). Their cosine is
+    q.x / (|q| L) (Bachrach et al. 2014, section 3). ``longest`` is L; a longer vector is scaled down to length L.
     """
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
     longer_vectors: Floats = np.pad(vectors, ((0, 0), (0, EXTRA))).astype(np.float32)
@@ -240,16 +246,23 @@ def by_examples(
     bare: float = 0.0,
     progress: Callable[[int, int], None] = lambda count, total: None,
 ) -> tuple[Floats, Ids]:
-    """((phrases, dim) float32 of unit length, (phrases,) the number of examples of each).
+    """Encode phrases by their examples: (phrases, dim) float32 of unit length, and (phrases,) example counts.
 
-    Each example is one occurrence of its phrase; examples are averaged as they come out of the encoder, not at unit
-    length (eq. 2). A phrase without examples is its own context, and its count is 0. ``bare`` mixes the phrase without
-    a sentence into the others: mean of the n examples + ``bare`` / sqrt(n) x phrase, both at unit length. 0, the
-    default, is the paper's; the fewer the examples, the less reliable is their mean. ``pooling`` and ``layer`` as in
-    `Model.encode`; "mean+head" puts the vectors of several side by side, with equal weight. A sentence that serves
-    several phrases is encoded once; memory holds one block of token states, and the vectors. ``progress`` is called
-    with how many sentences are encoded, and of how many. Raises InputError for lists of unequal length, a blank phrase,
-    and a pooling or layer that the model lacks.
+    Each distinct sentence is encoded once; memory holds one block of token states and the vectors. The pooled vectors
+    of the examples are averaged without normalisation (eq. 2). A phrase without examples is encoded alone; its count
+    is 0.
+
+    Args:
+        model: Encoder.
+        phrases: Phrases.
+        examples: Occurrences of each phrase in sentences.
+        pooling: As in `Model.encode`; "mean+head" concatenates the vectors of several poolings, equally weighted.
+        layer: As in `Model.encode`.
+        bare: Weight of the phrase encoded alone: the vector of a phrase with n examples is their mean + ``bare`` /
+            sqrt(n) x the phrase alone, both at unit length. 0 as in the paper.
+        progress: Called with the number of sentences encoded so far and in total.
+
+    Raises InputError for lists of unequal length, a blank phrase, and a pooling or layer that the model lacks.
     """
     if len(phrases) != len(examples):
         raise InputError(f"{len(phrases)} phrases and examples for {len(examples)}; expected a list for each phrase")
@@ -276,9 +289,9 @@ def _means(
     layer: int | None,
     progress: Callable[[int, int], None],
 ) -> list[Floats]:
-    """Means of each pooling (count, dim) of unit length: row i averages the items that ``owner`` gives to it.
+    """Average items for each pooling, a (count, dim) array of unit vectors: row i is the mean of its items.
 
-    ``owner`` (items,). A row without items stays 0 up to the model's projection, and means nothing.
+    ``owner`` (items,) is the row of each item. A row without items holds no meaningful vector.
     """
     sums = [_Sums(model, pooling, count) for pooling in poolings]
     numbers = {context: number for number, context in enumerate(dict.fromkeys(item.context for item in items))}
@@ -295,10 +308,10 @@ def _means(
 
 
 class _Sums:
-    """Sums of the pooled states of items, before a projection that follows the averaging (see `PhraseHead`).
+    """Sums of pooled vectors, for means; with a head, the outputs of ``PhraseHead.before``.
 
-    Vectors of a head that include their sentence or are for inner products (`Model.span_vectors`) are summed at unit
-    length.
+    If the model adds context to the head's vectors or trained them on inner products, final vectors are summed
+    (`Model.span_vectors`).
     """
 
     def __init__(self, model: Model, pooling: str, count: int) -> None:
@@ -307,11 +320,11 @@ class _Sums:
             getattr(model, "context_weight", 0.0) or getattr(model, "longest", 0.0)
         )
         self._head = model.head if pooling == "head" and not self._in_context else None
-        self._pooling, self._shape = pooling, (count, model.encode([], pooling).shape[1])  # refuses what it lacks
+        self._pooling, self._shape = pooling, (count, model.encode([], pooling).shape[1])  # checks the pooling, too
         self._sums: Floats | None = None
 
     def add(self, owner: Ids, states: States, texts: Ids, rows: tuple[Ids, Ids]) -> None:
-        """Items of a block: the row (items,) that each belongs to, its text, and the rows of its two ends."""
+        """Add the items of a block; all (items,): row of the sum, text in the block, first and last token rows."""
         if self._pooling == "cls":
             vectors = pool_cls(states)[texts]
         elif self._in_context:
@@ -333,7 +346,7 @@ POOLS = {"ends": pool_ends, "mean": pool_mean}
 
 
 def _whole(phrase: str) -> Phrase:
-    """The phrase as its own context. Raises InputError for a blank one."""
+    """Return the phrase as its own context. Raises InputError for a blank phrase."""
     text = phrase.strip()
     if not text:
         raise InputError(f"{phrase!r} is not a phrase; expected at least one character that is not white space")

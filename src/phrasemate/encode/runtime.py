@@ -1,12 +1,12 @@
-"""Run the encoder without torch: text to token states with character offsets.
+"""Inference without torch: text to token states with character offsets.
 
-The token table is gathered by NumPy, the transformer runs in OpenVINO; for graphics cards of NVIDIA, which OpenVINO
-does not know, in ONNX Runtime. Tokens are batched by length in small batches (512 tokens at most, so that a layer's
-activations stay in the processor's cache). Texts longer than the model are cut into overlapping windows. One thread
-computes each batch, so the result does not depend on the number of threads.
+NumPy looks up the token vectors. The transformer runs in OpenVINO, or on NVIDIA cards, which OpenVINO does not support,
+in ONNX Runtime. Texts of similar length share a batch; batches are small (about 512 tokens), so that a layer's
+activations stay in the processor's cache. Texts longer than the model's maximum are cut into overlapping windows. One
+thread computes each batch, so the result does not depend on the number of threads.
 
-The token table is most of a small multilingual encoder: 250,002 x 384 values are 384 MB in float32 and 54 MB here, in 4
-bit. The file is mapped, so a process pays for the rows that it reads.
+Most of a small multilingual encoder is its token table: 250,002 x 384 values take 384 MB in float32 and 54 MB here, in
+4 bits. The file is memory-mapped, so only the rows in use are read.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ BLOCK = 32  # values that share one scale; 4.5 bits a value with a float16 scale
 
 
 def quantise(table: NDArray[np.float32], bits: int) -> dict[str, NDArray[Any]]:
-    """Codes and float16 scales of a (rows, dim) table, in blocks of 32 values.
+    """Quantise a (rows, dim) table to ``codes`` and float16 ``scales``, one scale for each block of 32 values.
 
-    In 4 bit, value = scale x (code - 8). The value of largest magnitude in a block becomes code 0, that is -8 scales,
-    so a table that was in this form before is reproduced to the bit. In 8 bit, value = scale x code, code -127..127.
-    In 16 bit the codes are float16 numbers, without scales.
+    4 bits: value = scale x (code - 8), two codes a byte. The value of largest magnitude in a block gets code 0 (-8
+    scales), so that a table quantised before is reproduced to the bit. 8 bits: value = scale x code, code -127 to 127.
+    16 bits: the codes are float16 values, without scales. Raises ModelUnsupported if blocks do not divide the rows.
     """
     rows, dim = table.shape
     if bits == 16:
@@ -67,10 +67,9 @@ def quantise(table: NDArray[np.float32], bits: int) -> dict[str, NDArray[Any]]:
 
 
 class EmbeddingTable:
-    """Rows of the token table plus their positions: ``table(ids)`` is what the transformer takes in.
+    """Memory-mapped token table; ``table(ids)`` is the transformer's input: token plus position vectors.
 
-    ``additive`` (positions, dim) is the sum of the position and the token type vectors; of no rows where the graph adds
-    its own.
+    ``additive`` (positions, dim) is the sum of position and token type vectors; it has no rows if the graph adds them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -92,7 +91,7 @@ class EmbeddingTable:
         self._path = path
 
     def _fits(self) -> bool:
-        """Whether there is a code, or half of one, for each number, and a scale for each block of them."""
+        """Whether the shapes of codes, scales and position vectors agree."""
         if not self.codes.ndim == self.additive.ndim == 2:
             return False
         (rows, code_columns), (_, dim) = self.codes.shape, self.additive.shape
@@ -107,14 +106,17 @@ class EmbeddingTable:
         )
 
     def __call__(self, ids: NDArray[np.int64], positions: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
-        """(batch, tokens) token numbers and their positions, by default 0, 1, ... -> (batch, tokens, dim) float32."""
+        """Look up (batch, tokens) ids, at ``positions`` (default: 0, 1, ...): (batch, tokens, dim) float32."""
         rows = self.rows(ids)
         if len(self.additive):
             rows += self.additive[: ids.shape[1]] if positions is None else self.additive[positions]
         return rows
 
     def rows(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        """(...) token numbers -> (..., dim) float32, no positions. Raises ModelDamaged for one beyond the table."""
+        """Look up token vectors without positions: (...) ids -> (..., dim) float32.
+
+        Raises ModelDamaged for an id outside the table.
+        """
         if ids.size and not 0 <= ids.min() <= ids.max() < len(self.codes):
             reason = f"{len(self.codes)} tokens, but the tokenizer has number {ids.max()}"
             raise ModelDamaged(f"{self._path}: {reason}; export the model again")
@@ -133,29 +135,28 @@ class EmbeddingTable:
         return values.reshape(*ids.shape, self.dim)
 
 
-BATCHES = 8  # into which few texts are cut, so that several threads have some each ...
-BATCH_LEAST = 48  # ... of so many tokens at least
-_TOKENISED = 256  # texts handed to the tokenizer together, which works on all cores
-STRETCH = 20_000  # characters handed to it together: it takes 500 bytes a token, and a character can be 4 tokens
-MOST_TOKENS = 200_000  # of a text, whose states are held together: 300 MB at a width of 384
-BLOCK_TOKENS = 32_768  # token states held at once: 50 MB at a width of 384
-_LIBRARIES, _COPIES = 700_000_000, 3  # bytes of address space that a model takes: measured, and times its files
-ROW_TOKENS = 64  # short texts share a row up to so many; a row of 128 has no more tokens a second
-OVERLAP = 64  # tokens that two windows share; a token's state comes from the window that holds it deeper
-SURROGATE = re.compile("[\ud800-\udfff]")  # no character by itself; the tokenizer takes none
-KERNELS = "256"  # prepared kernels that are kept: with 1,024, the default, memory grows with every new shape
+BATCHES = 8  # a small input is split into about this many batches, so that all threads have work ...
+BATCH_LEAST = 48  # ... but a batch gets at least this many tokens
+_TEXTS_AT_ONCE = 256  # texts in one call of the tokenizer
+STRETCH = 20_000  # characters in one call of the tokenizer: it takes 500 bytes a token, 4 tokens a character at worst
+MOST_TOKENS = 200_000  # tokens of a text; its states are in memory together: 300 MB at a width of 384
+BLOCK_TOKENS = 32_768  # token states in memory at once: 50 MB at a width of 384
+_LIBRARIES, _COPIES = 700_000_000, 3  # address space of a model: bytes of the libraries, and a multiple of its files
+ROW_TOKENS = 64  # short texts are packed into rows of this many tokens; rows of 128 are not faster
+OVERLAP = 64  # tokens shared by adjacent windows; the first half keeps the earlier window's states
+SURROGATE = re.compile("[\ud800-\udfff]")  # lone surrogates, which the tokenizer rejects
+KERNELS = "256"  # size of oneDNN's kernel cache: with 1,024, the default, memory grows with every new shape
 GROUP = 128  # activations that share a scale when they are rounded to int8 (docs/decisions)
 
 
 class Grid(NamedTuple):
-    """Sizes of a pass of the encoder that a processor computes quickly.
+    """Batch shapes that a processor computes efficiently.
 
     Args:
-        step: Padded lengths are multiples of it; more lengths are more shapes to prepare kernels for.
-        tile: A pass has a multiple of so many tokens, in rows of padding if need be; one of half as many or less has
-            any number.
-        start: Tokens that cost what a pass costs before its first one.
-        most: Tokens of a pass, at most, but for a single row.
+        step: Padded lengths are multiples of it; a kernel is prepared for each length.
+        tile: The tokens of a batch are padded to a multiple of it, except in batches of at most half a tile.
+        start: Fixed cost of a batch, in tokens.
+        most: Most tokens of a batch with more than one row.
 
     >>> TILES.shape(3, 40)  # three rows of 40 tokens
     (4, 64)
@@ -167,11 +168,11 @@ class Grid(NamedTuple):
     most: int
 
     def padded(self, tokens: int) -> int:
-        """The length of a row of so many tokens with its padding."""
+        """Return the padded length of a row of ``tokens`` tokens."""
         return -(-tokens // self.step) * self.step
 
     def shape(self, rows: int, tokens: int) -> tuple[int, int]:
-        """The rows and the length of a pass for so many rows, of which the longest has so many tokens."""
+        """Return (rows, length) of a padded batch for ``rows`` rows of up to ``tokens`` tokens."""
         length = self.padded(tokens)
         if 2 * rows * length <= self.tile:
             return rows, length
@@ -180,20 +181,21 @@ class Grid(NamedTuple):
         return min(((-(-rows // n) * n, length) for n, length in multiples), key=prod)
 
     def rows(self, tokens: int) -> int:
-        """How many rows of so many tokens fill whole tiles, at least."""
+        """Return the smallest number of rows of ``tokens`` tokens that fills whole tiles."""
         return self.tile // gcd(self.tile, self.padded(tokens))
 
 
-PLAIN = Grid(step=4, tile=1, start=12, most=512)  # measured: 256 to 640 tokens are alike, 2,600 are 25 % slower
-TILES = Grid(step=16, tile=128, start=32, most=640)  # processors with AMX take longer for 280 tokens than for 384
-CARD = Grid(step=4, tile=1, start=1_024, most=16_384)  # a graphics card is busy with no less
+PLAIN = Grid(step=4, tile=1, start=12, most=512)  # measured: 256 to 640 tokens are equally fast, 2,600 are 25 % slower
+TILES = Grid(step=16, tile=128, start=32, most=640)  # with AMX, 280 tokens take longer than 384
+CARD = Grid(step=4, tile=1, start=1_024, most=16_384)  # smaller batches leave a graphics card idle
 
 
 class States(NamedTuple):
-    """Token states of some texts, one text after another; special tokens included.
+    """Token states of several texts in flat arrays, special tokens included.
 
-    ``values`` (tokens, width) float32; text i has the rows ``bounds[i]:bounds[i + 1]``. ``starts``/``ends`` (tokens,)
-    int32 are character offsets into its text, without white space; special tokens are empty, at the text's borders.
+    Text i has the rows ``bounds[i]:bounds[i + 1]`` of ``values`` (tokens, width) float32. ``starts`` and ``ends``
+    (tokens,) int32 are character offsets into the token's text, without leading white space. Special tokens have empty
+    spans at the beginning or end of the text.
     """
 
     values: NDArray[np.float32]
@@ -204,20 +206,20 @@ class States(NamedTuple):
 
 class _Window(NamedTuple):
     ids: list[int]  # with special tokens
-    first: int  # rows first:last of the window are kept
+    first: int  # the states first:last of the window are kept
     last: int
-    target: int  # where the first of them goes
+    target: int  # row of the result for the first of them
 
 
 class _Row(NamedTuple):
-    """Windows that the transformer reads as one sequence, in which none sees the others."""
+    """Windows packed into one sequence; the attention mask keeps them apart."""
 
     windows: list[_Window]
     tokens: int
 
 
 class Runtime:
-    """The tokenizer and the transformer of a model folder (already checked); see `States` for what it gives."""
+    """Tokenizer and transformer of a checked model folder; `blocks` turns texts into `States`."""
 
     def __init__(
         self, folder: Path, config: Mapping[str, Any], threads: int | None = None, device: str = "CPU"
@@ -245,7 +247,7 @@ class Runtime:
             self._batches = BATCHES if self.threads > 1 else 1
             self._grid = TILES if device == "CPU" and not exact and has_tiles() else PLAIN
             compiler = _compiler(self._graph, self.threads, outputs, exact, device)
-        with ThreadPoolExecutor(1) as executor:  # the two slow parts of a cold start; this one lets go of Python's lock
+        with ThreadPoolExecutor(1) as executor:  # compile while the tokenizer loads; compilation releases the GIL
             compiling: Future[tuple[_Queue | SessionQueue, bool]] = executor.submit(compiler)
             self._tokenizer = open_tokenizer(folder / names.TOKENIZER)
             self._queue: _Queue | SessionQueue
@@ -258,7 +260,7 @@ class Runtime:
 
     @property
     def tokenizer(self) -> Any:
-        """The tokenizer as one of the library ``tokenizers``; the first look at it makes it."""
+        """The full tokenizer of the library ``tokenizers``, loaded on first use."""
         return self._tokenizer.reference
 
     def token_count(self, text: str) -> int:
@@ -268,13 +270,13 @@ class Runtime:
     def blocks(
         self, texts: Sequence[str], layer: int | None = None, truncated: bool = False
     ) -> Iterator[tuple[slice, States]]:
-        """States of consecutive texts, block by block so that memory stays bounded: (which texts, their states).
+        """Yield (slice of the texts, their states), block by block of consecutive texts, so that memory stays bounded.
 
-        ``layer`` None is the last; ``truncated``: of a text that is longer than the model, the beginning alone.
+        ``layer`` None is the last. ``truncated``: cut texts longer than the model's maximum off, without windows.
 
-        Raises InputError when the folder does not carry that layer, and at a text of more than 200,000 tokens (see
-        `stretches`). Raises ModelError in a process that was forked after the model was loaded: it would wait for ever
-        for threads that only the parent has.
+        Raises InputError for a layer that the folder lacks, and for a text of more than 200,000 tokens. Raises
+        ModelError in a process that was forked after the model was loaded, which lacks the parent's threads and would
+        wait forever.
         """
         if os.getpid() != self._process:
             raise ModelError(
@@ -289,32 +291,32 @@ class Runtime:
                 tokens = Tokens(tokens.ids[: self.window], tokens.offsets[: self.window])
             batch.append(tokens if tokens.ids or self.opening + self.closing else BLANK)
             count += len(tokens.ids)
-            if max(count, len(batch)) >= BLOCK_TOKENS or last == len(texts):  # a blank text has none but special tokens
+            if max(count, len(batch)) >= BLOCK_TOKENS or last == len(texts):  # blank texts add nothing to the count
                 yield slice(first, last), self._states(texts[first:last], batch, output_name(layer))
                 first, count, batch = last, 0, []
 
     def _tokens(self, texts: Sequence[str]) -> Iterator[Tokens]:
-        """The tokens of each text; those of a long one stretch by stretch, lest the tokenizer holds all at once."""
+        """Tokenize texts; a long text goes through the tokenizer in pieces, to limit memory."""
         for batch in _batches(texts):
             clean_texts = [SURROGATE.sub("\ufffd", text) for text in batch]
             if len(clean_texts[0]) > STRETCH:
-                yield self._of_long(clean_texts[0])
+                yield self._tokenize_long(clean_texts[0])
             else:
-                yield from self._tokenised(clean_texts)
+                yield from self._tokenize(clean_texts)
 
-    def _tokenised(self, texts: list[str]) -> Iterator[Tokens]:
-        """The tokens of texts without what is not seen in them; their offsets are those of the texts as they are."""
+    def _tokenize(self, texts: list[str]) -> Iterator[Tokens]:
+        """Tokenize texts without their invisible characters; offsets refer to the texts with them."""
         clean = list(map(visible, texts))
         token_lists = self._tokenizer.encode(clean, parallel=1 < self.threads >= cores())
-        for text, shown_text, tokens in zip(texts, clean, token_lists, strict=True):
-            if shown_text is not text:
-                tokens = Tokens(tokens.ids, _moved(tokens.offsets, [*visible_places(text), len(text)]))
+        for text, clean_text, tokens in zip(texts, clean, token_lists, strict=True):
+            if clean_text is not text:
+                tokens = Tokens(tokens.ids, _shift(tokens.offsets, [*visible_places(text), len(text)]))
             yield tokens
 
-    def _of_long(self, text: str) -> Tokens:
+    def _tokenize_long(self, text: str) -> Tokens:
         tokens = Tokens([], [])
         for at, part in stretches(text):
-            (part_tokens,) = self._tokenised([part])
+            (part_tokens,) = self._tokenize([part])
             tokens.ids.extend(part_tokens.ids)
             tokens.offsets.extend((at + start, at + end) for start, end in part_tokens.offsets)
             if len(tokens.ids) > MOST_TOKENS:
@@ -340,7 +342,10 @@ class Runtime:
         return States(values, bounds, starts, ends)
 
     def _windows(self, ids: list[int], row: int) -> Iterator[_Window]:
-        """Cut a text into windows: one if it fits, else overlapping ones that each give their middle."""
+        """Cut a text into overlapping windows; each token's state comes from the window where it lies deeper inside.
+
+        ``row``: row of the result for the text's first token.
+        """
         step, half = self.window - self._overlap, self._overlap // 2
         count = 1 + max(0, -(-(len(ids) - self.window) // step))
         for number in range(count):
@@ -355,6 +360,7 @@ class Runtime:
         return min(OVERLAP, self.window // 2)
 
     def _run(self, windows: Sequence[_Window], output: str, values: NDArray[np.float32]) -> None:
+        """Batch the windows by length, compute them and write their states to ``values``."""
         order = sorted(windows, key=lambda window: len(window.ids))
         rows = _packed(order) if self._shares_rows else [_Row([window], len(window.ids)) for window in order]
         grid = self._grid
@@ -367,10 +373,10 @@ class Runtime:
                 following = rows[at + len(batch)].tokens
                 padding = len(batch) * (grid.padded(following) - grid.padded(batch[-1].tokens))
                 if padding > grid.start or prod(grid.shape(len(batch) + 1, following)) > most:
-                    break  # the padding would cost more than a pass of its own
+                    break  # a new batch costs less than the padding
                 batch.append(rows[at + len(batch)])
             count = grid.rows(batch[-1].tokens)
-            batch = batch[: len(batch) // count * count] or batch  # the rest joins the next pass
+            batch = batch[: len(batch) // count * count] or batch  # the rest goes into the next batch
             at += len(batch)
             self._submit(batch, output, values)
         with _mapped(self._graph):
@@ -378,12 +384,12 @@ class Runtime:
 
     def _submit(self, batch: Sequence[_Row], output: str, values: NDArray[np.float32]) -> None:
         count, longest = self._grid.shape(len(batch), batch[-1].tokens)
-        if not self._shares_rows:  # the encoder may have no positions for more padding
+        if not self._shares_rows:  # padding must not exceed the encoder's positions
             longest = min(longest, self.window + len(self.opening + self.closing))
         ids = np.zeros((count, longest), np.int64)  # (batch, tokens)
         positions = np.zeros(ids.shape, np.int64)
         mask = np.zeros(ids.shape, np.float32)  # the number of each token's text in its row; 0 for padding
-        mask[len(batch) :] = 1  # a row of padding alone sees itself, or its softmax has no number
+        mask[len(batch) :] = 1  # a row of padding attends to itself, since a softmax over nothing is NaN
         places: list[tuple[int, int, _Window]] = []  # row and first token of each window
         for number, row in enumerate(batch):
             start = 0
@@ -407,10 +413,10 @@ class Runtime:
 
 
 def _packed(windows: Sequence[_Window]) -> list[_Row]:
-    """Rows of windows, which come by length; the shortest rows first.
+    """Pack windows, sorted by length, into rows (best-fit decreasing); returns the rows, shortest first.
 
-    The longest window that is left opens a row. The longest that fits joins it, again and again, until the row has a
-    multiple of `ROW_TOKENS` or nothing fits.
+    The longest remaining window opens a row, whose capacity is its length rounded up to a multiple of `ROW_TOKENS`.
+    The longest window that fits is added until nothing fits.
     """
     remaining, lengths = list(windows), [len(window.ids) for window in windows]
     rows = []
@@ -425,22 +431,22 @@ def _packed(windows: Sequence[_Window]) -> list[_Row]:
 
 
 def stretches(text: str) -> list[tuple[int, str]]:
-    """The text itself if it has at most `STRETCH` characters, else pieces of it and where each begins.
+    """Cut a text into (offset, piece) pairs of at most `STRETCH` characters; a shorter text is one piece.
 
-    They end before white space where there is any, and none begins with it (but of a text that holds nothing else).
+    Pieces end before white space if possible. White space at the beginning of a piece is dropped.
     """
     if len(text) <= STRETCH:
         return [(0, text)]
     piece = re.compile(rf"\s*(.{{1,{STRETCH}}}(?!\S)|.{{1,{STRETCH}}})", re.DOTALL)
-    end = len(text.rstrip()) or 1  # what follows would be a piece of nothing but white space
+    end = len(text.rstrip()) or 1  # no last piece of white space alone
     return [(match.start(1), match[1]) for match in piece.finditer(text, 0, end)]
 
 
 def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Group texts of so many characters in all; a longer one is alone."""
+    """Group consecutive texts of `STRETCH` characters in all; a longer text is a group of its own."""
     first, size = 0, 0
     for at, text in enumerate(texts):
-        if at - first == _TOKENISED or (at > first and size + len(text) > STRETCH):
+        if at - first == _TEXTS_AT_ONCE or (at > first and size + len(text) > STRETCH):
             yield texts[first:at]
             first, size = at, 0
         size += len(text)
@@ -448,8 +454,8 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
         yield texts[first:]
 
 
-def _moved(offsets: Sequence[tuple[int, int]], places: Sequence[int]) -> list[tuple[int, int]]:
-    """Offsets of characters -> offsets in a text in which those characters stand at ``places``."""
+def _shift(offsets: Sequence[tuple[int, int]], places: Sequence[int]) -> list[tuple[int, int]]:
+    """Map (start, end) offsets in a text to those in the text where its character i is at ``places[i]``."""
     return [(places[start], places[end - 1] + 1 if end > start else places[start]) for start, end in offsets]
 
 
@@ -460,7 +466,7 @@ def _skip_space(text: str, start: int, end: int) -> int:
 
 
 class _Queue:
-    """Batches in flight, one for each thread, in OpenVINO."""
+    """Asynchronous OpenVINO requests, one for each thread."""
 
     def __init__(self, compiled: Any, threads: int) -> None:
         from openvino import AsyncInferQueue
@@ -472,7 +478,7 @@ class _Queue:
     def submit(
         self, inputs: dict[str, NDArray[np.float32]], output: str, keep: Callable[[NDArray[np.float32]], None]
     ) -> None:
-        # the request only borrows the inputs: its user data keep them alive until the callback
+        # the request does not copy the inputs; its user data keep them alive until the callback
         self._requests.start_async(inputs, userdata=(output, keep, self._failures, inputs), share_inputs=True)
 
     def wait(self) -> None:
@@ -486,21 +492,21 @@ def _receive(request: Any, userdata: Any) -> None:
     output, keep, failures, _ = userdata
     try:
         keep(request.get_tensor(output).data)
-    except BaseException as error:  # an exception that leaves a callback would end the process
+    except BaseException as error:  # an exception raised in a callback would end the process
         failures.append(error)
 
 
 def has_tiles() -> bool:
-    """Whether the processor multiplies tiles of bfloat16 (AMX); False where the system does not tell."""
+    """Whether the processor has AMX with bfloat16; False if the system does not tell."""
     with suppress(OSError):
         return " amx_bf16 " in Path("/proc/cpuinfo").read_text("utf-8")
     return False
 
 
 def options(core: Any, threads: int, exact: bool = False) -> dict[str, Any]:
-    """Options of OpenVINO for the CPU: a stream for each thread, int8 products, bfloat16 if it can.
+    """Return OpenVINO's options for the CPU: a stream for each thread, int8 activations, bfloat16 if supported.
 
-    ``exact``: everything in float32.
+    ``exact``: compute everything in float32.
     """
     settings: dict[str, Any] = {
         "CPU_RUNTIME_CACHE_CAPACITY": KERNELS,
@@ -519,9 +525,10 @@ def options(core: Any, threads: int, exact: bool = False) -> dict[str, Any]:
 def _compiler(
     path: Path, threads: int, outputs: Sequence[str], exact: bool = False, device: str = "CPU"
 ) -> Callable[[], tuple[_Queue, bool]]:
-    """What compiles a graph that has these outputs, and tells whether texts may share a row.
+    """Check the device, and return a function that compiles the graph.
 
-    Raises InputError for an absent device.
+    The function returns the queue, and whether several texts may share a row. It raises ModelDamaged if the graph lacks
+    one of ``outputs``. Raises InputError if the machine lacks the device.
     """
     openvino = import_openvino()
     core = openvino.Core()
@@ -554,11 +561,11 @@ def _compiler(
 
 
 class _CompiledGraph:
-    """What OpenVINO made of a graph for this processor, kept in the cache folder: it takes a third of the time to read.
+    """Cached compilation of a graph: loading it takes a third of the time of compiling.
 
-    The file begins with its SHA-256, and with a byte that says whether texts may share a row. Its name stands for the
-    model's files, the version of OpenVINO, the processor and the options. A file that cannot be read or written is
-    done without.
+    The file holds the SHA-256 of the rest, a byte that says whether texts may share a row, and OpenVINO's export. Its
+    name is a hash of the model's manifest, the version of OpenVINO, the processor and the options. If it cannot be
+    read or written, the graph is compiled.
     """
 
     def __init__(self, path: Path, outputs: Sequence[str], settings: Mapping[str, Any], core: Any) -> None:
@@ -568,12 +575,12 @@ class _CompiledGraph:
         form = ["turned"] if path.name == names.TRACED else []  # a graph compiled before `turn_matrices` is another
         facts = json.dumps([import_openvino().get_version(), *processor, options, *outputs, *form]).encode()
         self._file: Path | None = None
-        with suppress(InputError):  # no home
+        with suppress(InputError):  # no home folder
             self._file = cache_folder() / "graphs" / f"{sha256(manifest + facts).hexdigest()[:32]}.bin"
         self._core, self._settings = core, settings
 
     def read(self) -> tuple[Any, bool] | None:
-        """The compiled graph, and whether texts may share a row; or None."""
+        """Return the compiled graph and whether texts may share a row; None if there is no valid file."""
         with suppress(OSError, RuntimeError, MemoryError):
             content = self._file.read_bytes() if self._file is not None else b""
             if content and sha256(content[32:]).digest() == content[:32]:
@@ -581,7 +588,7 @@ class _CompiledGraph:
         return None
 
     def write(self, network: Any, apart: bool) -> None:
-        """Keep a compiled graph, and the latest others."""
+        """Write a compiled graph, and remove all but the latest `_GRAPHS` files."""
         if self._file is None:
             return
         with suppress(OSError, RuntimeError, MemoryError):
@@ -593,12 +600,12 @@ class _CompiledGraph:
                 old.unlink()
 
 
-_OF_THREADS = ("INFERENCE_NUM_THREADS", "NUM_STREAMS")  # options that change nothing in a compiled graph
-_GRAPHS = 8  # compiled graphs that are kept
+_OF_THREADS = ("INFERENCE_NUM_THREADS", "NUM_STREAMS")  # options that do not change a compiled graph
+_GRAPHS = 8  # compiled graphs in the cache folder
 
 
 def refers_to_files(path: Path) -> bool:
-    """Whether an ONNX graph keeps weights in other files, which no manifest would seal."""
+    """Whether an ONNX graph keeps weights in external files, which the manifest does not cover."""
     with path.open("rb") as file:
         if not file.seek(0, os.SEEK_END):
             return False  # an empty file cannot be mapped
@@ -607,11 +614,12 @@ def refers_to_files(path: Path) -> bool:
 
 
 def import_openvino() -> Any:
-    """OpenVINO without its converter of models, half of what it imports, and without what reports its use.
+    """Import OpenVINO without its model converter and its telemetry.
 
-    The converter comes when it is used. It would tell its makers of every import and conversion, over the network.
+    The converter is half of OpenVINO's import time; it is imported on first use. The telemetry would report imports and
+    conversions over the network.
     """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", KERNELS)  # read once, when OpenVINO comes in
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", KERNELS)  # read when OpenVINO is imported
     if "openvino" in sys.modules:
         import openvino
 
@@ -629,7 +637,7 @@ def _convert_model(*args: Any, **options: Any) -> Any:
 
 @contextmanager
 def _without(name: str) -> Iterator[None]:
-    """No import of a module: OpenVINO does without what cannot be imported. A loaded module stays loaded."""
+    """Make the import of a module fail, unless it is loaded already; OpenVINO treats the module as optional."""
     if name in sys.modules:
         yield
         return
@@ -641,10 +649,11 @@ def _without(name: str) -> Iterator[None]:
 
 
 def _keep_texts_apart(graph: Any) -> bool:
-    """Let a token attend to those with its own number in the mask; False if the graph reads its mask otherwise.
+    """Rewrite the attention mask so that a token attends only to tokens with its own number in the mask.
 
-    The graph as it is written attends to all tokens whose mask is 1: bias = (1 - mask) x masked, (batch, 1, 1, tokens).
-    Afterwards 1 - mask is 0 where two tokens have the same number, and the bias is (batch, 1, tokens, tokens).
+    The exported graph attends to all tokens whose mask is 1: bias = (1 - mask) x masked, (batch, 1, 1, tokens). The
+    rewritten bias is 0 where two tokens have the same number, (batch, 1, tokens, tokens). Returns False, with the graph
+    unchanged, if it uses the mask in another way.
     """
     from openvino import opset13 as operations
 
@@ -667,11 +676,11 @@ def _keep_texts_apart(graph: Any) -> bool:
 
 
 def turn_matrices(graph: Any) -> None:
-    """Store the constant matrices of products, in float32, float16 or bfloat16, as (inputs, outputs).
+    """Transpose the constant floating-point matrices of a graph's products from (outputs, inputs) to (inputs, outputs).
 
-    Gated encoders (Gemma 3, Qwen3, gte) need it on processors with AMX. OpenVINO 2026.4 fuses their inner layers where
-    floating-point matrices are (outputs, inputs). Computing these, it dies of a division by zero. An export stores them
-    so. Those of an earlier export are turned when it is loaded.
+    Works around a fault of OpenVINO 2026.4 on processors with AMX. It fuses the inner layers of gated encoders (Gemma
+    3, Qwen3, gte) if their matrices are (outputs, inputs), and then crashes with a division by zero. Exports store
+    transposed matrices; those of earlier exports are transposed when they are loaded.
     """
     openvino = import_openvino()
     ops = openvino.opset13
@@ -683,7 +692,7 @@ def turn_matrices(graph: Any) -> None:
         matrix = source.input_value(0).get_node() if is_converted else source
         if matrix.get_type_name() != "Constant" or len(matrix.shape) != 2 or not matrix.get_element_type().is_real():
             continue
-        data = np.ascontiguousarray(matrix.data.T)  # bfloat16, unknown to NumPy, comes as float16: the same 16 bits
+        data = np.ascontiguousarray(matrix.data.T)  # OpenVINO shows bfloat16 as float16: the same 16 bits
         tensor = openvino.Tensor(data, openvino.Shape(data.shape), matrix.get_element_type())
         matrix = ops.constant(tensor, shared_memory=False)
         values = ops.convert(matrix, "f32") if is_converted else matrix
@@ -694,7 +703,7 @@ def turn_matrices(graph: Any) -> None:
 
 @contextmanager
 def _mapped(path: Path, engine: str = "OpenVINO", kind: type[Exception] = RuntimeError) -> Iterator[None]:
-    """Raises ModelDamaged for the errors of a kind with which an engine refuses a graph."""
+    """Turn an engine's exceptions of a kind into ModelDamaged."""
     try:
         yield
     except kind as error:
@@ -703,17 +712,17 @@ def _mapped(path: Path, engine: str = "OpenVINO", kind: type[Exception] = Runtim
 
 
 PROVIDERS = {"CUDA": "CUDAExecutionProvider"}
-_ERRORS_ALONE = 3  # of what ONNX Runtime logs
-_OF_SESSIONS = "ONNX Runtime", Exception  # its errors are of its own kinds, none of which is a RuntimeError
+_ERRORS_ALONE = 3  # ONNX Runtime's log level "error"
+_OF_SESSIONS = "ONNX Runtime", Exception  # its exceptions have no base class other than Exception
 
 
 def is_session_device(device: str) -> bool:
-    """Whether ONNX Runtime computes on a device of this name, such as "CUDA" or "CUDA.1"."""
+    """Whether a device, such as "CUDA" or "CUDA.1", runs in ONNX Runtime."""
     return device.split(".")[0] in PROVIDERS
 
 
 class SessionQueue:
-    """Batches, one after the other, in an ONNX Runtime session; called as OpenVINO's queue is."""
+    """ONNX Runtime session with the interface of `_Queue`; batches are computed one after another."""
 
     def __init__(self, session: Any, path: Path) -> None:
         self._session, self._path = session, path
@@ -721,20 +730,20 @@ class SessionQueue:
     def submit(
         self, inputs: dict[str, NDArray[np.float32]], output: str, keep: Callable[[NDArray[np.float32]], None]
     ) -> None:
-        """Compute a batch, and hand its output on."""
+        """Compute a batch and pass its output to ``keep``."""
         with _mapped(self._path, *_OF_SESSIONS):
             (states,) = self._session.run([output], inputs)
         keep(states)
 
     def wait(self) -> None:
-        """Nothing is ever under way."""
+        """Do nothing: every submitted batch is finished."""
 
 
 def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callable[[], tuple[SessionQueue, bool]]:
-    """Checks that the device is there; what is returned opens a graph that has these outputs.
+    """Check the device, and return a function that opens the graph; see `_compiler`. Texts never share a row.
 
-    It gives False beside it: texts do not share a row. Raises MissingExtra without ONNX Runtime, InputError for an
-    absent device, ModelUnsupported for a traced graph in OpenVINO's form.
+    Raises MissingExtra without ONNX Runtime, InputError if the machine lacks the device, and ModelUnsupported for a
+    traced graph in OpenVINO's format.
     """
     with needs_extra("cuda", "onnxruntime-gpu"):
         import onnxruntime
@@ -755,7 +764,7 @@ def session_compiler(path: Path, outputs: Sequence[str], device: str) -> Callabl
         with _mapped(path, *_OF_SESSIONS):
             session = onnxruntime.InferenceSession(str(path), options, providers=providers)
             missing = sorted(set(outputs) - {item.name for item in session.get_outputs()})
-        if PROVIDERS[name] not in (provider_names := session.get_providers()):  # it leaves out what it cannot load
+        if PROVIDERS[name] not in (provider_names := session.get_providers()):  # silently dropped if it cannot load
             reason = "the libraries of CUDA and cuDNN that it needs are not there"
             raise InputError(f"device {device}: ONNX Runtime took {', '.join(provider_names)} instead; {reason}")
         if missing:

@@ -1,46 +1,40 @@
-"""Scores of answers: phrases compared in their sentence and alone, the confidence of a search, and candidates.
+"""Scores of search results: views of a phrase in context and alone, confidence, and the candidate scorer.
 
-Views: a phrase compared twice, in its sentence and alone.
-
-A vector in context tells what a phrase means where it stands, and a part of it tells where that is. The equivalent that
-a search wants stands in other text. So the hits of a search are looked at again, with some of the phrase by itself, as
-a dictionary has it, added on both sides::
+**Views.** A vector in context encodes the meaning of a phrase, but in part also its surroundings, and an equivalent
+has other surroundings. So the hits of a search are scored again, with the vector of the phrase alone, without its
+sentence, added to the query and to each hit::
 
     q' = unit(q + a q_alone)                                 the query
     v' = unit(v + b v_alone)                                 a hit
     support(wording) = t ln sum_hits exp(cos(q', v') / t)    over the hits of a wording
 
-The support is a soft maximum: the best hit's cosine, and more where several hits agree, as neighbours vote in kNN
-translation (Khandelwal et al., 2021). Votes alone (`VOTES`) take no pass of the encoder. The numbers were chosen for
-the bundled model (docs/decisions). More of the phrase alone makes more answers right, but the sentence then tells the
-senses of a word less apart.
+The support is a soft maximum of cosines. It is at least the best hit's, and higher if several hits agree, as neighbours
+vote in kNN translation (Khandelwal et al., 2021). Support without the phrases alone (`VOTES`) needs no further pass of
+the encoder. The parameters were tuned on the bundled model (docs/decisions). Larger weights a and b give more correct
+answers, but the sentence then distinguishes the senses of a word less.
 
-Confidence: the probability that the best of what it found is an equivalent at all.
-
-It is a logistic function of three features. The first is the best group's cosine. The second is its distance to the
-groups after it: a phrase without an equivalent is about as near to many others. The third is how many of the first hits
-have its wording: an equivalent occurs again and again. Fitted on real text; kept in the
-model's folder as confidence.json, beside what the model's hash seals, since no vector depends on it::
+**Confidence** is the probability that the best result of a search is an equivalent of the query. It is a logistic
+function of three features. The first is the cosine of the best group (the hits of one wording). The second is its
+margin over the following groups: a phrase without an equivalent is about as near to many groups. The third is the
+number of hits of the best group: an equivalent occurs repeatedly. The weights are fitted on real text, and stored as
+confidence.json in the model's folder, outside the manifest, since no vector depends on them::
 
     {"model": HASH, "bias": b, "weights": [u, v, w], "signature": {...}}
 
     P = 1 / (1 + exp(-(b + u s + v (s - m) + w ln n)))
 
-s: cosine of the best group, m: mean cosine of the next `OTHERS` groups, n: how many of the first `HITS` hits have its
-wording; groups come by support (`Views`). A search that looks at its hits again has other cosines
-and fewer hits, so it has a bias and weights of its own, under the key ``views``.
+s: cosine of the best group, m: mean cosine of the next `OTHERS` groups, n: hits of the best group among the first
+`HITS`. Groups are ordered by support. A search with views has other cosines and fewer hits, so it has its own bias and
+weights, under the key ``views``.
 
-Candidates: the choice among the candidates of a search. A network with one layer of hidden units weighs what speaks for
-each::
+**The candidate scorer** estimates the probability that a candidate wording is a correct equivalent, from its `FEATURES`
+f. It is a logistic function, or a network with one hidden layer::
 
     P(right) = 1 / (1 + exp(-(b + w . f + sum_units o max(0, c + v . f))))
 
-Without hidden units it is a logistic function. A query of which no candidate is listed in a dictionary has weights of
-its own, under the key ``unlisted``.
-
-The features f of a candidate wording are those of `FEATURES`; the weights w are the same for every language. They are
-fitted by ``bench/candidate_scorer.py`` on look-ups in text that is not a translation, and kept in the model's folder as
-scorer.json, beside what the model's hash seals::
+Queries without any candidate listed in a dictionary have their own weights, under the key ``unlisted``. All languages
+share the weights. ``bench/candidate_scorer.py`` fits them on look-ups in non-parallel text. They are stored as
+scorer.json in the model's folder, outside the manifest::
 
     {"model": HASH, "bias": b, "weights": {FEATURE: w, ...},
      "hidden": [{"output": o, "bias": c, "weights": {FEATURE: v, ...}}, ...],
@@ -74,11 +68,10 @@ OTHERS = 10
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """Shares of the phrase alone; the symbols are those of the module.
+    """Weights of the phrase alone; see the module for the formulas.
 
-    ``query``: a. ``hit``: b. ``sharpness``: t, in cosines. ``first``: hits of a query that are looked at again, if they
-    hold as many wordings as are asked for, else more. Raises InputError for a weight below 0, a sharpness that is not
-    above it, and for no hits.
+    ``query``: a. ``hit``: b. ``sharpness``: t. ``first``: hits of a query to score again, or more if these have fewer
+    wordings than requested. Raises InputError for a weight below 0, and for a sharpness or ``first`` of 0 or less.
 
     >>> Views(query=0.0, hit=0.0).mixed
     False
@@ -95,22 +88,22 @@ class Views:
 
     @property
     def mixed(self) -> bool:
-        """Whether anything of the phrase alone is added, so that it has to be encoded."""
+        """Whether a phrase alone is added to queries or hits, and so must be encoded."""
         return self.query > 0 or self.hit > 0
 
     @property
     def votes(self) -> Views:
-        """Views for votes, without the phrase alone."""
+        """Views with the same sharpness, without the phrases alone."""
         return replace(self, query=0.0, hit=0.0, first=HITS)
 
     def queries(self, model: Encoder, phrases: Sequence[Phrase]) -> tuple[Floats, Floats]:
-        """The q and q' of queries, (phrases, dim) each, from one call of the encoder."""
+        """Encode queries: q and q', (phrases, dim) each, in one call of the encoder."""
         query_vectors = model.encode([*phrases, *(alone(phrase) for phrase in phrases if self.query)])
         vectors = query_vectors[: len(phrases)]
         return vectors, unit(vectors + self.query * query_vectors[len(phrases) :]) if self.query else vectors
 
     def hits(self, model: Encoder, phrases: Sequence[Phrase], vectors: Floats) -> Floats:
-        """The v' of hits with the vectors v, (phrases, dim); each wording is encoded once."""
+        """Compute v' of hits from their vectors v, (phrases, dim); each wording is encoded once."""
         if not self.hit or not len(phrases):
             return vectors
         texts = list(dict.fromkeys(map(alone, phrases)))
@@ -118,7 +111,7 @@ class Views:
         return unit(vectors + self.hit * model.encode(texts)[[places[alone(phrase)] for phrase in phrases]])
 
     def support(self, scores: Sequence[float]) -> float:
-        """The soft maximum of the cosines of a wording's hits, one or more."""
+        """Compute the support of a wording from the cosines of its hits, at least one."""
         return float(self.sharpness * np.logaddexp.reduce(np.asarray(scores, np.float64) / self.sharpness))
 
 
@@ -126,13 +119,13 @@ VOTES = Views().votes
 
 
 def alone(phrase: Phrase) -> Phrase:
-    """The phrase without its sentence."""
+    """Return the phrase without its sentence."""
     return Phrase(phrase.text, 0, len(phrase.text))
 
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """Features -> probability; see the module. ``with_views``: the one for searches with views.
+    """Logistic calibration of search results; see the module. ``with_views``: calibration of searches with views.
 
     >>> Confidence(0.0, (1.0, 0.0, 0.0)).of([[0.0, 0.5, 2.0]]).tolist()  # 1 / (1 + e ** 0)
     [0.5]
@@ -143,13 +136,13 @@ class Confidence:
     with_views: Confidence | None = None
 
     def of(self, values: ArrayLike) -> NDArray[np.float64]:
-        """(n,) probabilities of (n, 3) `features`."""
+        """Compute (n,) probabilities from (n, 3) `features`."""
         logits = np.asarray(values, np.float64) @ np.array(self.weights) + self.bias
         probabilities: NDArray[np.float64] = 1 / (1 + np.exp(-logits))
         return probabilities
 
     def save(self, folder: Path, model_hash: str, signature: Mapping[str, Any]) -> None:
-        """Put it into a model's folder."""
+        """Write confidence.json into a model's folder."""
         record: dict[str, Any] = {"model": model_hash, "bias": self.bias, "weights": self.weights}
         if self.with_views is not None:
             record["views"] = {"bias": self.with_views.bias, "weights": self.with_views.weights}
@@ -158,10 +151,10 @@ class Confidence:
 
 
 def features(groups: Iterable[Sequence[float]]) -> tuple[float, float, float]:
-    """The best group's cosine, its distance to the mean of the next `OTHERS` (0 without others), ln of its hits.
+    """Compute the features of `Confidence`: s, s - m (0 for a single group) and ln n.
 
-    ``groups``: the scores of the first `HITS` hits by wording, the best group and the best hit first. Raises InputError
-    for no groups.
+    ``groups``: the cosines of the first `HITS` hits, grouped by wording; best group first, and best hit first in each.
+    Raises InputError if there are none.
     """
     best, *remainder = groups if (groups := list(groups)) else [[]]
     if not len(best):
@@ -171,9 +164,9 @@ def features(groups: Iterable[Sequence[float]]) -> tuple[float, float, float]:
 
 
 def load_confidence(folder: Path, model_hash: str) -> Confidence | None:
-    """Confidence of a model's folder; None where there is none, or one of another model.
+    """Load the confidence of a model's folder; None if there is none or it was fitted for another model.
 
-    Raises ModelDamaged for a file that is not one.
+    Raises ModelDamaged for an invalid file.
     """
     path = folder / CONFIDENCE
     if not path.exists():
@@ -188,7 +181,7 @@ def load_confidence(folder: Path, model_hash: str) -> Confidence | None:
 
 @contextmanager
 def _reading(path: Path, kind: str, remedy: str) -> Iterator[None]:
-    """Raises ModelDamaged for what the reading of a file of another kind raises."""
+    """Turn the exceptions of reading an invalid file into ModelDamaged."""
     try:
         yield
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
@@ -196,7 +189,7 @@ def _reading(path: Path, kind: str, remedy: str) -> Iterator[None]:
 
 
 def _confidence(record: Mapping[str, Any]) -> Confidence:
-    """Raises ValueError, TypeError or KeyError for what is not one."""
+    """Parse a record. Raises ValueError, TypeError or KeyError for an invalid one."""
     first, second, third = map(float, record["weights"])
     confidence = Confidence(float(record["bias"]), (first, second, third))
     if not np.isfinite([confidence.bias, *confidence.weights]).all():
@@ -204,42 +197,42 @@ def _confidence(record: Mapping[str, Any]) -> Confidence:
     return confidence
 
 
-# What speaks for a candidate. Cosines are with the query in its sentence, but for those "alone".
+# Features of a candidate. Cosines are with the query in its sentence, except those called "alone".
 FEATURES = (
-    "context",  # cosine of its nearest occurrence
-    "contexts",  # mean cosine of its three nearest occurrences
-    "lead",  # the nearest occurrence's cosine, less the highest one among all candidates
-    "type",  # cosine of the mean of its occurrences
-    "alike",  # length of the mean of its occurrences: 1 if all have one vector, less the more they differ
-    "alone",  # cosine of the mean of its occurrences with the query without its sentence
-    "alone lead",  # the same, less the highest one among all candidates
-    "listed",  # 1 if a dictionary or the lexicon gives it, else 0
-    "exact",  # 1 if what lists it has the query itself, and not only other forms of its words
-    "verbatim",  # 1 if it is what is listed, and not only another form of it
-    "probability",  # logarithm of its probability there, at least e ** LEAST_LOG; that of LEAST_LOG if it is not listed
-    "collocates",  # how often its words stand with the equivalents of the words around the query (lexicon.collocates)
-    # of a listed one, less the highest of all that are listed; 0 for one that is not listed:
+    "context",  # cosine of the nearest occurrence
+    "contexts",  # mean cosine of the three nearest occurrences
+    "lead",  # "context" minus the highest "context" of all candidates
+    "type",  # cosine of the mean vector of the occurrences
+    "alike",  # length of the mean vector of the occurrences: 1 if they are equal, lower the more they differ
+    "alone",  # cosine of the mean vector of the occurrences with the query without its sentence
+    "alone lead",  # "alone" minus the highest "alone" of all candidates
+    "listed",  # 1 if a dictionary or the lexicon lists the candidate, else 0
+    "exact",  # 1 if the entry is the query itself, not only another form of its words
+    "verbatim",  # 1 if the entry lists the candidate itself, not only another form of it
+    "probability",  # logarithm of its probability in the entry, at least LEAST_LOG; LEAST_LOG if it is not listed
+    "collocates",  # how often its words occur with the equivalents of the words around the query (lexicon.collocates)
+    # differences to the highest value of all listed candidates; 0 for a candidate that is not listed:
     "listed context",
     "listed contexts",
     "listed type",
     "listed probability",
     "listed collocates",
-    "listed shift",  # "type" less "alone": what the sentence adds
-    "others listed",  # 1 if it is not listed and another candidate is
-    "covered",  # share of its words that are equivalents of one of the query's words
-    "covers",  # share of the query's words that have an equivalent among its words
+    "listed shift",  # of "type" minus "alone", the contribution of the sentence
+    "others listed",  # 1 if the candidate is not listed and another one is
+    "covered",  # share of its words that are equivalents of a word of the query
+    "covers",  # share of the query's words that have an equivalent in the candidate
     "composed",  # mean logarithm of the probabilities with which its words translate the query's content words
-    "word by word",  # 1 if the query has several words, and they and its words translate one another
-    "covers function words",  # share of the query's function words that have one; 1 if it has none of them
-    "same wording",  # 1 if it reads like the query and no dictionary lists it, such as a name
-    "count",  # logarithm of how often it occurs
-    "words",  # how many words it has more than the query, at least 0
-    "fewer words",  # how many words it has less
+    "word by word",  # 1 if the query has several words, and its words and the candidate's translate each other
+    "covers function words",  # share of the query's function words with an equivalent; 1 if the query has none
+    "same wording",  # 1 if the candidate equals the query and no dictionary lists it, such as a name
+    "count",  # logarithm of its number of occurrences
+    "words",  # its words in excess of the query's, at least 0
+    "fewer words",  # the query's words in excess of its own, at least 0
     "function word",  # 1 if it begins with a function word
-    "no lexicon",  # 1 if no lexicon has the languages of the query and the index: not to be listed then tells nothing
+    "no lexicon",  # 1 if no lexicon covers the languages of query and index, so that "listed" means nothing
 )
 LISTED = FEATURES.index("listed")
-REASONS = {  # what a person calls the features
+REASONS = {  # groups of features, with names for users
     "meaning in its sentence": (
         *("context", "contexts", "lead", "type", "alike"),
         *("listed context", "listed contexts", "listed type", "listed shift"),
@@ -255,7 +248,7 @@ LEAST_LOG = -6.0
 
 
 class HiddenUnit(NamedTuple):
-    """Unit of the hidden layer: its part of the log-odds is output max(0, bias + weights . f).
+    """Unit of the hidden layer; it adds output x max(0, bias + weights . f) to the log-odds.
 
     >>> HiddenUnit(output=2.0, bias=-1.0, weights=(0.5,))
     HiddenUnit(output=2.0, bias=-1.0, weights=(0.5,))
@@ -268,7 +261,7 @@ class HiddenUnit(NamedTuple):
 
 @dataclass(frozen=True)
 class CandidateScorer:
-    """Features of candidates -> how likely each is right. ``unlisted``: for queries without a listed candidate.
+    """Scorer of candidates; see the module. ``unlisted``: the scorer for queries without a listed candidate.
 
     >>> scorer = CandidateScorer(0.0, (0.0,) * len(FEATURES))
     >>> scorer.probabilities(np.zeros((1, len(FEATURES)))).tolist()  # 1 / (1 + e ** 0)
@@ -281,22 +274,22 @@ class CandidateScorer:
     units: tuple[HiddenUnit, ...] = ()
 
     def probabilities(self, features: ArrayLike) -> Doubles:
-        """(n,) probabilities of the n candidates of a query, with features (n, len(FEATURES))."""
+        """Compute (n,) probabilities of all n candidates of a query from their features (n, len(FEATURES))."""
         table = np.asarray(features, np.float64)
-        values: Doubles = 1 / (1 + np.exp(-self._chosen(table).log_odds(table)))
+        values: Doubles = 1 / (1 + np.exp(-self._scorer_for(table).log_odds(table)))
         return values
 
     def reasons(self, features: ArrayLike, chosen: Sequence[int]) -> list[dict[str, float]]:
-        """Reasons for each ``chosen`` candidate and against it: kind of `REASONS` -> log-odds.
+        """Explain the scores of the ``chosen`` candidates: for each, the contribution of each of `REASONS` in log-odds.
 
-        They are the Shapley values (1953) of the kinds. The features of the mean candidate are replaced by this one's,
-        kind after kind. What each kind adds then is its reason, as a mean over all orders of the kinds. So the reasons
-        sum up to how far a candidate's log-odds lie above those of the mean candidate.
+        Contributions are Shapley values (1953). The features of the mean candidate are replaced by those of the
+        candidate, one group after another. The change at a group's turn, averaged over all orders of the groups, is
+        its contribution. Their sum is the candidate's log-odds minus those of the mean candidate.
 
-        ``features``: (n, len(FEATURES)), of all candidates of a query.
+        ``features``: (n, len(FEATURES)), of all candidates of a query. ``chosen``: rows of ``features``.
         """
         table = np.asarray(features, np.float64)
-        scorer, mean = self._chosen(table), table.mean(axis=0)
+        scorer, mean = self._scorer_for(table), table.mean(axis=0)
         kinds_known, shares = _coalitions(len(REASONS))
         kind_of = {name: number for number, names in enumerate(REASONS.values()) for name in names}
         is_known = kinds_known[:, [kind_of[name] for name in FEATURES]]  # (2 ** kinds, features)
@@ -312,12 +305,12 @@ class CandidateScorer:
         record["signature"] = dict(signature)
         (folder / SCORER).write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
 
-    def _chosen(self, table: Doubles) -> CandidateScorer:
-        """The scorer for queries without a listed candidate, if these candidates are such, else this one."""
+    def _scorer_for(self, table: Doubles) -> CandidateScorer:
+        """Return `unlisted` if it exists and none of the candidates is listed, else this scorer."""
         return self if self.unlisted is None or table[:, LISTED].any() else self.unlisted
 
     def log_odds(self, table: Doubles) -> Doubles:
-        """(n,) log-odds of features (n, len(FEATURES)), by this scorer whether one is listed or not."""
+        """Compute (n,) log-odds from features (n, len(FEATURES)) by this scorer, never by ``unlisted``."""
         weights, (outputs, biases, inputs) = self._arrays
         values: Doubles = table @ weights + self.bias
         if self.units:
@@ -326,7 +319,7 @@ class CandidateScorer:
 
     @cached_property
     def _arrays(self) -> tuple[Doubles, tuple[Doubles, Doubles, Doubles]]:
-        """The weights, and of the units outputs and biases, (units,), and weights, (features, units)."""
+        """Weights (features,), and the units' outputs (units,), biases (units,) and weights (features, units)."""
         outputs, biases, weights = zip(*self.units, strict=True) if self.units else ((), (), ())
         return np.array(self.weights), (np.array(outputs), np.array(biases), np.array(weights).T)
 
@@ -341,9 +334,9 @@ class CandidateScorer:
 
 @cache
 def _coalitions(players: int) -> tuple[NDArray[np.bool_], Doubles]:
-    """All sets of players, (2 ** players, players) bool, and the weights (players, 2 ** players) of Shapley values.
+    """Enumerate all sets of players, (2 ** players, players) bool, with the weights of their worths in Shapley values.
 
-    The value of a player is the sum of its weights times the worths of the sets.
+    The weights are (players, 2 ** players): the value of player i is ``weights[i]`` . worths of the sets.
     """
     sets = np.array(list(product([False, True], repeat=players)))
     sizes = sets.sum(axis=1)
@@ -353,10 +346,9 @@ def _coalitions(players: int) -> tuple[NDArray[np.bool_], Doubles]:
 
 
 def load_scorer(folder: Path, model_hash: str) -> CandidateScorer | None:
-    """The scorer of a model's folder; None where there is none, or one of another model or with unknown features.
+    """Load the scorer of a model's folder; None if there is none, or if it has another model or unknown features.
 
-    Features that it has no weights for, those of later versions, count nothing.
-    Raises ModelDamaged for a file that cannot be read as one.
+    A feature without a weight, added in a later version, has weight 0. Raises ModelDamaged for an invalid file.
     """
     path = folder / SCORER
     if not path.exists():
@@ -369,12 +361,12 @@ def load_scorer(folder: Path, model_hash: str) -> CandidateScorer | None:
 
 
 def _named(record: Mapping[str, Any]) -> set[str]:
-    """The features that a record has weights for."""
+    """Collect the names of the features that have weights in a record."""
     return {*record["weights"], *(name for unit in record.get("hidden", ()) for name in unit["weights"])}
 
 
 def _scorer(record: Mapping[str, Any], unlisted: CandidateScorer | None) -> CandidateScorer:
-    """Raises ValueError for a number that is not finite, TypeError, KeyError or AttributeError for another record."""
+    """Parse a record. Raises ValueError, TypeError, KeyError or AttributeError for an invalid one."""
     units = tuple(
         HiddenUnit(float(unit["output"]), float(unit["bias"]), _weights(unit)) for unit in record.get("hidden", ())
     )

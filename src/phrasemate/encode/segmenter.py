@@ -1,15 +1,15 @@
-"""Segmenters, which say what spans of a sentence are phrases: the protocol, the n-gram one and the learned one.
+"""Segmenters, which find the phrases of a sentence: the protocol, an n-gram segmenter and a learned one.
 
-The n-gram segmenter takes every run of 1 to n words that has a letter and is not cut by punctuation. A run neither
-begins nor ends in one of the most frequent words. The frequent words are counted in the indexed text. For a text of
-which nothing is known they come from the scores of the encoder's tokenizer, which is a language model of single words
-in all of its languages.
+The n-gram segmenter takes every run of 1 to n words that contains a letter, is not interrupted by punctuation, and
+neither begins nor ends with a frequent word. The frequent words are counted in the indexed text. Words that are
+frequent in any language come from the encoder's Unigram tokenizer, whose pieces have log-probabilities.
 
-The learned segmenter scores spans by their token states (CCPR, Li et al. 2024, section 5.2, eq. 5): a linear layer on
-the states of a span's two ends, [H_i ; H_j], says whether the span is a phrase. As the layer is linear, a token has one
-scalar as a start and one as an end, and the logits of all spans are one broadcast sum. Deviations: each length in words
-may have a bias of its own. The ends are those of words, not of sub-words, and length is counted in words (their code: 6
-sub-words). The two ends' states are the first sub-word's and the last sub-word's.
+The learned segmenter scores spans by their token states (CCPR, Li et al. 2024, section 5.2, eq. 5). A linear layer on
+the concatenated states of a span's two ends, [H_i ; H_j], classifies the span as a phrase or not. The layer is linear,
+so each token has one scalar as a start and one as an end, and the logits of all spans are one broadcast sum.
+Differences from the paper: spans begin and end at word boundaries, and length is counted in words (the paper's code: up
+to 6 sub-words). Each length may have its own bias. H_i is the state of the first word's first sub-word, H_j that of
+the last word's last sub-word.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from phrasemate.types import Span
 from phrasemate.utils.arrays import Floats, Rows
 
 MAX_WORDS = 5  # longer phrases are rare in use, and the index grows with every word
-RATE = 0.004  # a word that is one in 250 is a function word: some 50 words of English
-ENOUGH = 1_000  # words below which a rate says nothing
+RATE = 0.004  # share of the text from which a word counts as frequent: about 50 words in English
+ENOUGH = 1_000  # words of text needed to estimate frequencies
 COMMON_WORD = -9.6  # log-probability above which a whole-word piece is a function word ("eine" -9.4, "time" -10.0)
-COMMON_BARE = -9.0  # the same for pieces inside unspaced scripts ("の" -7.8, "在" -8.1, "一" -8.6)
+COMMON_BARE = -9.0  # the same for pieces of scripts without spaces ("の" -7.8, "在" -8.1, "一" -8.6)
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]+")
 JOINT = re.compile(
     rf"[\s{INVISIBLE}]*+[-‐‑–'’/&+·]?[\s{INVISIBLE}]*+"
-)  # what may stand between two words of a phrase; nothing is tried twice
+)  # text allowed between two words of a phrase; possessive quantifiers prevent backtracking
 LETTER = re.compile(r"[^\W\d_]")
 
 
 class Spans(NamedTuple):
-    """The phrases of some texts, one text after another, each text's by start, then end.
+    """Phrases of several texts in flat arrays, ordered by text, start and end.
 
-    Text i has the spans ``bounds[i]:bounds[i + 1]``, int64; ``starts``, ``ends`` (spans,) int32 are character offsets
-    into their text, ``scores`` (spans,) float32 the segmenter's belief, 0 to 1.
+    Text i has the spans ``bounds[i]:bounds[i + 1]``; ``bounds`` (texts + 1,) int64. ``starts`` and ``ends`` (spans,)
+    int32 are character offsets into the span's text. ``scores`` (spans,) float32 are probabilities, 0 to 1.
     """
 
     bounds: NDArray[np.int64]
@@ -58,17 +58,17 @@ class Spans(NamedTuple):
 
     @property
     def texts(self) -> NDArray[np.int64]:
-        """(spans,) the text that each span is of."""
+        """Return the index of each span's text, (spans,)."""
         return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
 
     def lists(self) -> list[list[Span]]:
-        """The spans of each text."""
+        """Return a list of spans for each text."""
         spans = list(map(Span, self.starts.tolist(), self.ends.tolist(), self.scores.tolist()))
         return [spans[low:high] for low, high in pairwise(self.bounds.tolist())]
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[Span]]) -> Self:
-        """The inverse of `lists`."""
+        """Build from a list of spans for each text; the inverse of `lists`."""
         table = np.array([span for spans in lists for span in spans], np.float64).reshape(-1, 3)
         bounds = np.cumsum([0, *map(len, lists)], dtype=np.int64)
         starts, ends = table[:, :2].astype(np.int32).T
@@ -76,10 +76,10 @@ class Spans(NamedTuple):
 
 
 class SegmentOptions(TypedDict, total=False):
-    """Options of a segmenter; what is left out is as the segmenter was made.
+    """Options of a segmenter; an option left out keeps the segmenter's value.
 
-    ``threshold``: the least score that counts, 0 (every span) to 1. ``max_words``: of a phrase, None for no limit.
-    ``overlapping``: False for phrases that share no word, those of the best total (see `LearnedSegmenter`).
+    ``threshold``: lowest score of a phrase, 0 (every span) to 1. ``max_words``: longest phrase in words, None for no
+    limit. ``overlapping``: whether phrases may share words; if False, the best disjoint set (see `LearnedSegmenter`).
     """
 
     threshold: float
@@ -97,10 +97,10 @@ class Segmenter(Protocol):
 
     @property
     def contextual(self) -> bool:
-        """Whether it reads token states, which cost a pass of the encoder, or the text alone."""
+        """Whether the segmenter needs token states, and so a pass of the encoder, or only the text."""
 
     def find(self, texts: Sequence[str], states: States | None = None, frequent: Collection[str] = ()) -> Spans:
-        """The phrases of the texts of a block.
+        """Find the phrases of a block of texts.
 
         Args:
             texts: Texts of the block.
@@ -109,11 +109,11 @@ class Segmenter(Protocol):
         """
 
     def using(self, **options: Unpack[SegmentOptions]) -> Self:
-        """Segmenter with other options. Raises InputError for invalid ones."""
+        """Return a copy of the segmenter with other options. Raises InputError for invalid options."""
 
 
 def check_options(threshold: float = 1, max_words: int | None = None, overlapping: bool = True) -> None:
-    """Raises InputError for options that make no sense, TypeError for what is none (they may come from a file)."""
+    """Check segmenter options. Raises InputError for an invalid value; an unknown option is a TypeError."""
     if not 0 <= threshold <= 1:
         raise InputError(f"threshold: {threshold}; expected 0 to 1")
     if max_words is not None and (not isinstance(max_words, int) or not 1 <= max_words < 1 << 31):
@@ -123,7 +123,7 @@ def check_options(threshold: float = 1, max_words: int | None = None, overlappin
 
 
 class FrequentWords:
-    """Counts words of a running text, to tell the most frequent ones."""
+    """Counter of the words of a text that is read piece by piece, to find its most frequent words."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -133,9 +133,9 @@ class FrequentWords:
         self.counts.update(folded_parts(text, words(text)))
 
     def words(self, rate: float = RATE, most: int = 100) -> list[str]:
-        """The words that make up at least ``rate`` of the text, most frequent first, ``most`` at most.
+        """Return up to ``most`` words that each make up at least ``rate`` of the text, most frequent first.
 
-        None below 1,000 words of text: a rate says nothing there.
+        The list is empty for a text of fewer than 1,000 words, too short to estimate frequencies.
         """
         total = self.counts.total()
         if total < ENOUGH:
@@ -144,9 +144,9 @@ class FrequentWords:
 
 
 class NgramSegmenter:
-    """Segmenter that takes all sequences of 1 to ``max_words`` words (None: any length) as phrases, with score 1.
+    """Segmenter that returns word sequences of up to ``max_words`` words (None: any length), each with score 1.
 
-    ``common``: case-folded words that are frequent in any language (see `common_pieces`). Raises InputError for
+    ``common``: case-folded words at which no phrase may begin or end (see `common_pieces`). Raises InputError for
     ``max_words`` below 1.
 
     >>> spans = NgramSegmenter(common=["the"], max_words=2).find(["the red house"]).lists()[0]
@@ -161,18 +161,18 @@ class NgramSegmenter:
         self.common, self.max_words = frozenset(common), max_words
 
     def find(self, texts: Sequence[str], states: States | None = None, frequent: Collection[str] = ()) -> Spans:
-        """As in `Segmenter`; the states are not looked at."""
+        """As in `Segmenter`; ``states`` is ignored."""
         return Spans.of([self(text, frequent) for text in texts])
 
     def using(self, **options: Unpack[SegmentOptions]) -> NgramSegmenter:
-        """As in `Segmenter`. Every score is 1, so each threshold lets all pass, and none can be preferred."""
+        """As in `Segmenter`, but all scores are 1: no effect of ``threshold``, InputError if not ``overlapping``."""
         check_options(**options)
         if not options.get("overlapping", True):
             raise InputError("overlapping: False; the n-gram segmenter has no scores to choose by, a learned one has")
         return NgramSegmenter(self.common, options.get("max_words", self.max_words))
 
     def __call__(self, text: str, frequent: Collection[str] = ()) -> list[Span]:
-        """The phrases of one text; ``frequent`` as in `Segmenter.find`."""
+        """Find the phrases of one text; ``frequent`` as in `Segmenter.find`."""
         word_spans = words(text)
         content = [self._is_content(text[start:end], frequent) for start, end in word_spans]
         letters = [LETTER.search(text, start, end) is not None for start, end in word_spans]
@@ -195,9 +195,9 @@ class NgramSegmenter:
 
 
 def common_pieces(vocabulary: Mapping[str, float] | Sequence[tuple[str, float]]) -> set[str]:
-    """Case-folded words that a Unigram tokenizer finds frequent, whatever the language.
+    """Collect the case-folded function words of all languages from the vocabulary of a Unigram tokenizer.
 
-    ``vocabulary``: pieces and their log-probabilities; a piece that begins a word begins with "▁".
+    ``vocabulary``: pieces and their log-probabilities; "▁" marks a piece that begins a word.
     """
     pairs = vocabulary.items() if isinstance(vocabulary, Mapping) else vocabulary
     common = set()
@@ -211,14 +211,17 @@ def common_pieces(vocabulary: Mapping[str, float] | Sequence[tuple[str, float]])
     return common
 
 
-THRESHOLD = 0.7  # CCPR, section 6.1, for what is indexed (0.9 for queries)
-MAX_WORDS_LEARNED = 6  # CCPR's code, there in sub-words
+THRESHOLD = 0.7  # CCPR, section 6.1, for indexed text (0.9 for queries)
+MAX_WORDS_LEARNED = 6  # CCPR's code: 6 sub-words
 CELLS = 1 << 21  # logits held at once: 8 MB
-UNIT = 1 << 30  # scores become multiples of 1 / UNIT where totals are compared, so that equal totals are equal
+UNIT = 1 << 30  # `disjoint` rounds scores to multiples of 1 / UNIT and sums integers, so that ties are exact
 
 
 class _Words(NamedTuple):
-    """The words of a block, one text after another, each (words,); text i has the words bounds[i]:bounds[i + 1]."""
+    """Words of a block of texts, (words,) each; text i has the words ``bounds[i]:bounds[i + 1]``.
+
+    ``lettered``: whether the word contains a letter.
+    """
 
     bounds: Rows
     starts: NDArray[np.int32]
@@ -228,19 +231,19 @@ class _Words(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LearnedSegmenter:
-    """Segmenter that finds all spans with a phrase probability of at least ``threshold``, which is their score.
+    """Segmenter that returns all spans whose phrase probability, their score, is at least ``threshold``.
 
-    ``start``, ``end`` (width,) and ``bias`` (lengths,): the span of the words i to j has the logit H_i . start + H_j .
-    end + bias_w, where w is its number of words (longer ones have the last bias). H_i is the state of the first token
-    of word i, and H_j that of the last token of word j. Spans of more than ``max_words`` words (None: no limit) and
-    spans without a letter are left out.
+    The span of the words i to j, w words in all, has the logit H_i . start + H_j . end + bias_w. H_i is the state of
+    the first token of word i, H_j that of the last token of word j. ``start`` and ``end`` (width,), ``bias``
+    (lengths,); spans longer than the biases use the last one. Spans of more than ``max_words`` words (None: no limit)
+    and spans without a letter are dropped.
 
-    Not ``overlapping``: of these, spans that share no word, with the best total of words x (score - threshold). A word
-    that is covered rightly earns 1 - threshold, one covered wrongly costs threshold; the total is the expected gain. So
-    a long span displaces the short ones in it when it is as probable as they are, weighted by their words, and not
-    because it is long. Of equal totals: more words covered, then fewer spans.
+    If not ``overlapping``, the result is the set of disjoint spans with the greatest total of words x (score -
+    threshold). A correctly covered word counts 1 - threshold, a wrongly covered one -threshold, and the total is the
+    expected value. A long span thus replaces shorter ones inside it only if it is as probable as their mean, weighted
+    by words. Ties go to more words, then to fewer spans.
 
-    Frequent words are ignored, because this segmenter has learned where phrases begin and end. Raises InputError for a
+    The argument ``frequent`` is ignored: the model has learned where phrases begin and end. Raises InputError for a
     threshold outside 0 to 1 and for ``max_words`` below 1.
 
     >>> from phrasemate import load_model
@@ -270,24 +273,24 @@ class LearnedSegmenter:
         """As in `Segmenter`; ``states`` must be given, ``frequent`` is ignored."""
         assert states is not None
         text_words = _words(texts)
-        first, last, scores = self._scored(text_words, states)  # (spans,) numbers of words
+        first, last, scores = self._score_spans(text_words, states)  # (spans,) indices of words
         if not self.overlapping:
             selection = disjoint(first, last, scores, self.threshold)
             first, last, scores = first[selection], last[selection], scores[selection]
-        bounds = np.searchsorted(first, text_words.bounds)  # spans are by first word: where each text's begin
+        bounds = np.searchsorted(first, text_words.bounds)  # spans are sorted by first word
         return Spans(bounds, text_words.starts[first], text_words.ends[last], scores)
 
-    def _scored(self, text_words: _Words, states: States) -> tuple[Rows, Rows, Floats]:
-        """First word, last word and probability of each span, by first word, then last."""
+    def _score_spans(self, text_words: _Words, states: States) -> tuple[Rows, Rows, Floats]:
+        """Return first word, last word and probability of the spans above the threshold, by first word, then last."""
         counts = np.diff(text_words.bounds)
         texts = np.repeat(np.arange(len(counts)), counts)  # (words,)
         first, last = token_rows(states, texts, text_words.starts, text_words.ends)
         as_start: Floats = (states.values @ self.start)[first]  # (words,)
         as_end: Floats = (states.values @ self.end)[last] + self.bias[0]  # (words,)
-        reach = text_words.bounds[texts + 1] - np.arange(len(texts))  # words from here to the end of the text
+        reach = text_words.bounds[texts + 1] - np.arange(len(texts))  # (words,) longest span that begins here
         if self.max_words is not None:
             reach = np.minimum(reach, self.max_words)
-        before = np.concatenate([[0], np.cumsum(text_words.lettered)])  # (words + 1,) words with a letter before each
+        before = np.concatenate([[0], np.cumsum(text_words.lettered)])  # (words + 1,) lettered words before each word
         pieces = [self._passing(as_start, as_end, reach, before, rows) for rows in _parts(reach)]
         starts, ends, scores = (np.concatenate(column) for column in zip(*pieces, strict=True))
         return starts, ends, scores
@@ -295,9 +298,9 @@ class LearnedSegmenter:
     def _passing(
         self, as_start: Floats, as_end: Floats, reach: Rows, before: Rows, rows: slice
     ) -> tuple[Rows, Rows, Floats]:
-        """First word, last word and probability of the spans that begin in ``rows`` and have the threshold or more."""
+        """Score the spans that begin at the words ``rows``; see `_score_spans` for the result."""
         begin = np.arange(len(as_start))[rows, None]  # (rows, 1)
-        length = np.arange(reach[rows].max(initial=0))  # (lengths,) less one
+        length = np.arange(reach[rows].max(initial=0))  # (lengths,) words after the first
         finish = np.minimum(begin + length, len(as_start) - 1)  # (rows, lengths)
         logits = as_start[begin] + as_end[finish]  # (rows, lengths): the broadcast sum
         if len(self.bias) > 1:
@@ -319,7 +322,7 @@ def _words(texts: Sequence[str]) -> _Words:
 
 
 def _parts(reach: Rows) -> Iterator[slice]:
-    """The words in stretches whose tables of logits, as wide as the farthest reach, stay within `CELLS`."""
+    """Cut the words into slices whose (words, lengths) tables of logits have at most `CELLS` entries."""
     low = 0
     while low < len(reach) or not low:
         reach_block = reach[low : low + CELLS]
@@ -330,24 +333,24 @@ def _parts(reach: Rows) -> Iterator[slice]:
 
 
 def sigmoid(logits: Floats) -> Floats:
-    """1 / (1 + exp(-x)) in float32."""
-    with np.errstate(over="ignore", under="ignore"):  # exp(100) is inf, and 1 / inf the 0 that is meant
+    """Compute 1 / (1 + exp(-x)) in float32."""
+    with np.errstate(over="ignore", under="ignore"):  # exp(100) is inf, and 1 / inf is 0, as it should be
         probabilities: Floats = np.float32(1) / (np.float32(1) + np.exp(-logits))
     return probabilities
 
 
 def disjoint(first: Rows, last: Rows, scores: Floats, threshold: float) -> Rows:
-    """Weighted interval scheduling: which spans of the words ``first`` to ``last`` to take so that none share a word.
+    """Select the best set of spans that share no word (weighted interval scheduling, by dynamic programming).
 
-    All arrays (spans,), ``last`` inclusive; the total that is best is that of `LearnedSegmenter`. Exact: best total of
-    the words before each word, from left to right. Returns ascending numbers of spans.
+    ``first``, ``last`` (inclusive) and ``scores`` are (spans,) each; the objective is that of `LearnedSegmenter`.
+    Returns the ascending indices of the selected spans.
     """
     length = (last - first + 1).tolist()
     margins = np.rint(scores.astype(np.float64) * UNIT).astype(np.int64) - round(threshold * UNIT)
     worth = [(n * m << 64) + (n << 32) - 1 for n, m in zip(length, np.maximum(margins, 0).tolist(), strict=True)]
     froms, tos = first.tolist(), last.tolist()
-    best, choice = [0], [-1]  # of the first 0, 1, 2 ... words: the best total, and the span at their end or -1
-    for span in np.lexsort((first, last)).tolist():  # a step needs the one before it, so it is a plain loop
+    best, choice = [0], [-1]  # of the first 0, 1, 2 ... words: the best total, and the span that ends there or -1
+    for span in np.lexsort((first, last)).tolist():
         size = tos[span] + 1
         while len(best) <= size:
             best.append(best[-1])

@@ -1,9 +1,9 @@
-"""The tokenizer of a model folder: text to token numbers with character offsets.
+"""Tokenizer of a model folder: text to token ids with character offsets.
 
-A multilingual vocabulary has 250,000 pieces, and most of what loading a model takes would be the library's tree of
-them. Short texts do without it. A Unigram segmentation depends on the pieces that occur in the text, and on the lowest
-score. So the library's tokenizer is made with these pieces alone, and gives the same tokens. The whole one is made when
-there is more to read.
+The library ``tokenizers`` takes long to load a multilingual vocabulary of 250,000 pieces, longer than the rest of the
+model. For short texts this is avoided. A Unigram segmentation depends only on the pieces that occur in the text and on
+the lowest score, so a tokenizer built from these pieces gives the same tokens. The full tokenizer is loaded when more
+text arrives.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import ModelDamaged, ModelUnsupported, first_line
 
-_LARGEST = 150_000_000  # bytes, unpacked: the tokenizer of XLM-R, with 250,002 pieces, has 17 million
+_LARGEST = 150_000_000  # bytes, unpacked; XLM-R's tokenizer, with 250,002 pieces, has 17 million
 _GZIP = 31  # window bits of zlib for a gzip file
-FEW = 20_000  # characters in all that are read with the pieces of each text; loading all takes as long as 100,000
-_latest: list[Tokenizer] = []  # that of the last model: models of the same base share it
+FEW = 20_000  # characters tokenized before the full tokenizer is loaded, which takes as long as 100,000 characters
+_latest: list[Tokenizer] = []  # of the last model; models of the same base share it
 
 
 class Tokens(NamedTuple):
-    """A text's tokens, without special ones: their numbers, and their (start, end) in characters."""
+    """Tokens of a text, without special tokens: ids and (start, end) offsets in characters."""
 
     ids: list[int]
     offsets: list[tuple[int, int]]
 
 
-BLANK = Tokens([0], [(0, 0)])  # for a text without any, where there are no special tokens: each text has a state
+BLANK = Tokens([0], [(0, 0)])  # for a text without tokens and without special tokens: every text needs a state
 
 
 def open_tokenizer(path: Path) -> Tokenizer:
-    """The tokenizer of a model folder. Raises ModelDamaged for a file that holds none."""
+    """Open a packed ``tokenizer.json``. Raises ModelDamaged for an invalid file."""
     file_bytes = _read(path)
     digest = sha256(file_bytes).digest()
     for tokenizer in _latest:
@@ -51,9 +51,9 @@ def open_tokenizer(path: Path) -> Tokenizer:
 
 
 class Tokenizer:
-    """A tokenizer that reads little text with few pieces, and much text with all of them; the tokens are the same.
+    """Tokenizer that loads its full vocabulary only when it is needed (see the module).
 
-    ``opening`` and ``closing`` are the special tokens that it puts before and after a text.
+    ``opening`` and ``closing`` are the ids of the special tokens before and after a text.
     """
 
     def __init__(self, path: Path, content: bytes, digest: bytes) -> None:
@@ -62,7 +62,7 @@ class Tokenizer:
         self._remaining = FEW  # characters
         self._lock = Lock()
         self._pieces: _Pieces | None = None
-        with suppress(ModelDamaged), reading(path):  # of another kind, or none: the library tells what is wrong
+        with suppress(ModelDamaged), reading(path):  # for another kind, or an invalid file, the library is used
             self._pieces = _Pieces(*_parsed(content))
         if self._pieces is None:
             with reading(path):
@@ -72,21 +72,21 @@ class Tokenizer:
 
     @property
     def reference(self) -> Any:
-        """The whole tokenizer of the library ``tokenizers``; made when it is first asked for."""
+        """The full tokenizer of the library ``tokenizers``, loaded on first use."""
         with self._lock:
             if self._library is None:
                 from tokenizers import Tokenizer as Library
 
                 with reading(self.path):
                     library: Any = Library.from_buffer(self._content)
-                    library.no_padding()  # an export has neither, and a text may be padded to any length
+                    library.no_padding()  # the file may set both
                     library.no_truncation()
                 self._library = library
                 self._content, self._pieces = b"", None
             return self._library
 
     def encode(self, texts: Sequence[str], parallel: bool = False) -> list[Tokens]:
-        """The tokens of each text, which holds no surrogates; ``parallel``: on all cores, which nothing limits."""
+        """Tokenize texts without surrogates. ``parallel``: the library uses all cores, however many threads are set."""
         pieces = self._pieces
         self._remaining -= sum(map(len, texts))
         if pieces is not None and self._remaining >= 0:
@@ -104,10 +104,10 @@ class Tokenizer:
 
 
 class _Vocabulary:
-    """The pieces of a Unigram tokenizer, left where they stand in its JSON: ``[["piece",-3.5],["next",-4.25]]``.
+    """Lookup of Unigram pieces directly in the JSON text ``[["piece",-3.5],["next",-4.25]]``.
 
-    A dictionary of 250,000 pieces takes longer to make than all else takes. So a piece is looked for among those that
-    have the same 16 bits (`_buckets`). Raises ValueError for a vocabulary that is written in another way.
+    Building a dictionary of 250,000 pieces would take longer than loading the rest of the model. Instead, a piece is
+    compared with those of the same 16-bit hash (`_buckets`). Raises ValueError for JSON of another form.
     """
 
     def __init__(self, table: bytes) -> None:
@@ -133,7 +133,7 @@ class _Vocabulary:
         self.lowest = self._lowest(marks)
 
     def _lowest(self, marks: NDArray[np.uint8]) -> int:
-        """The number of a piece with the lowest score; only those with the most digits before the point are read."""
+        """Find the index of a piece with the lowest score; only scores with the lowest integer part are parsed."""
         if any((marks[self._score_ends - place] == ord("e")).any() for place in (2, 3, 4)):
             raise ValueError("scores with exponents")
         points = [marks[self._ends + 4] == ord("."), marks[self._ends + 5] == ord(".")]  # "-1.5" and "-11.5"
@@ -148,11 +148,11 @@ class _Vocabulary:
         return self._table[self._ends[number] + 2 : self._score_ends[number]]
 
     def entry(self, number: int) -> bytes:
-        """A piece and its score as they stand in the JSON."""
+        """Return the JSON of a piece and its score."""
         return self._table[self._starts[number] - 2 : self._score_ends[number] + 1]
 
     def numbers(self, pieces: Iterable[str]) -> dict[str, int]:
-        """Those of some strings that are pieces, and the number of each."""
+        """Map the strings that are pieces to their indices."""
         strings = {json.dumps(piece, ensure_ascii=False)[1:-1].encode(): piece for piece in pieces}
         ends = np.cumsum([len(piece) for piece in strings], dtype=np.int64)
         starts = np.append(0, ends)[:-1]
@@ -165,7 +165,7 @@ class _Vocabulary:
 
 
 def _escapes(content: bytes) -> Iterator[int]:
-    """The places of the backslashes that escape the byte after them."""
+    """Yield the positions of backslashes that escape the following byte."""
     at = content.find(b"\\")
     while at >= 0:
         yield at
@@ -173,18 +173,18 @@ def _escapes(content: bytes) -> Iterator[int]:
 
 
 def _buckets(content: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint16]:
-    """Sixteen bits of each part of some bytes, from its length and its first eight bytes."""
+    """Hash substrings to 16 bits by their length and first eight bytes: (n,) starts and lengths in bytes -> (n,)."""
     beginnings: NDArray[np.uint64] = np.ndarray(len(content) + 1, "<u8", content + bytes(8), strides=(1,))[starts]
     beginnings = beginnings & _FIRST_BYTES[np.minimum(lengths, 8)]
     return (((beginnings ^ lengths.astype(np.uint64)) * _MULTIPLIER) >> np.uint64(48)).astype(np.uint16)
 
 
 _FIRST_BYTES = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 divided by the golden ratio, as in Fibonacci hashing
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio (Fibonacci hashing)
 
 
 class _Pieces:
-    """Tokenizers that know those pieces of a vocabulary which occur in some texts."""
+    """Factory of library tokenizers reduced to the pieces that occur in given texts."""
 
     def __init__(self, settings: dict[str, Any], vocabulary: _Vocabulary) -> None:
         self._vocabulary = vocabulary
@@ -199,7 +199,7 @@ class _Pieces:
         self.special_tokens = [numbers[place] for place in before], [numbers[place] for place in after]
 
     def encode(self, texts: Sequence[str]) -> list[Tokens] | None:
-        """The tokens of the texts; None where one holds the wording of an added token, such as "<s>"."""
+        """Tokenize texts; None if one of them contains the text of an added token, such as "<s>"."""
         normal = texts if self._plain.normalizer is None else list(map(self._plain.normalizer.normalize_str, texts))
         if any(wording in text for text_list in (texts, normal) for text in text_list for wording in self._added):
             return None
@@ -208,7 +208,7 @@ class _Pieces:
         return [Tokens([numbers[place] for place in encoding.ids], encoding.offsets) for encoding in encodings]
 
     def _occurring(self, texts: Sequence[str]) -> list[int]:
-        """The numbers of the pieces that occur in normalised texts."""
+        """Find the indices of all pieces that occur in normalised texts."""
         words = set(texts)
         if self._plain.pre_tokenizer is not None:
             words = {word for text in words for word, _ in self._plain.pre_tokenizer.pre_tokenize_str(text)}
@@ -219,7 +219,7 @@ class _Pieces:
         return list(self._vocabulary.numbers(parts).values())
 
     def _with(self, pieces: Sequence[int]) -> tuple[Any, list[int]]:
-        """A tokenizer that knows these pieces and those that every text needs, and the numbers of its pieces."""
+        """Build a tokenizer of these pieces and the required ones; also returns its pieces' original indices."""
         from tokenizers import Tokenizer as Library
 
         numbers = list(self._needed | dict.fromkeys(pieces))
@@ -240,9 +240,10 @@ _HOLE = '"the vocabulary"'
 
 
 def _parsed(content: bytes) -> tuple[dict[str, Any], _Vocabulary]:
-    """The settings of a Unigram tokenizer, and its vocabulary; JSON's own reader would take four times as long.
+    """Split the JSON of a Unigram tokenizer into its parsed settings and its unparsed vocabulary.
 
-    Raises ValueError, KeyError and the like for another kind of tokenizer.
+    Parsing all of it would take four times as long. Raises ValueError, KeyError or similar for another kind of
+    tokenizer.
     """
     begin = content.index(b"[", content.index(b'"vocab"'))
     end = content.rindex(b"]]") + 2
@@ -254,7 +255,7 @@ def _parsed(content: bytes) -> tuple[dict[str, Any], _Vocabulary]:
 
 
 def _renumbered(template: Mapping[str, Any] | None, places: Mapping[int, int]) -> Mapping[str, Any] | None:
-    """A post-processor with the numbers of its special tokens in a smaller vocabulary."""
+    """Replace the ids of a post-processor's special tokens by those in the reduced vocabulary."""
     if template is None:
         return None
     if template["type"] != "TemplateProcessing":
@@ -267,12 +268,12 @@ def _renumbered(template: Mapping[str, Any] | None, places: Mapping[int, int]) -
 
 
 def load_tokenizer(path: Path) -> Any:
-    """The whole tokenizer of a folder, of the library ``tokenizers``. Nothing here changes one."""
+    """Load the full tokenizer of the library ``tokenizers``; it is shared and must not be modified."""
     return open_tokenizer(path).reference
 
 
 def tokenizer_bytes(path: Path) -> bytes:
-    """``tokenizer.json`` of a folder. Raises ModelDamaged where it does not unpack to some megabytes."""
+    """Unpack ``tokenizer.json.gz``. Raises ModelDamaged for an invalid or too large file."""
     return _unpack(path, _read(path))
 
 
@@ -293,9 +294,9 @@ def _unpack(path: Path, packed: bytes) -> bytes:
 
 
 def special_tokens(library: Any) -> tuple[list[int], list[int]]:
-    """The tokens that a tokenizer of the library puts before a text and after it.
+    """Find the ids of the special tokens that a library tokenizer puts before and after a text.
 
-    Raises ModelUnsupported where no text has a token.
+    Raises ModelUnsupported if no text yields a token.
     """
     added_tokens = {token.content for token in library.get_added_tokens_decoder().values()}
     texts = chain(["a"], (piece for piece in library.get_vocab() if piece not in added_tokens))
@@ -310,7 +311,7 @@ def special_tokens(library: Any) -> tuple[list[int], list[int]]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raise ModelDamaged for what the library raises: a bare Exception, or a panic, which is none."""
+    """Turn the library's errors into ModelDamaged: plain Exceptions, and panics, which derive from BaseException."""
     try:
         yield
     except BaseException as error:

@@ -1,29 +1,28 @@
-"""BiCLA: the score of a sentence pair by cross-attention, read from word vectors of one multilingual space.
+"""BiCLA: a cross-attention model that scores sentence pairs, on word vectors of one multilingual space.
 
 Glavaš and Vulić, "Zero-Shot Language Transfer for Cross-Lingual Sentence Retrieval Using Bidirectional Attention Model"
-(ECIR 2019). One BiLSTM reads the word vectors of both sentences, so that h_i^1 and h_j^2 are of one space; then::
+(ECIR 2019). One BiLSTM reads the word vectors of both sentences, so that h_i^1 and h_j^2 share a space; then::
 
-    m_ij = tanh(h_i^1 W h_j^2 + b)                            eq. 1, how well word i of the one and j of the other match
+    m_ij = tanh(h_i^1 W h_j^2 + b)                            eq. 1, how well words i and j of the two sentences match
     alpha_ij = exp m_ij / sum_j' exp m_ij'                    eq. 2
-    hbar_i^1 = sum_j alpha_ij h_j^2                           eq. 3, and hbar_j^2 likewise with a W and b of its own
-    gamma_i = tanh(hbar_i . v + b),  e = sum_i gamma_i hbar_i eq. 4, of each sentence with its own v and b
+    hbar_i^1 = sum_j alpha_ij h_j^2                           eq. 3; likewise hbar_j^2, with another W and b
+    gamma_i = tanh(hbar_i . v + b),  e = sum_i gamma_i hbar_i eq. 4, with another v and b for each sentence
     s = tanh(e^1 W_B e^2 + b_B)                               eq. 5
     J = sum over negatives of max(0, eps - s+ + s-) + lambda |Theta|^2     eq. 7 (eq. 6 and 8 are in rank.py)
 
-Without the cross-attention (hbar = h) it is the paper's InAtt. Ours: a sentence without words is e = 0, so its score is
-tanh(b_B). The sum of eq. 7 is divided by the number of true pairs. The paper does not say how long word vectors are and
-how training begins: see `Settings`. As an option, eq. 5 is a cosine.
+Without the cross-attention (hbar = h) it is the paper's InAtt. The sum of eq. 7 is divided by the number of true pairs.
+A sentence without words has e = 0, so the score is tanh(b_B). The paper does not specify the scaling of word vectors
+and the initialisation; `Settings` has options for them, and one to replace eq. 5 by a cosine.
 
-The released code differs from the paper. Each difference is an option: gamma of eq. 4 goes through a softmax over the
-words of a sentence (``intra`` "softmax"). Weights begin as Xavier's, biases as .1 (``start`` "xavier"). Each side may
-have a BiLSTM of its own (``separate``). The code sums over the 10 pairs of a step and halves the squares, so its lambda
-of 1e-4 is 5e-6 here.
+The paper's code differs from the paper; the differences are options. Gamma in eq. 4 is a softmax over the words of the
+sentence (``intra`` "softmax"). Weights are initialised by Xavier's method and biases to 0.1 (``start`` "xavier"). Each
+side may have its own BiLSTM (``separate``). The code sums over the 10 pairs of a step and halves the squares, so its
+lambda of 1e-4 corresponds to 5e-6 here.
 
-A trained BiCLA is a sealed folder without the word vectors, which are those of the languages that it is used with. Its
-configuration says what it was trained with.
+The folder of a trained BiCLA does not contain the word vectors. Its configuration records the training data.
 
-Training (section 4.1): a batch has true pairs with K = 4 negatives each. Half of them are drawn at random, half are the
-most similar to the first sentence by AGG (eq. 6), without its mate.
+Training (section 4.1): each true pair of a batch has K = 4 negatives. Half of them are random, half are the most
+similar to the first sentence by AGG (eq. 6), except its mate.
 """
 
 from __future__ import annotations
@@ -54,39 +53,39 @@ from phrasemate.utils.knn import blocks, topk
 from phrasemate.utils.storage import CONFIG, Seal
 from phrasemate.vectors.word_vectors import WordVectors
 
-CHUNK = 4096  # sentences of a side whose states are held at once: 0.8 GB where they have 60 words
-ENCODED = 256  # sentences that the BiLSTM reads at once
-CELLS = 1 << 17  # word pairs of one query with a block of documents: so much stays in the processor's cache
+CHUNK = 4096  # sentences of a side whose states are in memory at once: 0.8 GB at 60 words a sentence
+ENCODED = 256  # sentences in a batch of the BiLSTM
+CELLS = 1 << 17  # word pairs of a query with a block of documents, sized for the processor's cache
 STARTS = ("mates", "words", "identity", "random", "xavier")
 INTRA = ("tanh", "softmax")
-BIAS = 0.1  # of the released code, before training
-OPEN, SHUT = 3.0, -3.0  # biases at which a gate lets all but 5 % through, or none but 5 %
-REACH = 0.1  # of the projection that the BiLSTM may begin as: tanh is nearly linear then
-MATCH = 0.5  # of a cosine of words, so that eq. 1 begins as a mean of all words that leans to the like ones
-SCALE, SHIFT = 5.0, -1.5  # of a cosine, so that eq. 5 begins where tanh is neither flat nor of one sign
-TINY = 1e-30  # instead of a sum over no words
+BIAS = 0.1  # initial bias in the paper's code
+OPEN, SHUT = 3.0, -3.0  # gate biases that let 95 % or 5 % through
+REACH = 0.1  # scale of the initial projection, small enough for tanh to be nearly linear
+MATCH = 0.5  # initial factor of words' cosines in eq. 1: almost uniform attention, with a preference for similar words
+SCALE, SHIFT = 5.0, -1.5  # initial factor and bias of the cosine in eq. 5, where tanh is neither flat nor of one sign
+TINY = 1e-30  # least divisor
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The layers, and how their weights begin.
+    """Architecture and initialisation of BiCLA.
 
     Args:
-        hidden: H, of each direction.
-        cross: False: InAtt.
-        tied_cross: Both sentences share W and b of eq. 1.
-        tied_intra: Both sentences share v and b of eq. 4.
-        intra: gamma of eq. 4 is the "tanh" (paper), or its "softmax" over the words of a sentence (released code).
-        separate: Each side has a BiLSTM of its own.
-        scaled: Every word vector is brought to the length sqrt(dim).
-        normalised: eq. 5 is tanh(c cos(e^1 W_B, e^2) + b_B) with a learnt c. As the paper has it, long sentences score
-            higher with whatever query, which is unlearnt only for the lengths of the training text.
-        start: "random": Xavier's uniform weights and torch's LSTM. "xavier": Xavier's weights everywhere, biases of .1,
-            those of the LSTM 0 (released code). "identity": W and W_B begin as multiples of the identity, v and b of
-            eq. 4 as 0 and 1: like words match, all words count alike, like sentences score high from the first step.
-            "words": besides, the BiLSTM begins as a projection of each word onto principal components
-            (`BiCLA.begin_with`), so that the first scores, normalised ones, are about as good as AGG's (eq. 6).
-            "mates": as "words", in a metric in which the sums of true pairs' vectors are alike (`within`), and better.
+        hidden: Hidden size H of each direction.
+        cross: Whether to use cross-attention; without, the model is InAtt.
+        tied_cross: Whether both sentences share W and b of eq. 1.
+        tied_intra: Whether both sentences share v and b of eq. 4.
+        intra: gamma of eq. 4: "tanh" (paper), or "softmax" of the tanh over the words of a sentence (the paper's code).
+        separate: Whether each side has its own BiLSTM.
+        scaled: Whether word vectors are scaled to the length sqrt(dim).
+        normalised: Whether eq. 5 is tanh(c cos(e^1 W_B, e^2) + b_B) with a learned c. In the paper's form, long
+            sentences score higher with any query; training corrects this only for the lengths that it has seen.
+        start: Initialisation. "random": Xavier's uniform weights, torch's LSTM. "xavier": Xavier's weights everywhere,
+            biases 0.1, in the LSTM 0 (the paper's code). "identity": W and W_B are multiples of the identity, v and b
+            of eq. 4 are 0 and 1. Then similar words match, all words count equally, and similar sentences score high
+            from the first step. "words": also, the BiLSTM projects each word onto principal components
+            (`BiCLA.begin_with`); initial normalised scores are about as good as AGG's (eq. 6). "mates": as "words", in
+            a metric that makes the vector sums of true pairs similar (`within`), and better.
     """
 
     hidden: int = 100  # the paper, section 4.1
@@ -101,20 +100,20 @@ class Settings:
 
 
 class PaddedVectors(NamedTuple):
-    """Word vectors of n sentences: ``values`` (n, T, dim), zero after a sentence's ``lengths`` (n,), on the CPU."""
+    """Word vectors of n sentences on the CPU: ``values`` (n, T, dim), zero-padded, and ``lengths`` (n,)."""
 
     values: Tensor
     lengths: Tensor
 
 
 class EncodedSentences(NamedTuple):
-    """States of n sentences: ``states`` (n, T, 2H), zero where ``mask`` (n, T) is: 1 for a word, 0 for padding."""
+    """States of n sentences: ``states`` (n, T, 2H), zero for padding, and ``mask`` (n, T), 1 for a word."""
 
     states: Tensor
     mask: Tensor
 
     def repeat(self, times: int) -> EncodedSentences:
-        """Every sentence so many times, one after the other."""
+        """Repeat each sentence, in consecutive rows."""
         return EncodedSentences(self.states.repeat_interleave(times, 0), self.mask.repeat_interleave(times, 0))
 
     def rows(self, start: int, end: int | None) -> EncodedSentences:
@@ -122,13 +121,13 @@ class EncodedSentences(NamedTuple):
         return EncodedSentences(self.states[start:end], self.mask[start:end])
 
     def apart(self) -> list[Tensor]:
-        """(T_i, 2H) of each sentence, without padding."""
+        """Split into (T_i, 2H) states of each sentence, without padding."""
         lengths = self.mask.sum(1).int().tolist()
         return [row[:length] for row, length in zip(self.states, lengths, strict=True)]
 
 
 def pad(sentences: Sequence[NDArray[np.floating]]) -> PaddedVectors:
-    """Sentences (T_i, dim) of word vectors, side by side; T_i may be 0. Raises InputError for none."""
+    """Pad sentences, (T_i, dim) word vectors each; T_i may be 0. Raises InputError for an empty list."""
     if not sentences:
         raise InputError("no sentences to pad; expected one or more")
     lengths = np.array([len(item) for item in sentences])
@@ -139,7 +138,7 @@ def pad(sentences: Sequence[NDArray[np.floating]]) -> PaddedVectors:
 
 
 class BiCLA(nn.Module):
-    """The network for word vectors of ``dim`` dimensions; equations as in the docstring of the module."""
+    """BiCLA network for word vectors of ``dim`` dimensions; equations: see the module."""
 
     def __init__(self, dim: int, settings: Settings) -> None:
         super().__init__()
@@ -153,7 +152,7 @@ class BiCLA(nn.Module):
         if settings.separate:
             self.second_encoder = nn.LSTM(dim, settings.hidden, batch_first=True, bidirectional=True)
         if settings.cross:
-            self.match_weight = nn.Parameter(torch.empty(cross, width, width))  # W of eq. 1, of each sentence
+            self.match_weight = nn.Parameter(torch.empty(cross, width, width))  # W of eq. 1, one per side unless tied
             self.match_bias = nn.Parameter(torch.zeros(cross))
         self.sum_weight = nn.Parameter(torch.empty(intra, width))  # v of eq. 4
         self.sum_bias = nn.Parameter(torch.zeros(intra))
@@ -165,7 +164,7 @@ class BiCLA(nn.Module):
 
     @torch.no_grad()
     def _begin(self) -> None:
-        """Weights before training; those of the LSTM are torch's."""
+        """Initialise the weights by ``settings.start``."""
         matches = [*self.match_weight] if self.settings.cross else []
         for matrix in (*matches, *self.sum_weight[:, None], self.score_weight):
             nn.init.xavier_uniform_(matrix)
@@ -181,7 +180,7 @@ class BiCLA(nn.Module):
             self.sum_bias.fill_(1.0)
 
     def _like_matches_like(self, words: float, sentences: float) -> None:
-        """W of eq. 1 and W_B of eq. 5 as the identity, times ``words`` and ``sentences`` by their width."""
+        """Set W (eq. 1) to ``words`` / 2H times the identity, and W_B (eq. 5) to ``sentences`` / 2H times it."""
         width = len(self.score_weight)
         matches = [*self.match_weight] if self.settings.cross else []
         for matrix, size in (*((match, words) for match in matches), (self.score_weight, sentences)):
@@ -189,11 +188,11 @@ class BiCLA(nn.Module):
 
     @torch.no_grad()
     def begin_with(self, vectors: Floats, metric: Floats | None = None) -> None:
-        """Let the BiLSTM begin as tanh of principal components of ``vectors`` (words, dim), without memory.
+        """Initialise the BiLSTM as tanh of 2H principal components of ``vectors`` (words, dim), without memory.
 
-        The forward direction takes every other component, the backward one those between, 2H in all. Words are first
-        multiplied by ``metric`` (dim, dim), which is symmetric. Where all components are taken, m_ij of eq. 1 begins as
-        about tanh(.4 cos) of the two words. Raises InputError where there are fewer words or dimensions than 2H.
+        The components alternate between the forward and the backward direction. Word vectors are first multiplied by
+        the symmetric ``metric`` (dim, dim). If 2H = dim, m_ij of eq. 1 is initially about tanh(0.4 cos) of the two
+        words. Raises InputError for fewer words or dimensions than 2H.
         """
         hidden_size = self.settings.hidden
         if min(vectors.shape) < 2 * hidden_size or vectors.shape[1:] != (self.dim,):
@@ -203,7 +202,7 @@ class BiCLA(nn.Module):
             )
         normal = functional.normalize(torch.from_numpy(vectors), dim=1)
         start_matrix = torch.eye(self.dim) if metric is None else torch.from_numpy(metric)
-        # Words stay as long as they are, on the mean.
+        # keep the mean length of words
         start_matrix = start_matrix / (normal @ start_matrix).square().sum(1).mean().sqrt()
         projection = normal @ start_matrix
         components = torch.linalg.eigh(projection.T @ projection).eigenvectors.flip(1)
@@ -219,20 +218,17 @@ class BiCLA(nn.Module):
         self._like_matches_like(MATCH / REACH**2, 1 / REACH**2)
 
     def match(self, side: int) -> tuple[Tensor, Tensor]:
-        """The W (2H, 2H) and b () of eq. 1, for the first sentence (0) or the second (1)."""
+        """Return W (2H, 2H) and b () of eq. 1 for side 0 (the first sentence) or 1 (the second)."""
         side_row = min(side, len(self.match_bias) - 1)
         return self.match_weight[side_row], self.match_bias[side_row]
 
     def attention(self, side: int) -> tuple[Tensor, Tensor]:
-        """The v (2H,) and b () of eq. 4."""
+        """Return v (2H,) and b () of eq. 4 for a side."""
         side_row = min(side, len(self.sum_bias) - 1)
         return self.sum_weight[side_row], self.sum_bias[side_row]
 
     def encode(self, sentences: PaddedVectors, side: int = 0) -> EncodedSentences:
-        """The BiLSTM, of first sentences (0) or second ones (1).
-
-        Padding is never read: the backward direction begins at the last word.
-        """
+        """Run the BiLSTM on first (``side`` 0) or second (1) sentences; the backward direction skips the padding."""
         encoder = self.second_encoder if side and self.settings.separate else self.encoder
         values, lengths = sentences.values.to(self.score_weight), sentences.lengths
         if self.settings.scaled:
@@ -243,41 +239,41 @@ class BiCLA(nn.Module):
         return EncodedSentences(states * mask[:, :, None], mask)
 
     def forward(self, first: EncodedSentences, second: EncodedSentences) -> Tensor:
-        """(n,) scores s of n pairs."""
+        """Compute the scores s of n pairs, (n,)."""
         left, right = self._crossed(first, second, 0), self._crossed(second, first, 1)
         e1, e2 = self.summed(left, first.mask, 0), self.summed(right, second.mask, 1)  # (n, 2H)
         return torch.tanh(self.similar(e1 @ self.score_weight, e2))  # eq. 5
 
     def similar(self, left: Tensor, right: Tensor) -> Tensor:
-        """(n,) what eq. 5 takes the tanh of: ``left`` (n or 1, 2H) is e^1 W_B, ``right`` (n, 2H) e^2."""
+        """Compute the argument of tanh in eq. 5, (n,): ``left`` (n or 1, 2H) is e^1 W_B, ``right`` (n, 2H) is e^2."""
         products = (left * right).sum(1)
         if self.settings.normalised:
             products = self.score_scale * products / (left.norm(dim=1) * right.norm(dim=1)).clamp(min=TINY)
         return products + self.score_bias
 
     def all_pairs(self, first: EncodedSentences, second: EncodedSentences) -> Tensor:
-        """(m, n) scores of m first sentences with each of n second ones: the same numbers as `forward`, quicker."""
+        """Compute (m, n) scores of m first sentences with each of n second ones, faster than by `forward`."""
         block = _Block(self, second)
         return torch.tanh(torch.stack([block.scores(query) for query in first.apart()]))
 
     def _crossed(self, sentence: EncodedSentences, other: EncodedSentences, side: int) -> Tensor:
-        """(n, T, 2H) hbar: each word as a mean of the words of the other sentence."""
+        """Compute hbar of eq. 3, (n, T, 2H): for each word, a weighted mean of the words of the other sentence."""
         if not self.settings.cross:
             return sentence.states
         weight, bias = self.match(side)
         m = torch.tanh(sentence.states @ weight @ other.states.transpose(1, 2) + bias)  # (n, T, other T); eq. 1
-        powers = m.exp() * other.mask[:, None]  # m is in (-1, 1): no need to subtract its maximum
+        powers = m.exp() * other.mask[:, None]  # m is in (-1, 1), so exp cannot overflow
         alpha = powers / powers.sum(2, keepdim=True).clamp(min=TINY)  # eq. 2
         return alpha @ other.states  # eq. 3
 
     def summed(self, hbar: Tensor, mask: Tensor, side: int) -> Tensor:
-        """(n, 2H) e: the words' weighted sum; the weights are a distribution with ``intra`` "softmax" alone."""
+        """Compute e of eq. 4, (n, 2H): the weighted sum of the words."""
         weight, bias = self.attention(side)
         gamma = self.gamma(torch.tanh(hbar @ weight + bias), mask)  # (n, T); eq. 4
         return (gamma[:, :, None] * hbar).sum(1)
 
     def gamma(self, values: Tensor, mask: Tensor) -> Tensor:
-        """(n, T) the weights of eq. 4 from their tanh, 0 for padding."""
+        """Compute gamma of eq. 4, (n, T), from the tanh in it; 0 for padding."""
         if self.settings.intra == "tanh":
             return values * mask
         powers = values.exp() * mask
@@ -288,7 +284,7 @@ _LSTM = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def contrastive_loss(scores: Tensor, margin: float) -> Tensor:
-    """The first term of eq. 7: ``scores`` (true pairs, 1 + K), the true pair's first; the mean over true pairs."""
+    """Compute the first term of eq. 7, averaged over true pairs: ``scores`` (true pairs, 1 + K), true pair first."""
     return (margin - scores[:, :1] + scores[:, 1:]).clamp(min=0).sum(1).mean()
 
 
@@ -301,12 +297,13 @@ def score_matrix(
     cells: int = CELLS,
     progress: Callable[[int, int], None] = lambda step, total: None,
 ) -> Floats:
-    """(queries, documents) float32 scores of every pair of sentences, (T_i, dim) word vectors each.
+    """Score all pairs of queries and documents, (T_i, dim) word vectors each: (queries, documents) float32.
 
-    These are the scores of eq. 5 before the tanh, which does not change their order but makes equals of all above 9.
-    The BiLSTM reads each sentence once (beyond ``chunk`` sentences on both sides, once for every chunk of the other).
-    A block has a query and as many documents of like length as make ``cells`` pairs of words. So only the answer grows
-    with the number of pairs. ``progress`` (pairs done, of all). Raises InputError for vectors of another width.
+    The scores are those of eq. 5 before the tanh, which keeps the order but maps all scores above 9 to 1. The BiLSTM
+    reads each sentence once, or if both sides exceed ``chunk`` sentences, once per chunk of the other side. A query is
+    scored with blocks of documents of similar length, up to ``cells`` pairs of words. So apart from the result, memory
+    does not grow with the number of pairs. ``progress``: called with the pairs scored so far and in total. Raises
+    InputError for vectors of another dimension.
     """
     wrong = next((item.shape for side in (queries, documents) for item in side if item.shape[1:] != (model.dim,)), None)
     if wrong is not None:
@@ -326,10 +323,10 @@ def score_matrix(
 
 
 class _Block:
-    """D documents, to be scored against one query after the other.
+    """Block of D documents that queries are scored against, one at a time.
 
-    No hbar is computed: with k_j = sum_i gamma_i alpha_ij, the sums of eq. 4 are e^1 = sum_j k_j h_j^2, and their
-    hbar_i . v are sum_j alpha_ij (h_j^2 . v). So a pair of sentences costs what eq. 1 costs and little more.
+    The hbar are not computed. With k_j = sum_i gamma_i alpha_ij, eq. 4 becomes e^1 = sum_j k_j h_j^2, and hbar_i . v =
+    sum_j alpha_ij (h_j^2 . v). So the cost of a pair of sentences is little more than that of eq. 1.
     """
 
     def __init__(self, model: BiCLA, documents: EncodedSentences) -> None:
@@ -342,17 +339,17 @@ class _Block:
             self._own = model.summed(self._states, self._mask, 1)  # (D, 2H) e^2 of InAtt
 
     def scores(self, query: Tensor) -> Tensor:
-        """(D,) of a query's states (I, 2H): what eq. 5 takes the tanh of."""
+        """Compute the argument of tanh in eq. 5, (D,), for a query's states (I, 2H)."""
         left, e2 = self._crossed(query) if self._model.settings.cross else self._plain(query)
         return self._model.similar(left, e2)
 
     def _plain(self, query: Tensor) -> tuple[Tensor, Tensor]:
-        """(1, 2H) e^1 W_B and (D, 2H) e^2 without cross-attention."""
+        """Compute e^1 W_B (1, 2H) and e^2 (D, 2H) without cross-attention."""
         e1 = self._model.summed(query[None], query.new_ones(1, len(query)), 0)
         return e1 @ self._model.score_weight, self._own
 
     def _crossed(self, query: Tensor) -> tuple[Tensor, Tensor]:
-        """(D, 2H) e^1 W_B and e^2."""
+        """Compute e^1 W_B and e^2, (D, 2H) each."""
         forward, back = self._powers(query)  # (I, D, J) each: exp m of eq. 1, and of its other direction
         total, sums = (forward.transpose(0, 1) @ self._sums).unbind(2)  # (D, I)
         total = total.clamp(min=TINY)
@@ -365,22 +362,22 @@ class _Block:
         return (k @ self._scored)[:, 0], e2
 
     def _powers(self, query: Tensor) -> Tensor:
-        """(2, I, D, J): exp tanh of eq. 1, both directions, but for a factor that eq. 2 cancels."""
+        """Compute exp m of eq. 1 for both directions, (2, I, D, J), up to a factor that eq. 2 cancels."""
         (w12, b12), (w21, b21) = self._model.match(0), self._model.match(1)
         attention = torch.cat([query @ w12, query @ w21.T])
         m = (attention @ self._states.flatten(0, 1).T).view(2, len(query), *self._mask.shape)
         m = m + torch.stack([b12, b21])[:, None, None, None]
-        return torch.exp(2 * torch.sigmoid(2 * m))  # tanh x = 2 sigmoid(2 x) - 1, and sigmoid is six times as quick
+        return torch.exp(2 * torch.sigmoid(2 * m))  # tanh x = 2 sigmoid(2 x) - 1, and sigmoid is six times as fast
 
 
 def _by_length(sentences: Sequence[Floats], size: int) -> Iterator[NDArray[np.int64]]:
-    """Places of the sentences, the short ones first, so many at once."""
+    """Yield indices of sentences, sorted by length, in chunks of ``size``."""
     order = np.argsort([len(sentence) for sentence in sentences], kind="stable")
     yield from (order[at : at + size] for at in range(0, len(order), size))
 
 
 def _states(model: BiCLA, sentences: Sequence[Floats], side: int) -> list[Tensor]:
-    """(T_i, 2H) states of each sentence of a side."""
+    """Encode the sentences of a side: (T_i, 2H) states each."""
     states: list[Tensor] = []
     for at in range(0, len(sentences), ENCODED):
         states += [row.clone() for row in model.encode(pad(sentences[at : at + ENCODED]), side).apart()]
@@ -388,16 +385,16 @@ def _states(model: BiCLA, sentences: Sequence[Floats], side: int) -> list[Tensor
 
 
 def _side_by_side(documents: Sequence[Tensor]) -> EncodedSentences:
-    """(D, J, 2H) states with zeros after their ends, and where they are none."""
+    """Pad the states of documents to (D, J, 2H)."""
     states = nn.utils.rnn.pad_sequence([*documents], batch_first=True)
     lengths = torch.tensor([len(item) for item in documents], device=states.device)
     return EncodedSentences(states, (torch.arange(states.shape[1], device=states.device) < lengths[:, None]).to(states))
 
 
 def _cuts(queries: Sequence[Tensor], documents: Sequence[Tensor], cells: int) -> Iterator[tuple[int, int]]:
-    """Bounds of the blocks: pairs of words of the longest query with a block are at most ``cells``."""
+    """Yield bounds of blocks with at most ``cells`` pairs of words with the longest query."""
     longest, start = max(1, *(len(item) for item in queries)), 0
-    for end in range(1, len(documents) + 1):  # the last of a block is the longest
+    for end in range(1, len(documents) + 1):  # documents are sorted by length
         if end == len(documents) or (end + 1 - start) * max(1, len(documents[end])) * longest > cells:
             yield start, end
             start = end
@@ -407,7 +404,7 @@ SEAL = Seal("phrasemate-bicla", 1, "phrasemate train bicla", "train it again, or
 
 
 class TrainedBiCLA(NamedTuple):
-    """A model, the ``facts`` of its training, and the ``hash`` (64 hex digits) of its folder."""
+    """Trained model, the ``facts`` of its training, and the ``hash`` (64 hex digits) of its folder."""
 
     model: BiCLA
     facts: dict[str, Any]
@@ -415,14 +412,14 @@ class TrainedBiCLA(NamedTuple):
 
 
 def save_bicla(model: BiCLA, folder: Path, facts: Mapping[str, Any]) -> None:
-    """Write a BiCLA model into an existing folder; ``facts`` (plain data) say what it was trained on."""
+    """Write a BiCLA model into an existing folder; ``facts``: JSON data on its training."""
     tensors = {name: value.detach().float().cpu().contiguous() for name, value in model.state_dict().items()}
     content = {"dim": model.dim, "settings": asdict(model.settings), "facts": dict(facts)}
     SEAL.write(folder, save(tensors), content)
 
 
 def folders_in(folder: Path) -> list[Path]:
-    """The trained folders in a folder, itself and however deep, sorted. Raises InputError where it is not there."""
+    """Find the folders of trained models in a folder, itself included, sorted. Raises InputError if it is missing."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; expected one with runs of 'phrasemate train bicla' in it")
     mark = f'"format": "{SEAL.format}"'
@@ -431,10 +428,10 @@ def folders_in(folder: Path) -> list[Path]:
 
 
 def load_bicla(folder: Path, device: str = "cpu") -> TrainedBiCLA:
-    """Read a BiCLA model from its folder, every byte verified, ready to score with.
+    """Load a BiCLA model after verifying its files.
 
-    Raises ModelError where there is none, ModelUnsupported for a foreign or newer format, ModelDamaged where something
-    is missing or altered.
+    Raises ModelError if there is no model, ModelUnsupported for a foreign or newer format, and ModelDamaged for missing
+    or altered files.
     """
     content, digest = SEAL.read(folder)
     try:
@@ -446,18 +443,23 @@ def load_bicla(folder: Path, device: str = "cpu") -> TrainedBiCLA:
         raise SEAL.misfit(folder, error) from error
 
 
-DEV = 100  # held-out pairs that are scored at once
-TRIES = 64  # draws for one random negative
-COMMON = 10_000  # words of a language, the most frequent ones, whose principal components training begins with
-SHRUNK = 0.1  # of the mean variance, added to every direction's
+DEV = 100  # held-out pairs scored at once
+TRIES = 64  # attempts to draw a random negative
+COMMON = 10_000  # most frequent words of a language, for the principal components of the initialisation
+SHRUNK = 0.1  # shrinkage: share of the mean variance added to the variance of each direction
 
 
 @dataclass(frozen=True)
 class DataSettings:
-    """``pair``: the two languages, source first: DATA/pair/train.tsv and dev.tsv, VECTORS/language.
+    """Training data: sentence pairs in DATA/pair/train.tsv and dev.tsv, word vectors in VECTORS/language.
 
-    ``batch``: micro-batches of a step; ``negatives``: K of each, ``hard`` of them by AGG; ``words``: a sentence with
-    fewer known words is left out; ``stop_words`` False: they count as words.
+    Args:
+        pair: The two languages, source first.
+        batch: True pairs of a batch.
+        negatives: Negatives of each pair, K.
+        hard: How many of them are chosen by AGG.
+        words: Least number of known words of a sentence; shorter ones are dropped.
+        stop_words: Whether stop words are left out of the sentences.
     """
 
     pair: str
@@ -475,8 +477,8 @@ class LossSettings:
     Args:
         margin: eps of eq. 7.
         l2: lambda of eq. 7.
-        shared: Every second sentence of a step is a negative of every first one, unless it is its mate or reads like
-            its mate. All these count as much as the K negatives of the paper do.
+        shared: Whether each second sentence of a batch is a negative of every first one, except its mate and sentences
+            with the mate's wording. Together they have the weight of the paper's K negatives.
     """
 
     margin: float = 1.0
@@ -486,10 +488,10 @@ class LossSettings:
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """``rate``: of Adam; ``share``: how much of what training changes is kept, from 0 to 1: the rest of each weight is
-    as training began (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models", section 3).
+    """Learning ``rate`` of Adam, and ``share``, the weight of the trained parameters in a mean with the initial ones.
 
-    What is evaluated and saved is the model so averaged; training itself continues with the whole change.
+    Only the evaluated and saved model is averaged; training continues with the trained parameters (Wortsman et al.
+    2022, "Robust fine-tuning of zero-shot models", section 3). ``share`` 1: no averaging.
     """
 
     rate: float = 1e-4
@@ -523,10 +525,11 @@ class Config:
 
 
 class Pairs(NamedTuple):
-    """Sentence pairs as rows of their languages' matrices: ``first``, ``second``; ``hard`` (n, hard) negatives of each.
+    """Sentence pairs: ``first`` and ``second`` are rows of the languages' matrices of word vectors for each sentence.
 
-    ``group`` (n,): second sentences of the same words have the same number, and are not negatives of each other.
-    ``sums``: (n, dim) each, the sums of both sides' word vectors, at unit length.
+    ``group`` (n,): equal for second sentences of the same words, which are not negatives of each other. ``hard`` (n,
+    hard): pairs whose second sentences are hard negatives. ``sums``: for each side, (n, dim) unit vectors, the sums of
+    word vectors.
     """
 
     first: list[Rows]
@@ -537,9 +540,10 @@ class Pairs(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """``pairs`` (m) first sentences, then m (1 + K) second ones: the mate of each and its negatives.
+    """Batch of m true pairs with negatives.
 
-    ``mates`` (m, m (1 + K)): where a second sentence reads as the mate of a first one does.
+    ``sentences``: m first sentences, then m (1 + K) second ones, the mate of each and its negatives. ``pairs``: m.
+    ``mates`` (m, m (1 + K)): whether a second sentence has the wording of the first sentence's mate.
     """
 
     sentences: PaddedVectors
@@ -548,9 +552,7 @@ class Batch(NamedTuple):
 
 
 class BiCLATask:
-    """See `trainer.Task` and `trainer.StatefulTask`. ``data``: the folder of the sentence pairs;
-    ``vectors``: of the word vectors.
-    """
+    """Training task of BiCLA (see `trainer.Task`); ``data`` and ``vectors`` are folders (see `DataSettings`)."""
 
     def __init__(self, config: Config, data: Path, vectors: Path, device: str = "cpu") -> None:
         self.config = config
@@ -575,13 +577,11 @@ class BiCLATask:
         """See `StatefulTask.stepped`."""
 
     def state(self) -> dict[str, Tensor]:
-        """See `StatefulTask.state`: the weights before training, which another machine may compute otherwise (the signs
-        of principal components).
-        """
+        """See `StatefulTask.state`: the initial weights, which may differ on another machine (signs of components)."""
         return {str(place): value for place, value in enumerate(self._began)} if self.config.optimizer.share < 1 else {}
 
     def facts(self) -> dict[str, Any]:
-        """The settings, and which vectors they go with."""
+        """Settings, hashes of the word vectors and numbers of pairs."""
         hashes = {name: space.facts.get("hash", "") for name, space in zip(self.languages, self.spaces, strict=True)}
         return {
             **facts_of("bicla", self.config),
@@ -590,18 +590,18 @@ class BiCLATask:
         }
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
-        """All parameters have one learning rate."""
+        """See `Task.groups`: all parameters have the same learning rate."""
         return [(list(self.module.parameters()), self.config.optimizer.rate)]
 
     def batch(self, number: int) -> Batch:
-        """See `Task.batch`: pass after pass over the pairs, each in an order of its own."""
+        """See `Task.batch`; each epoch is shuffled differently."""
         data, seed = self.config.data, self.config.loop.seed
         rows = rows_in_turn(number, data.batch, len(self.train.first), seed)
         draw = np.random.default_rng((seed, number))
         return self._batch(self.train, rows, [_negatives(self.train, row, data.negatives, draw) for row in rows])
 
     def backward(self, batch: Batch, autocast: Callable[[], Any], scale: float) -> dict[str, float]:
-        """See `Task.backward`; ``loss`` is without the L2 term, ``acc@1`` the true pairs above all their negatives."""
+        """See `Task.backward`; ``loss`` has no L2 term, ``acc@1`` is the share of pairs above all their negatives."""
         with autocast():
             scores = self._shared(batch) if self.config.loss.shared else self._scores(batch)
         negatives = scores[:, 1:].isfinite().sum() / len(scores)
@@ -616,7 +616,7 @@ class BiCLATask:
 
     @torch.no_grad()
     def evaluate(self, autocast: Callable[[], Any]) -> dict[str, float]:
-        """Loss and acc@1 on the held-out pairs, each with negatives that stay the same; ``score`` is -loss."""
+        """Compute loss and acc@1 on the held-out pairs, with fixed negatives; ``score`` is -loss."""
         precisions = []
         with self.averaged(self.config.optimizer.share):
             for at in range(0, len(self.dev.first), DEV):
@@ -635,7 +635,7 @@ class BiCLATask:
 
     @contextmanager
     def averaged(self, share: float) -> Iterator[None]:
-        """The module with so much of what training has changed (`OptimizerSettings`), for as long as this lasts."""
+        """Average the module's weights with the initial ones (`OptimizerSettings`) inside the context."""
         parameters = list(self.module.parameters())
         weights = [parameter.detach().clone() for parameter in parameters] if share < 1 else []
         for parameter, began in zip(parameters, self._began, strict=True):
@@ -647,14 +647,14 @@ class BiCLATask:
                 parameter.data.copy_(whole)
 
     def _scores(self, batch: Batch) -> Tensor:
-        """(m, 1 + K), the true pairs first."""
+        """Score a batch: (m, 1 + K), true pairs first."""
         times = 1 + self.config.data.negatives
         first, second = self._encoded(batch)
         scores: Tensor = self.module(first.repeat(times), second)
         return scores.view(-1, times).float()
 
     def _encoded(self, batch: Batch) -> tuple[EncodedSentences, EncodedSentences]:
-        """The first sentences and the second ones."""
+        """Encode the first and the second sentences of a batch."""
         values, lengths = batch.sentences
         if self.module.settings.separate:
             sides = slice(0, batch.pairs), slice(batch.pairs, None)
@@ -664,7 +664,7 @@ class BiCLATask:
         return encodings.rows(0, batch.pairs), encodings.rows(batch.pairs, None)
 
     def _shared(self, batch: Batch) -> Tensor:
-        """(m, 1 + m (1 + K)), the true pairs first; -inf for what is not a negative."""
+        """Score a batch with shared negatives: (m, 1 + m (1 + K)), true pairs first; -inf for second mates."""
         scores = self.module.all_pairs(*self._encoded(batch)).float()
         positive = scores[:, :: 1 + self.config.data.negatives].diagonal()[:, None]  # (m, 1)
         return torch.cat([positive, scores.masked_fill(batch.mates.to(scores.device), -torch.inf)], 1)
@@ -701,12 +701,13 @@ class BiCLATask:
 
 
 def within(first: Floats, second: Floats) -> Floats:
-    """(dim, dim), symmetric: a row times it is a row of a space in which mates, (n, dim) each, are more alike.
+    """Compute a symmetric (dim, dim) metric in which mates, rows of (n, dim) ``first`` and ``second``, are more
+    similar.
 
-    (S + .1 tr S / dim)^(-1/4), with S the mean of d d^T over the mates' differences d: directions in which mates differ
-    count less. Where none differ, it is the identity. It is the within-class covariance normalisation of Hatch,
-    Kajarekar and Stolcke (2006, "Within-class covariance normalization for SVM-based speaker recognition"), half way:
-    theirs is the power -1/2.
+    The metric (S + 0.1 tr S / dim)^(-1/4), where S is the mean of d d^T over the differences d of mates, reduces the
+    directions in which mates differ. Without differences, it is the identity. With the exponent -1/2, this would be
+    the normalisation of Hatch, Kajarekar and Stolcke (2006, "Within-class covariance normalization for SVM-based
+    speaker recognition").
     """
     apart = (first - second).astype(np.float64)
     values, axes = np.linalg.eigh(apart.T @ apart / len(apart))
@@ -717,9 +718,10 @@ def within(first: Floats, second: Floats) -> Floats:
 
 
 def hardest(first: Floats, second: Floats, group: Rows, count: int) -> Rows:
-    """(n, count) for each row of ``first`` the most similar of ``second``, (n, dim) both, best first.
+    """Find the ``count`` rows of ``second`` most similar to each row of ``first``, both (n, dim): (n, count), best
+    first.
 
-    None of the row's own group, such as its mate. Raises InputError where fewer than ``count`` are left.
+    Rows of the same ``group`` (n,), such as the mate, are excluded. Raises InputError if fewer than ``count`` remain.
     """
     most = len(group) - int(np.bincount(group).max())
     if most < count:
@@ -732,7 +734,7 @@ def hardest(first: Floats, second: Floats, group: Rows, count: int) -> Rows:
 
 
 def _negatives(pairs: Pairs, row: int, count: int, draw: np.random.Generator) -> list[int]:
-    """The hard negatives of a pair and random ones, no two alike."""
+    """Return the hard negatives of a pair and random ones, ``count`` distinct rows in all."""
     hard_rows: list[int] = pairs.hard[row].tolist()
     group = pairs.group[row]
     for _ in range(TRIES * count):
@@ -745,7 +747,7 @@ def _negatives(pairs: Pairs, row: int, count: int, draw: np.random.Generator) ->
 
 
 def _right(scores: Tensor) -> Tensor:
-    """(m,) 1.0 where the true pair is above all its negatives."""
+    """Mark the true pairs that score above all their negatives, (m,) 1.0 or 0.0."""
     return (scores[:, :1] > scores[:, 1:]).all(1).float()
 
 

@@ -1,19 +1,13 @@
-"""CCPR: Li et al. 2024, "Cross-lingual Contextualized Phrase Retrieval", section 5; and what we add to it.
+"""CCPR training: Li et al. 2024, "Cross-lingual Contextualized Phrase Retrieval", section 5, with extensions.
 
-A phrase is its two ends, projected (eq. 1); phrase pairs of a batch are drawn together and all else apart (eq. 2-4);
-from the same two ends a linear layer tells phrases from other spans (eq. 5, 6); the losses are summed (eq. 7).
+A phrase vector is a projection of the states of its two ends (eq. 1). A contrastive loss aligns the phrase pairs of a
+batch (eq. 2-4). A linear layer on the same two ends classifies spans as phrases or not (eq. 5, 6). The losses are
+summed (eq. 7).
 
-Ours, each an option:
-
-- A bias of the segmenter for each length in words.
-- Cosines with a temperature.
-- Every span of the batch's sentences as a negative: a phrase has to beat them in an index, and a span costs one
-  addition.
-- Spans with the positive's own wording left out of the negatives.
-- A contrast of whole sentences, and one of the means of phrases.
-- An anchor that keeps sentence vectors where they were.
-
-The training task: configuration, its data, its held-out figures, its model folder.
+All extensions are optional. Cosines with a temperature replace inner products, and the segmenter has a bias for each
+length in words. All spans of the batch's sentences are negatives, since an index contains them too; each costs one
+addition. A negative with the wording of the positive is left out. Further contrastive losses compare whole sentences,
+and phrases as means of their tokens. An anchor loss keeps sentence vectors near their initial values.
 """
 
 from __future__ import annotations
@@ -58,18 +52,22 @@ from phrasemate.training.trainer import LoopSettings
 class Settings:
     """Settings of the loss; the defaults are the paper's.
 
-    ``lengths``: spans of 1, 2 ... so many words have a bias of their own in the segmenter, longer ones share the last
-    (1: all share one, as in the paper). ``normalise`` and ``temperature``: cosines divided by it. ``negatives``:
-    "phrases" of the batch, the same with other "linked" phrases of the sentences of both sides (the released code; see
-    `collate`), or all "spans" of its sentences. ``same_wording``: whether a candidate that reads as the
-    positive does is "negative" or "ignored".
-    ``segment``: weight of the segmentation loss (beta, eq. 7); ``sentence`` and ``mean``: weights of the contrasts of
-    sentences and of phrases as means of their token states, both with ``plain_temperature``. ``anchor``: weight of
-    1 - cosine between a text's sentence vector and the one that the encoder had before training: what the training text
-    has little of is forgotten less. ``context``: how much of its sentence a phrase vector takes in (see
-    `Model.span_vectors`; needs ``normalise``); 0: none. ``directions``: the losses of both directions (eq. 4) are
-    averaged, "mean", or added, "sum". ``balance``: phrases weigh as much as other spans (eq. 6) in the "batch", or in
-    each "sentence" by itself.
+    Args:
+        dim: Dimension of phrase vectors.
+        lengths: Segmenter biases for spans of 1, 2 ... words; longer spans use the last one (1: one bias, the paper).
+        normalise: Whether to compare by cosine; else by inner product.
+        temperature: Divisor of the similarities.
+        negatives: The "phrases" of the batch; these and other "linked" phrases of the sentences (the paper's code, see
+            `collate`); or all "spans" of the sentences.
+        same_wording: Whether a candidate with the wording of the positive is "negative" or "ignored".
+        segment: Weight of the segmentation loss (beta, eq. 7).
+        sentence: Weight of the contrastive loss on sentences.
+        mean: Weight of the contrastive loss on phrases as means of their token states.
+        anchor: Weight of 1 - cosine between a text's sentence vector and the one before training, against forgetting.
+        context: Weight of the sentence in a phrase vector (see `Model.span_vectors`), 0: none; needs ``normalise``.
+        plain_temperature: Temperature of the losses ``sentence`` and ``mean``.
+        directions: "mean" or "sum" of the losses of both directions (eq. 4).
+        balance: Whether phrases and other spans have equal weight (eq. 6) in the "batch" or in each "sentence".
     """
 
     dim: int = 128
@@ -103,9 +101,10 @@ class Settings:
 
 
 class PhraseModel(nn.Module):
-    """The encoder and its two linear layers: W [H_start ; H_end] + b (eq. 1) and the segmenter (eq. 5).
+    """Encoder with two linear heads on span ends: the projection W [H_start ; H_end] + b (eq. 1) and the segmenter (eq.
+    5).
 
-    Both take the two ends apart, so a token is projected once and a span is one addition.
+    Each token is projected once as a start and once as an end; a span costs one addition.
     """
 
     def __init__(self, backbone: Backbone, dim: int, lengths: int = 1) -> None:
@@ -118,16 +117,16 @@ class PhraseModel(nn.Module):
         self.segment_bias = nn.Parameter(torch.zeros(lengths))
 
     def projections(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """(tokens, dim) each: what a token adds to the vector of a span that it begins, and of one that it ends."""
+        """Project all tokens as span starts and as span ends: (tokens, dim) each."""
         return self.start(states), self.end(states)
 
     def segments(self, states: Tensor, first: Tensor, last: Tensor, length: Tensor) -> Tensor:
-        """(spans,) logits: is the span, of ``length`` words, a phrase?"""
+        """Compute segmenter logits of spans, (spans,), from token rows and lengths in words, (spans,) each."""
         logits: Tensor = (self.segment_start(states)[first] + self.segment_end(states)[last])[:, 0]
         return logits + self.segment_bias[length.clamp(max=len(self.segment_bias)) - 1]
 
     def heads(self) -> dict[str, Tensor]:
-        """Views of the linear layers, named and shaped as the model folder keeps them (``heads.safetensors``)."""
+        """Return views of the heads with the names and shapes of ``heads.safetensors``."""
         return {
             "start": self.start.weight.T,
             "end": self.end.weight.T,
@@ -139,7 +138,7 @@ class PhraseModel(nn.Module):
 
     @torch.no_grad()
     def load_heads(self, heads: Mapping[str, Tensor]) -> None:
-        """Take over what `heads` gave; of a segmenter with fewer lengths, the last bias for those that it lacks."""
+        """Load the output of `heads`; if it has fewer segmenter biases, the last one is repeated."""
         for name, layer in self.heads().items():
             values = heads[name]
             if name == "segment_bias":
@@ -148,10 +147,10 @@ class PhraseModel(nn.Module):
 
     @torch.no_grad()
     def start_from_components(self, ends: Tensor) -> None:
-        """Begin the projection with the principal components of phrases' two ends, (phrases, 2 x width).
+        """Initialise the projection by the principal components of ``ends``, phrases' end states (phrases, 2 x width).
 
-        They retrieve well before any training; a random projection has to be learnt first. Raises InputError for more
-        dimensions than two ends have, or than so many phrases tell apart.
+        Unlike a random projection, they retrieve well before any training. Raises InputError if ``dim`` exceeds
+        2 x width or the number of phrases minus 1.
         """
         dim, most = self.start.out_features, min(ends.shape[1], len(ends) - 1)
         if dim > most:
@@ -172,21 +171,26 @@ Projections = tuple[Tensor, Tensor]  # of `PhraseModel.projections`
 
 
 def span_vectors(projections: Projections, first: Tensor, last: Tensor) -> Tensor:
-    """(spans, dim) vectors of the spans of token rows ``first`` to ``last``, not normalised."""
+    """Compute (spans, dim) span vectors, not normalised, from projections and the rows of first and last tokens."""
     starts, ends = projections
     return starts[first] + ends[last]
 
 
 class CCPR:
-    """The objective: token states of a batch -> losses."""
+    """Objective of CCPR: losses of a batch from its token states."""
 
     def __init__(self, model: PhraseModel, settings: Settings) -> None:
         self.model, self.settings = model, settings
 
     def __call__(self, states: Tensor, batch: SpanBatch, before: Tensor | None = None) -> dict[str, Tensor]:
-        """``states`` (tokens, width) of ``batch.tokens``, with a gradient or not. ``before``: sentence vectors of the
-        texts `SpanBatch.anchored` by the encoder before training. Gives the "loss" (eq. 7), its parts, and how often a
-        phrase's mate beats every other candidate. Raises InputError where there is an anchor and no ``before``.
+        """Compute "loss" (eq. 7), its parts, and the share of phrases whose mate is the nearest candidate.
+
+        Args:
+            states: (tokens, width) states of ``batch.tokens``.
+            batch: Batch.
+            before: Sentence vectors of the texts `SpanBatch.anchored`, by the encoder before training.
+
+        Raises InputError for an anchor loss without ``before``.
         """
         settings, device = self.settings, states.device
         sides = [on_device(device, side) for side in (batch.source, batch.target)]
@@ -214,7 +218,7 @@ class CCPR:
         return {"loss": total, **parts}
 
     def segmentation(self, states: Tensor, batch: SpanBatch, sides: list[dict[str, Tensor]]) -> Tensor:
-        """Eq. 5 and 6, over the spans of both sides; a bare term is not an example of where phrases begin and end."""
+        """Compute the segmentation loss (eq. 5, 6) over the spans of both sides; terms without context do not count."""
         in_first_half = [side["text"] % (len(batch.tokens) // 2) < batch.sentences for side in sides]
         spans = [
             (side["first"][at], side["last"][at], side["length"][at])
@@ -235,9 +239,9 @@ class CCPR:
         known_pairs: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
         contexts: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Eq. 2-4: both directions, averaged or added; and the share that is right.
+        """Compute the alignment loss (eq. 2-4) of both directions, and the share of phrases whose mate is nearest.
 
-        ``known_pairs`` as in `SpanBatch`; ``contexts`` of `contexts`, with a context weight.
+        ``known_pairs``: as in `SpanBatch`. ``contexts``: output of `contexts`, if there is a context weight.
         """
         losses = []
         for side, other_side in ((0, 1), (1, 0)):
@@ -264,7 +268,7 @@ class CCPR:
         return total if self.settings.directions == "sum" else total / 2, right
 
     def _candidates(self, positives: Tensor, side: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Choose the candidates among the spans of a side, and tell which of these are the positives."""
+        """Select the candidate spans of a side; returns their indices, and the places of the positives among them."""
         if self.settings.negatives == "spans":
             return torch.arange(len(side["first"]), device=positives.device), positives
         extra = side["extra"].nonzero()[:, 0]  # none unless "linked"
@@ -274,7 +278,7 @@ class CCPR:
     def vectors(
         self, projections: Projections, side: dict[str, Tensor], spans: Tensor | slice, contexts: Tensor | None
     ) -> Tensor:
-        """(spans, dim) vectors of some spans of a side, by number or slice; ``contexts`` (texts, dim) with a weight."""
+        """Compute (spans, dim) vectors of spans of a side; ``contexts`` (texts, dim) if there is a context weight."""
         vectors = span_vectors(projections, side["first"][spans], side["last"][spans])
         if not self.settings.normalise:
             return vectors
@@ -284,7 +288,7 @@ class CCPR:
         return functional.normalize(vectors + self.settings.context * contexts[side["text"][spans]], dim=1)
 
     def contexts(self, projections: Projections, tokens: Batch) -> Tensor:
-        """(texts, dim) the mean of the unit vectors of all tokens of a text, as `Model.span_vectors` has it."""
+        """Average the unit vectors of all tokens of each text, (texts, dim), as in `Model.span_vectors`."""
         token_projections = functional.normalize(projections[0] + projections[1], dim=1)
         bounds = torch.from_numpy(tokens.bounds).to(token_projections.device)
         before, after = tokens.edges
@@ -292,19 +296,19 @@ class CCPR:
         return span_means(token_projections, first, torch.maximum(bounds[1:] - after - 1, first))
 
     def sentences(self, states: Tensor, batch: SpanBatch) -> Tensor:
-        """Contrast of texts that translate each other, both directions."""
+        """Compute the contrastive loss on parallel sentences, in both directions."""
         left, right = self.sentence_vectors(states, batch.tokens).chunk(2)
         return self._mutual(left[: batch.mates], right[: batch.mates])
 
     def sentence_vectors(self, states: Tensor, tokens: Batch) -> Tensor:
-        """(texts, width) unit vectors of the texts of a batch: the mean of all token states, of a decoder the last."""
+        """Compute (texts, width) unit sentence vectors: the mean of all token states, or a decoder's last state."""
         bounds = torch.from_numpy(tokens.bounds).to(states.device)
         if self.model.backbone.causal:
             return functional.normalize(states[bounds[1:] - 1].float(), dim=1)
         return functional.normalize(span_means(states, bounds[:-1], bounds[1:] - 1), dim=1)
 
     def means(self, states: Tensor, sides: list[dict[str, Tensor]], pairs: Tensor) -> Tensor:
-        """Contrast of phrases as means of their token states (how XPR represents them), both directions."""
+        """Compute the contrastive loss on phrases as means of their token states (as in XPR), in both directions."""
         ends = [(side["first"][at], side["last"][at]) for side, at in zip(sides, pairs.T, strict=True)]
         return self._mutual(*(functional.normalize(span_means(states, *end), dim=1) for end in ends))
 
@@ -314,34 +318,34 @@ class CCPR:
 
 
 def on_device(device: torch.device, spans: Spans) -> dict[str, Tensor]:
-    """The columns of the spans as tensors."""
+    """Move the columns of spans to a device, as tensors."""
     return {name: torch.from_numpy(column).to(device) for name, column in spans._asdict().items()}
 
 
 HEADS = ("random", "components", "base")
-DEV_SENTENCES = 256  # encoded at once
-DEV_PHRASES = 3  # of a held-out sentence pair
+DEV_SENTENCES = 256  # held-out sentence pairs encoded at once
+DEV_PHRASES = 3  # phrase pairs of a held-out sentence pair
 FIGURES = ("score", "acc@1", "sentences", "f1", "longest")
 
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Sources of phrase pairs, and how batches are drawn (see `Schedule`, `Alteration`, `collate`).
+    """Training data, and the composition of batches (see `Schedule`, `Alteration`, `collate`).
 
     Args:
-        files: Files of ``phrasemate pairs``, as patterns.
+        files: Patterns of files written by ``phrasemate pairs``.
         batch: Sentence pairs of a batch.
         phrases: Phrase pairs of a batch.
-        positives: "same": a phrase and its mate in the parallel sentence (CCPR). "elsewhere": a phrase and its mate in
-            another sentence pair, so the context decides nothing (the paper's baseline CPR).
-        terms: Files of phrase pairs without sentences (dictionaries), of which each batch gets ``term_batch``.
-        citations: Files of entries with sentences that do not translate each other, of which each batch gets
-            ``citation_batch`` (see `phrasemate.training.ccpr_data`).
-        others: Pairs with a function word at an end, of each sentence pair (see `collate`).
-        crossed, senses, half_alone: Examples of each kind that a batch gets beside its sentence pairs, two for each of
-            ``senses`` (see `phrasemate.training.ccpr_data`).
-        contrasts: Tables of wordings with two translations of different meaning, which ``senses`` needs.
-        known: Tables of wordings that are right for each other, a pair a line: never negatives of each other.
+        positives: "same": the mate is in the parallel sentence (CCPR). "elsewhere": the mate is in another sentence
+            pair, so that the context is not informative (CPR, the paper's baseline).
+        terms: Files of phrase pairs without sentences (dictionaries); each batch gets ``term_batch`` of them.
+        citations: Files of dictionary entries with sentences that are not parallel; each batch gets
+            ``citation_batch`` of them (see `phrasemate.training.ccpr_data`).
+        others: Pairs that begin or end with a function word, for each sentence pair (see `collate`).
+        crossed, senses, half_alone: Additional examples of each kind in a batch (see `phrasemate.training.ccpr_data`);
+            ``senses`` counts ambiguous wordings, with two examples each.
+        contrasts: Tables of wordings with two translations of different meaning, for ``senses``.
+        known: Tables of equivalent wordings, one pair a line, which are never negatives of each other.
     """
 
     files: tuple[str, ...]
@@ -370,16 +374,15 @@ class DataSettings:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """The encoder, and what of it is trained.
+    """Encoder and its trained parts.
 
     Args:
-        base: A Hugging Face encoder, a folder or a name.
-        frozen: How many of the lowest layers are not trained.
+        base: Hugging Face encoder, a folder or a name.
+        frozen: Number of lowest layers that are not trained.
         embeddings: Whether the token table is "trained" or "frozen".
-        head: Begin with "random", "components" (of phrases' two ends), or "base": the heads that lie in the folder, an
-            earlier run's ``model/``.
-        attention: How transformers computes it, "eager" or "sdpa" (default: sdpa on a graphics card where the encoder
-            has it).
+        head: Initialisation of the heads: "random", "components" (principal components of phrases' end states), or
+            "base", the heads in the base folder, the ``model/`` of an earlier run.
+        attention: Implementation of transformers, "eager" or "sdpa" (empty: sdpa on a graphics card if available).
     """
 
     base: str
@@ -392,8 +395,10 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """Highest learning rates (``segmenter``: 0 for that of ``heads``); ``chunk``: padded tokens computed at once;
-    ``cached``: cached gradients.
+    """Highest learning rates, and how a step is computed.
+
+    ``segmenter``: 0 for the rate of ``heads``. ``chunk``: padded tokens computed at once. ``cached``: whether to use
+    gradient caching (`phrasemate.training.gradcache`).
     """
 
     encoder: float = 5e-5
@@ -440,7 +445,7 @@ class Config:
 
 
 class Entries:
-    """Entries of dictionaries, ``size`` for each batch: files of phrase pairs, and which rows of them a batch gets."""
+    """Dictionary entries from files of phrase pairs, ``size`` for each batch."""
 
     def __init__(self, folder: Path, patterns: Sequence[str], size: int, config: Config) -> None:
         self.files = [PairFile(path) for path in _matching(folder, patterns)] if patterns else []
@@ -451,13 +456,13 @@ class Entries:
             self._schedule = Schedule(lengths, batches, size, evenness, seed=seed, names=names)
 
     def batch(self, number: int) -> list[Example]:
-        """The entries of a batch."""
+        """Return the entries of a batch."""
         rows = [] if self._schedule is None else self._schedule.train[number].tolist()
         return [self.files[file][row] for file, row in rows]
 
 
 class CCPRTask:
-    """See `trainer.Task`. ``folder``: what the names of files are relative to."""
+    """Training task of CCPR (see `trainer.Task`). ``folder``: base of relative file names."""
 
     def __init__(self, config: Config, folder: Path, device: str = "cpu") -> None:
         self.config, data = config, config.data
@@ -515,13 +520,13 @@ class CCPRTask:
                 part.to(device)
 
     def facts(self) -> dict[str, Any]:
-        """The settings, and how many lines the files have: with more, batches would be others."""
+        """Settings, and the number of lines of each file, since batches depend on it."""
         counts = {name: len(file) for name, file in zip(self.names, self.files, strict=True)}
         entries = {file.path.name: len(file) for file in self.terms.files + self.citations.files}
         return {**facts_of("ccpr", self.config), "lines": counts | entries}
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
-        """The encoder's parameters, those of the projection and those of the segmenter."""
+        """See `Task.groups`: parameters of the encoder, the projection and the segmenter."""
         rates, inner = self.config.optimizer, set(self.backbone.parameters())
         heads = [(name, value) for name, value in self.module.named_parameters() if value not in inner]
         projection = [value for name, value in heads if not name.startswith("segment")]
@@ -566,11 +571,11 @@ class CCPRTask:
 
     @torch.no_grad()
     def evaluate(self, autocast: Callable[[], Any]) -> dict[str, float]:
-        """Held-out sentence pairs, as they are: phrases against every span of all target sentences of all files.
+        """Evaluate on held-out sentence pairs, unaltered; candidates are all spans of all target sentences.
 
-        ``acc@1`` other language to English over all phrases and its mean over files (``score``); sentences' acc@1;
-        ``f1``: the segmenter at 0.5. Without ``normalise``, inner products are compared, and ``longest`` is the length
-        of the longest vector of a target span.
+        Metrics: ``acc@1`` of source phrases over all files; its mean over files, ``score``; ``sentences``, acc@1 of
+        sentences; ``f1`` of the segmenter at the threshold 0.5. Without ``normalise``, phrases are compared by inner
+        product, and ``longest`` is the greatest length of a target span's vector.
         """
         to_units: Callable[[Tensor], Tensor] = partial(functional.normalize, dim=1)
         if not self.config.loss.normalise:
@@ -611,7 +616,9 @@ class CCPRTask:
         }
 
     def _held_out(self) -> Iterator[tuple[NDArray[np.int64], SpanBatch]]:
-        """The held-out rows (file, row), some at a time, as they are, each with up to so many phrase pairs."""
+        """Yield blocks of held-out rows (file, row) with their batches: unaltered, up to `DEV_PHRASES` phrase pairs
+        each.
+        """
         rows, draw, most = self.schedule.dev, random.Random(0), self.config.data.max_words
         for at in range(0, len(rows), DEV_SENTENCES):
             row_block = rows[at : at + DEV_SENTENCES]
@@ -619,12 +626,12 @@ class CCPRTask:
             yield row_block, collate(examples, self.tokenizer, Alteration(), most, DEV_PHRASES, draw)
 
     def save(self, folder: Path) -> None:
-        """A Hugging Face folder with ``heads.safetensors``."""
+        """See `Task.save`: a Hugging Face folder with ``heads.safetensors``."""
         save_encoder(self.backbone.encoder, self.tokenizer, self.config.model.base, folder, self.module.heads())
 
     @torch.no_grad()
     def _ends(self) -> Tensor:
-        """(phrases, 2 x width): the two ends of phrases of 40 sentence pairs of each file, both sides."""
+        """Encode the end states (phrases, 2 x width) of phrases in 40 sentence pairs of each file, both sides."""
         rows = [(f, r) for f, file in enumerate(self.files) for r in range(0, len(file), max(len(file) // 40, 1))]
         self.module.eval()
         ends = []
@@ -659,7 +666,7 @@ def _matching(folder: Path, names: Sequence[str]) -> list[Path]:
 
 
 def _right(queries: Tensor, candidates: Tensor, positive: Tensor) -> Tensor:
-    """(queries,) bool: no candidate but the query's own is as near as it; in blocks."""
+    """Mark the queries whose positive is nearer than every other candidate, (queries,) bool; computed in blocks."""
     rights = []
     for query_block, places in zip(torch.split(queries, 512), torch.split(positive, 512), strict=True):
         scores = query_block @ candidates.T

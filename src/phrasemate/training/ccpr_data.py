@@ -1,20 +1,18 @@
-"""Batches for CCPR: sentence pairs with phrase pairs, phrase pairs in other contexts, spans and positives of a batch.
+"""Batches for CCPR: sentence pairs with phrase pairs, phrase pairs in non-parallel contexts, and the spans of a batch.
 
-The files are those of ``phrasemate pairs``.
+The files are written by ``phrasemate pairs``. The pairs of a step depend only on the seed and the step, so a resumed
+run sees the same data as an uninterrupted one.
 
-Which pairs a step gets depends on the seed and the step alone, so a run that resumes after a crash sees what an
-undisturbed one would have seen.
+A search finds equivalents in text that is not parallel to the query's sentence. To train for this, three kinds of
+examples are made from sentence pairs with known phrase pairs:
 
-A search looks for an equivalent in text that does not translate the query's sentence, so a model for it has to see
-phrases that way. Three kinds of examples, made from sentence pairs whose phrase pairs are known:
+- crossed: the source sentence of one pair and the target sentence of another one with the same phrase pair, which
+  fixes the sense. CPR, the context-independent baseline of the CCPR paper, is trained on these only.
+- senses: a wording with two translations of different meaning ("Bank": "bench", "bank"), each crossed in its own
+  contexts; in a batch they are negatives of each other. Tables of contrasts list such wordings.
+- half alone: a phrase in its sentence, and its translation without a sentence, in either direction.
 
-- crossed: a sentence of one pair and the other side of a second pair that holds the same pair of wordings, which fixes
-  the sense. CCPR's context-independent baseline CPR is trained on these alone.
-- senses: one wording with two translations of different meaning ("Bank": "bench", "bank"), each crossed in its own
-  contexts; in one batch they are each other's negatives. A table of contrasts lists such wordings.
-- half alone: a phrase in its sentence and its translation without one, either way.
-
-Citations are a fourth kind: an entry of a dictionary with a sentence that holds the one side, or one for each.
+A fourth kind are citations: dictionary entries with a sentence for one side, or for both.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ from phrasemate.training.hf_encoder import Batch, Tokenizer, token_rows
 from phrasemate.utils.arrays import Integers, Rows
 from phrasemate.utils.storage import atomic_file
 
-BLOCK = 1 << 24  # bytes of a file that are looked through at once
+BLOCK = 1 << 24  # bytes of a file scanned at once
 _MARKS = frozenset('.,;:!?()[]"„“”«»…')
 
 
@@ -49,9 +47,9 @@ Pairs = list[tuple[int, int, int, int]]
 
 
 class Example(NamedTuple):
-    """A sentence pair, and its phrase pairs as characters: (start, end, target start, target end).
+    """Sentence pair with phrase pairs as character offsets: (start, end, target start, target end).
 
-    ``others`` are linked with each other just so but begin or end with a frequent word, so they are not phrases.
+    ``others``: further aligned pairs that begin or end with a frequent word and so are not phrases.
     """
 
     source: str
@@ -61,7 +59,7 @@ class Example(NamedTuple):
 
 
 class PairFile:
-    """The lines of one file, fetched by number; only their places are in memory."""
+    """Memory-mapped file of examples, one per line, accessed by line number."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -74,7 +72,7 @@ class PairFile:
         self._bounds = np.append(ends, len(self._data)) if ends[-1] != len(self._data) else ends
 
     def _line_ends(self) -> Iterator[Rows]:
-        """The places after its line breaks, block by block: the mask of a whole file would be as large as the file."""
+        """Yield the offsets after line breaks, block by block, as a mask of the whole file would be as large as it."""
         whole = np.frombuffer(self._data, np.uint8)
         for at in range(0, len(whole), BLOCK):
             yield np.flatnonzero(whole[at : at + BLOCK] == ord("\n")) + (at + 1)
@@ -104,12 +102,12 @@ def _text(value: Any) -> str:
 
 
 class Schedule:
-    """Rows of files that each batch holds: `train` (batches, size, 2) and `dev` (rows, 2) of (file, row).
+    """Schedule of rows: `train` (batches, size, 2) and `dev` (rows, 2), each row as (file, row).
 
-    A file is drawn in proportion to its length to the power ``evenness`` (1: as it comes; 0: all files alike). Its rows
-    are drawn in blocks of ``neighbours`` consecutive ones. These talk of the same things, and so are hard negatives for
-    each other. No block comes again before all have come. The last ``dev`` rows of each file's own fixed shuffle are
-    held out, whatever the seed.
+    Files are drawn in proportion to length ** ``evenness`` (1: by length, 0: uniformly). Rows are drawn in blocks of
+    ``neighbours`` consecutive rows, which share a topic and so are hard negatives of each other. No block is repeated
+    before all blocks of the file were drawn. The last ``dev`` rows of a fixed shuffle of each file are held out,
+    independent of the seed.
     """
 
     def __init__(
@@ -135,7 +133,7 @@ class Schedule:
         dev_rows = [np.random.default_rng(0).permutation(len(block))[: -(-dev // neighbours)] for block in blocks]
         held_out = [np.sort(_rows(item, neighbours))[:dev] for item in dev_rows]
         self.dev = np.concatenate([np.stack([np.full(len(row), i), row], 1) for i, row in enumerate(held_out)])
-        weights = (np.array(lengths, float) / max(lengths)) ** evenness  # of any power finite
+        weights = (np.array(lengths, float) / max(lengths)) ** evenness  # finite for any exponent
         random_ = np.random.default_rng(seed)
         files = random_.choice(len(lengths), batches * size // neighbours, p=weights / weights.sum())
         order = np.empty(len(files), np.int64)
@@ -154,16 +152,16 @@ def _rows(blocks: Rows, neighbours: int) -> Rows:
 
 
 class Alteration:
-    """Spellings that users and corpora have and edited text has not: no capitals, no diacritics, marks set apart.
+    """Data augmentation by informal spellings: lower case, no diacritics, spaces around punctuation.
 
-    Each is applied to a sentence with the given probability; character spans are carried along.
+    ``lower``, ``plain`` and ``apart`` are the probabilities of each per sentence; character spans are mapped along.
     """
 
     def __init__(self, lower: float = 0.0, plain: float = 0.0, apart: float = 0.0) -> None:
         self.lower, self.plain, self.apart = lower, plain, apart
 
     def __call__(self, text: str, draw: random.Random) -> tuple[str, list[int], list[int]]:
-        """The altered text, and for each old character where it now starts and ends.
+        """Alter a text; returns it with the new start and end of each old character.
 
         The span (s, e) becomes (starts[s], ends[e - 1]).
         """
@@ -188,14 +186,14 @@ class Alteration:
 
 
 def _stands_apart(text: str, place: int) -> bool:
-    """Whether it is a mark, and not inside a number, an abbreviation or an address."""
+    """Whether a character is a punctuation mark outside of numbers, abbreviations and addresses."""
     if text[place] not in _MARKS:
         return False
     return not (0 < place < len(text) - 1 and text[place - 1].isalnum() and text[place + 1].isalnum())
 
 
 def _plain(char: str) -> str:
-    """A Latin letter without its diacritics; other scripts keep their marks, which are not ornament there."""
+    """Remove the diacritics of a Latin letter; in other scripts, where they are essential, they stay."""
     if not "\u00c0" <= char <= "\u024f":
         return char
     base = unicodedata.normalize("NFD", char)[0]
@@ -207,17 +205,17 @@ Hashes = NDArray[np.uint64]
 
 
 class CrossContextSampling:
-    """Draws examples whose two sides come from different sentence pairs.
+    """Sampler of examples whose two sides come from different sentence pairs.
 
     Args:
-        files: sentence pairs with their phrase pairs.
+        files: Sentence pairs with their phrase pairs.
         left_out: (rows, 2) of (file, row) that are never drawn.
-        cache: a file that keeps the table of occurrences (16 bytes a phrase pair), as a million sentence pairs take
-            minutes to read; it is made again for other text.
-        contrasts: tables with a wording and two translations of different meaning in each line, folded, separated by
-            tabs. `senses` draws from those whose two pairs each occur in two sentence pairs.
+        cache: File to cache the table of occurrences (16 bytes a phrase pair), which takes minutes to build for a
+            million sentence pairs; it is rebuilt if the files change.
+        contrasts: Tables of folded wordings, one "wording, translation, translation of another meaning" a line,
+            separated by tabs. `senses` uses the lines whose two pairs each occur in at least two sentence pairs.
 
-    Raises InputError where no pair of wordings occurs twice.
+    Raises InputError if no pair of wordings occurs twice.
     """
 
     def __init__(
@@ -226,9 +224,9 @@ class CrossContextSampling:
         self.files = files
         facts = ["pairs, places", *_facts([file.path for file in files]), str(_digest(str(left_out.tolist())))]
         self._pairs, self._places = _cached(cache, facts, lambda: _occurrences(files, left_out))
-        # Where each pair of wordings begins, and how often it occurs.
+        # first row and number of occurrences of each pair of wordings
         _, self._all, counts = np.unique(self._pairs, return_index=True, return_counts=True)
-        self._starts, self._counts = self._all[counts > 1], counts[counts > 1]  # those that occur again
+        self._starts, self._counts = self._all[counts > 1], counts[counts > 1]  # pairs that recur
         if not len(self._starts):
             raise InputError("no phrase pair occurs in two sentence pairs; give more text")
         self._contrasts = self._recurring(contrasts)
@@ -236,7 +234,7 @@ class CrossContextSampling:
             raise InputError(f"{contrasts[0].parent}: no wording of a table of contrasts has both translations twice")
 
     def _recurring(self, paths: Sequence[Path]) -> list[tuple[int, int]]:
-        """Numbers of the two recurring pairs of each line of the tables of contrasts."""
+        """Look up the indices of both recurring pairs for each line of the tables of contrasts."""
         numbers = {pair: number for number, pair in enumerate(self._pairs[self._starts].tolist())}
         rows: list[tuple[int, int]] = []
         for path in paths:
@@ -248,19 +246,19 @@ class CrossContextSampling:
         return rows
 
     def crossed(self, count: int, draw: random.Random) -> list[Example]:
-        """Crossed sentence pairs, each from a pair of wordings drawn at random; the files come as they may."""
+        """Draw ``count`` crossed examples, each for a random recurring pair of wordings."""
         examples: list[Example] = []
         while len(examples) < count:
             example = self._crossed(draw.randrange(len(self._starts)), draw)
-            if example.pairs:  # two wordings may share a hash
+            if example.pairs:  # empty after a hash collision
                 examples.append(example)
         return examples
 
     def senses(self, count: int, draw: random.Random) -> tuple[list[Example], set[Wording]]:
-        """Twice ``count`` crossed examples, two for each ambiguous wording, and their pairs of wording and translation.
+        """Draw two crossed examples for each of ``count`` ambiguous wordings, each with one phrase pair.
 
-        The pairs tell which translations are wrong in the other's context, though a dictionary has both. Each example
-        holds the pair of wordings that it was drawn for and no other.
+        Also returns the set of pairs of a wording and the translation that is wrong in the other one's context,
+        although a dictionary lists both.
         """
         examples: list[Example] = []
         contrasts: set[Wording] = set()
@@ -272,7 +270,7 @@ class CrossContextSampling:
         return examples, contrasts
 
     def half_alone(self, count: int, draw: random.Random) -> list[Example]:
-        """A sentence with a phrase of it, and the phrase's translation alone; every second time the other way."""
+        """Draw examples of a phrase in its sentence with its translation alone, alternately in either direction."""
         examples: list[Example] = []
         while len(examples) < count:
             number = draw.randrange(len(self._all))
@@ -303,10 +301,10 @@ class CrossContextSampling:
 
 
 class KnownPairs:
-    """Pairs of wordings that are right for each other, so that neither is a negative of the other.
+    """Pairs of equivalent wordings, which must not be negatives of each other.
 
-    ``files``: tables with a wording and its translation in each line, folded, separated by a tab. ``cache``: a file
-    that keeps the hashes (16 bytes a pair).
+    ``files``: tables of folded wordings, "wording, translation" a line, separated by a tab. ``cache``: file to cache
+    the hashes (16 bytes a pair).
     """
 
     def __init__(self, files: Sequence[Path], cache: Path | None = None) -> None:
@@ -314,9 +312,9 @@ class KnownPairs:
         self._directions = [_grouped(sources, targets), _grouped(targets, sources)]
 
     def of(self, wordings: Hashes, side: int) -> tuple[Rows, Hashes]:
-        """What is right for some wordings (their hashes) of the sources (side 0) or of the translations (side 1).
+        """Look up the equivalents of source (side 0) or target (side 1) wordings, given as hashes.
 
-        Gives (rows,) the place of a wording among ``wordings``, and the hash of one that is right for it.
+        Returns (rows,) indices into ``wordings``, and the hashes of their equivalents.
         """
         keys, bounds, values = self._directions[side]
         first, last = bounds[np.searchsorted(keys, wordings)], bounds[np.searchsorted(keys, wordings, side="right")]
@@ -325,7 +323,7 @@ class KnownPairs:
 
 
 def _known_hashes(files: Sequence[Path]) -> list[Hashes]:
-    """Hashes of the wordings in the tables, and of their translations."""
+    """Hash the wordings of the tables and their translations."""
     sources, targets = array("Q"), array("Q")
     for path in files:
         with path.open(encoding="utf-8", newline="\n") as file:
@@ -337,21 +335,21 @@ def _known_hashes(files: Sequence[Path]) -> list[Hashes]:
 
 
 def _expanded(owners: Rows, first: Rows, last: Rows) -> tuple[Rows, Rows]:
-    """(rows,) each owner as often as it has rows, and its rows: from ``first`` to before ``last``."""
+    """Expand ranges ``first`` to ``last`` (exclusive) of rows: each row with its owner, (rows,) both."""
     counts = last - first
     rows: Rows = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
     return np.repeat(owners, counts), rows
 
 
 def _grouped(keys: Hashes, values: Hashes) -> tuple[Hashes, Rows, Hashes]:
-    """Distinct keys in order, where the values of each begin and end, and the values."""
+    """Group values by key: sorted distinct keys, bounds of each key's values, and the values."""
     order = np.argsort(keys, kind="stable")
     distinct, starts = np.unique(keys[order], return_index=True)
     return distinct, np.append(starts, len(keys)), values[order]
 
 
 def crossed(left: Example, right: Example) -> Example:
-    """The source of one and the target of the other, with the phrase pairs whose wording they share."""
+    """Combine the source of ``left`` and the target of ``right``, with the phrase pairs whose wordings they share."""
     targets: dict[Wording, tuple[int, int]] = {}
     for wording, pair in zip(_wordings(right), right.pairs, strict=True):
         targets.setdefault(wording, pair[2:])
@@ -372,7 +370,7 @@ def _hash(wording: Wording) -> int:
 
 @lru_cache(1 << 16)
 def word_hash(wording: str) -> int:
-    """64 bits that tell a folded wording from others, as `KnownPairs` takes them."""
+    """Hash a folded wording to 64 bits, for `KnownPairs`."""
     return _digest(wording)
 
 
@@ -381,7 +379,7 @@ def _digest(text: str) -> int:
 
 
 def _occurrences(files: Sequence[PairFile], left_out: Rows) -> list[NDArray[Any]]:
-    """(n,) hashes of pairs of wordings, and where each is: file << 40 | row; sorted by pair."""
+    """List all phrase pairs: (n,) hashes of their wordings, sorted, and (n,) places, file << 40 | row."""
     excluded_rows = {(f, r) for f, r in left_out.tolist()}
     pairs, places = array("Q"), array("q")
     for number, file in enumerate(files):
@@ -396,12 +394,12 @@ def _occurrences(files: Sequence[PairFile], left_out: Rows) -> list[NDArray[Any]
 
 
 def _facts(paths: Iterable[Path]) -> list[str]:
-    """Origin of a cache: the files and settings that it was made from."""
+    """Describe the files that a cache was built from, by name and size."""
     return [f"{path.name} {path.stat().st_size}" for path in paths]
 
 
 def _cached(cache: Path | None, facts: list[str], compute: Callable[[], list[NDArray[Any]]]) -> list[NDArray[Any]]:
-    """The columns in a file that was made from the same; else they are computed, and kept in it."""
+    """Load columns from a cache built from the same ``facts``; else compute and cache them."""
     if cache is not None and cache.exists():
         with np.load(cache, allow_pickle=False) as arrays:
             if arrays["facts"].tolist() == facts:
@@ -415,15 +413,15 @@ def _cached(cache: Path | None, facts: list[str], compute: Callable[[], list[NDA
 
 
 class Spans(NamedTuple):
-    """Spans of words of some sentences, sentence after sentence; each array is (spans,).
+    """Spans of words, ordered by sentence; each array is (spans,).
 
     Args:
-        first, last: Token rows.
+        first, last: Rows of the first and last token.
         length: Number of words.
-        wording: Equal numbers, equal case-folded text.
-        text: The sentence's number in the batch of tokens.
+        wording: Id of the case-folded text.
+        text: Index of the sentence in the batch of tokens.
         phrase: Whether a phrase pair has this span.
-        extra: Whether it is a phrase that only serves as a wrong answer (see `collate`, ``linked``).
+        extra: Whether the span is a phrase used only as a negative (see `collate`, ``linked``).
     """
 
     first: Integers
@@ -436,11 +434,16 @@ class Spans(NamedTuple):
 
 
 class SpanBatch(NamedTuple):
-    """``tokens`` of the n source sentences, then of the n target sentences; the spans of both sides; and the phrase
-    pairs as span numbers: ``pairs`` (pairs, 2). The first ``sentences`` of the n are sentences with their translations,
-    then come bare terms. The first ``mates`` are those whose two texts translate each other; the two texts of the rest
-    come from different sentence pairs. ``known``: for each side (rows, 2), the number of a phrase pair, and that of a
-    wording of the other side that is right for its phrase, too.
+    """Batch of n text pairs with their spans.
+
+    Args:
+        tokens: Tokens of the n source texts, then of the n target texts.
+        source, target: Spans of either side.
+        pairs: (pairs, 2) phrase pairs as indices of spans.
+        sentences: The first so many text pairs are parallel sentences; terms without a sentence follow.
+        mates: The first so many text pairs, sentences and terms, are translations of each other; in the rest, the two
+            texts come from different sentence pairs.
+        known_pairs: For each side (rows, 2): a phrase pair, and a wording id of the other side that is also correct.
     """
 
     tokens: Batch
@@ -452,15 +455,15 @@ class SpanBatch(NamedTuple):
     known_pairs: tuple[Integers, Integers] | None = None
 
     def anchored(self) -> Integers:
-        """Numbers of the sentences among the texts, source sentences first: what an anchor holds."""
+        """Return the indices of the texts under the anchor loss: all parallel sentences, source sentences first."""
         count = len(self.tokens) // 2
         return np.concatenate([np.arange(self.sentences), count + np.arange(self.sentences)])
 
 
 class _Sentence(NamedTuple):
     text: str
-    words: list[tuple[int, int]]  # as they are in the altered text
-    word_spans: dict[tuple[int, int], tuple[int, int]]  # characters before the alteration -> words, end inclusive
+    words: list[tuple[int, int]]  # offsets in the altered text
+    word_spans: dict[tuple[int, int], tuple[int, int]]  # offsets in the original text -> first and last word
 
 
 def collate(
@@ -477,18 +480,24 @@ def collate(
     opposed: Container[tuple[str, str]] = (),
     linked: bool = False,
 ) -> SpanBatch:
-    """Tokenize the sentence pairs, list their spans of up to ``max_words`` words and draw ``most`` phrase pairs each.
+    """Make a batch: tokenize the texts, enumerate their spans, and draw phrase pairs.
 
-    ``terms``: phrase pairs without a sentence around them, which say nothing about where phrases begin and end.
-    ``others``: how many are drawn of each sentence pair's `Example.others`, which teach where function words belong.
-    ``elsewhere``: examples whose two sides do not translate each other (`phrasemate.training.ccpr_data`).
-    ``known_pairs``: wordings that are right for each other, except the ``opposed`` pairs, which are wrong where they
-    stand.
-    ``linked``: the phrases of these sentences that are not drawn are extra wrong answers. Left out are those whose
-    wording contains that of a drawn phrase of their side, or lies in one (as CCPR's released code has it).
+    The weight of a phrase pair in the draw is 1 / sqrt(n), where n counts its source wording in the batch.
 
-    Rare wordings are drawn rather than frequent ones: a phrase pair's chance falls with the square root of how often
-    its source wording occurs in the batch.
+    Args:
+        examples: Parallel sentences.
+        tokenizer: Tokenizer.
+        alteration: Alteration of the texts.
+        max_words: Longest span in words.
+        most: Most phrase pairs drawn from each example.
+        draw: Random generator.
+        terms: Phrase pairs without sentences; they are not used to train the segmenter.
+        others: Number of `Example.others` drawn from each example, to learn the alignment of function words.
+        elsewhere: Examples whose two texts are not parallel (see the module).
+        known_pairs: Equivalent wordings, which are not negatives of each other.
+        opposed: Exceptions to ``known_pairs``, wrong in their contexts.
+        linked: Whether phrases that are not drawn become additional negatives, unless they contain a drawn phrase of
+            their side or are contained in one (as in the code of the CCPR paper).
     """
     sentences, mates = len(examples), len(examples) + len(terms)
     examples = [*examples, *terms, *elsewhere]
@@ -518,7 +527,7 @@ def collate(
 
 
 def _unlike(wordings: Integers, drawn: Integers, texts: Sequence[str]) -> NDArray[np.bool_]:
-    """(spans,) whether a wording neither contains one that is drawn nor lies in one; all are numbers of ``texts``."""
+    """Mark wordings that neither contain a drawn one nor are contained in one, (spans,); ids are rows of ``texts``."""
     drawn_texts = [texts[number] for number in np.unique(drawn).tolist()]
     together = "\n".join(drawn_texts)
     distinct, places = np.unique(wordings, return_inverse=True)
@@ -535,7 +544,7 @@ def _known_rows(
     opposed: Container[tuple[str, str]],
     side: int,
 ) -> Integers:
-    """(rows, 2): a phrase pair, and a wording of the other side that is right for its phrase of this ``side``."""
+    """List ``SpanBatch.known_pairs`` of a side."""
     texts = list(numbers)
     candidates = np.unique(spans[1 - side].wording)
     phrase_forms, forms = (
@@ -558,7 +567,7 @@ def _known_rows(
 def _placed(
     lists: Sequence[Pairs], sides: Sequence[Sequence[_Sentence]], places: Sequence[dict[tuple[int, int, int], int]]
 ) -> tuple[Integers, Integers]:
-    """(pairs, 2) span numbers of the phrase pairs that are whole on both sides, and whose sentence pair each is."""
+    """Find the span indices (pairs, 2) of pairs with complete spans on both sides, and their examples (pairs,)."""
     pairs, owners = [], []
     for number, items in enumerate(lists):
         for pair in items:
@@ -582,7 +591,7 @@ def _altered(text: str, spans: Sequence[tuple[int, ...]], alteration: Alteration
 def _spans(
     side: Sequence[_Sentence], before: int, tokens: Batch, max_words: int, numbers: dict[str, int]
 ) -> tuple[Spans, dict[tuple[int, int, int], int]]:
-    """The spans of one side, and the number of each by (sentence, first word, last word)."""
+    """Enumerate the spans of a side; also returns the index of each by (sentence, first word, last word)."""
     parts: list[tuple[Integers, ...]] = []
     place: dict[tuple[int, int, int], int] = {}
     for number, sentence in enumerate(side):
@@ -603,7 +612,7 @@ def _spans(
 
 
 def _drawn(wordings: Integers, owners: Integers, most: int, draw: random.Random) -> Integers:
-    """Numbers of the phrase pairs that are kept: ``most`` of each owner, by weighted drawing without replacement."""
+    """Draw up to ``most`` phrase pairs of each owner, weighted, without replacement; returns sorted indices."""
     counts = Counter(wordings.tolist())
     keys = [-draw.expovariate(1.0) * counts[wording] ** 0.5 for wording in wordings.tolist()]
     rows: list[int] = []

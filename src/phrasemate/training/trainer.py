@@ -1,12 +1,12 @@
-"""The one training loop: steps, schedule, checkpoints that continue exactly, metrics, a model folder at the end.
+"""Training loop of all methods: steps, learning rate schedule, checkpoints, metrics and the trained model.
 
-A run is a folder:
+A run resumed from a checkpoint continues exactly as an uninterrupted one. A run is a folder:
 
-- ``config.json``: what was asked for
+- ``config.json``: the settings
 - ``metrics.jsonl``: a line for each logged step and each evaluation
-- ``checkpoint/``: weights, optimizer, random states; sealed with SHA-256
-- ``model/``: a Hugging Face folder with ``heads.safetensors`` and ``training.json``, written at the end of the run and
-  of every evaluation that is the best so far
+- ``checkpoint/``: weights, optimizer and random states, with a SHA-256
+- ``model/``: a Hugging Face folder with ``heads.safetensors`` and ``training.json``, written after the best evaluation
+  so far and at the end of the run
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ TENSORS, FACTS = "state.safetensors", "state.json"
 
 
 class Checkpoint:
-    """``folder`` and the one before it, ``folder.old``, which is there only between two renames."""
+    """Checkpoint in ``folder``, replaced atomically; between two renames, only ``folder.old`` exists."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._old = folder.with_name(folder.name + ".old")
 
     def exists(self) -> bool:
-        """Whether there is one (one that was being replaced counts)."""
+        """Whether there is a checkpoint, also if its replacement was interrupted."""
         return self.folder.is_dir() or self._old.is_dir()
 
     def save(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-        """Replace what was there, all of it or nothing."""
+        """Write a checkpoint atomically; ``facts`` is JSON data."""
         partial = self.folder.with_name(self.folder.name + ".part")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
@@ -73,12 +73,12 @@ class Checkpoint:
         swap_folder(partial, self.folder, self._old)
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Tensors on the CPU, and the facts; raises CheckpointDamaged for anything but what was saved."""
+        """Load tensors, on the CPU, and facts. Raises CheckpointDamaged for an altered or unreadable checkpoint."""
         folder = self.folder if self.folder.is_dir() else self._old
         remedy = "remove it to start again"
         try:
             facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-            if "sha256" in facts:  # of a run that was started before facts were sealed
+            if "sha256" in facts:  # the older format, without a hash of the facts
                 tensors = facts.pop("sha256")
             else:
                 seal = facts.pop("seal")
@@ -96,11 +96,11 @@ def _seal(content: Mapping[str, Any]) -> str:
     return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-_ON_CPU = "DefaultCPUAllocator: "  # a plain RuntimeError
+_ON_CPU = "DefaultCPUAllocator: "  # in torch's RuntimeError for a lack of memory on the CPU
 
 
 def short_of_memory(error: BaseException) -> str:
-    """First line of an error about memory; empty where it is about something else."""
+    """Return the first line of an out-of-memory error; empty for other errors."""
     if isinstance(error, MemoryError):
         return " ".join(str(error).split()) or "out of memory"
     if isinstance(error, torch.OutOfMemoryError):
@@ -114,10 +114,13 @@ def short_of_memory(error: BaseException) -> str:
 
 @contextmanager
 def faults_explained(writing: tuple[str, str], memory: tuple[str, str]) -> Iterator[None]:
-    """Raise InputError for what cannot be written and for a lack of memory: what happened, why, and what to do."""
+    """Turn failed writes and a lack of memory into InputError.
+
+    ``writing`` and ``memory`` are (event, remedy) for either, put around the reason in the message.
+    """
     try:
         yield
-    except BrokenPipeError:  # of who listens to the progress
+    except BrokenPipeError:  # raised by the progress output
         raise
     except (OSError, SafetensorError) as error:
         raise InputError(f"{writing[0]} ({' '.join(str(error).split())}); {writing[1]}") from error
@@ -130,17 +133,18 @@ def faults_explained(writing: tuple[str, str], memory: tuple[str, str]) -> Itera
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """The loop; see `phrasemate/configs/ccpr.toml` for each. Raises InputError for what makes no sense.
+    """Settings of the training loop; explained in `phrasemate/configs/ccpr.toml`. Raises InputError for invalid ones.
 
     Args:
-        warmup: Steps until the highest rate.
-        schedule: "cosine" or "linear", both down to zero at ``steps``, or "constant".
-        stop: End at this step of the schedule (0: at ``steps``), for a model that another run continues from.
-        clip: Largest norm of the gradient (0: none).
+        warmup: Steps of linear warm-up of the learning rate.
+        schedule: "cosine" or "linear", both falling to zero at ``steps``, or "constant".
+        stop: Last step (0: ``steps``), to end early and continue from the model in another run.
+        clip: Largest norm of the gradient (0: no clipping).
+        accumulate: Batches of a step.
         precision: "bf16" (autocast) or "fp32".
-        log, evaluate, checkpoint: Every so many steps (evaluate 0: at the end only).
-        patience: End after so many evaluations without a better score, and keep the best model instead of the last (0:
-            never).
+        log, evaluate, checkpoint: Intervals in steps (evaluate 0: at the end only).
+        patience: Stop after this many evaluations without a better score, and keep the best model instead of the last
+            one (0: never).
     """
 
     steps: int = 20_000
@@ -169,12 +173,12 @@ class LoopSettings:
 
     @property
     def end(self) -> int:
-        """The last step."""
+        """Last step of the run."""
         return self.stop or self.steps
 
 
 def learning_rate(step: int, settings: LoopSettings) -> float:
-    """The share of the highest learning rate at a step, counted from 0."""
+    """Compute the learning rate at a step, counted from 0, as a share of the highest rate."""
     if step < settings.warmup:
         return (step + 1) / settings.warmup
     share = (step - settings.warmup) / max(settings.steps - settings.warmup, 1)
@@ -182,28 +186,27 @@ def learning_rate(step: int, settings: LoopSettings) -> float:
 
 
 def rows_in_turn(number: int, count: int, size: int, seed: int) -> list[int]:
-    """``count`` rows of ``size`` for a batch, by its number: pass after pass, each in an order of its own."""
+    """Return the rows of batch ``number``, ``count`` of ``size`` rows; each epoch is shuffled differently."""
     places = range(number * count, (number + 1) * count)
     return [int(_order(seed, place // size, size)[place % size]) for place in places]
 
 
 @lru_cache(maxsize=4)
-def _order(seed: int, turn: int, size: int) -> NDArray[np.int64]:
-    """The order of a pass over the rows."""
-    return np.random.default_rng((seed, turn, size)).permutation(size)
+def _order(seed: int, epoch: int, size: int) -> NDArray[np.int64]:
+    return np.random.default_rng((seed, epoch, size)).permutation(size)
 
 
 B = TypeVar("B")
 Metrics = dict[str, float]
-NEWER = {"weights", "lines"}  # facts that older runs do not have
+NEWER = {"weights", "lines"}  # facts that older runs lack
 NEWER_SETTINGS: dict[str, dict[str, Any]] = {
     "model": {"embeddings": "frozen", "intra": "tanh", "separate": False},
     "loss": {"directions": "mean", "balance": "batch"},
-}  # what older runs did where their facts do not say it
+}  # settings that older runs lack, with the values that describe them
 
 
 class Event(NamedTuple):
-    """Content of a progress line: ``step`` of ``steps``, the latest ``metrics``, ``remaining`` seconds."""
+    """Progress of a run: ``step`` of ``steps``, latest logged ``metrics``, estimated ``remaining`` seconds."""
 
     step: int
     steps: int
@@ -212,64 +215,65 @@ class Event(NamedTuple):
 
 
 class Task(Protocol[B]):
-    """A method with its data, as the trainer uses it."""
+    """Protocol of a training method with its data."""
 
     @property
     def module(self) -> nn.Module:
-        """The module that is trained."""
+        """Module to train."""
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
-        """Parameters and their highest learning rates."""
+        """Return groups of parameters with their highest learning rates."""
 
     def batch(self, number: int) -> B:
-        """The batch of that number: of nothing but it and the settings."""
+        """Make a batch, determined by its number and the settings alone."""
 
     def backward(self, batch: B, autocast: Callable[[], Any], scale: float) -> Metrics:
-        """Add the gradients of ``scale`` times the loss; returns what to log ("tokens" is summed over time)."""
+        """Add the gradients of ``scale`` times the loss; returns metrics to log, "tokens" for the throughput."""
 
     def evaluate(self, autocast: Callable[[], Any]) -> Metrics:
-        """Figures on held-out data; "score" is what the best model is chosen by."""
+        """Compute metrics on held-out data; the best model is the one with the highest "score"."""
 
     def save(self, folder: Path) -> None:
-        """Write the model, as it is now, into an empty folder."""
+        """Write the current model into an empty folder."""
 
 
 @runtime_checkable
 class StatefulTask(Protocol):
-    """A task with a memory beside its trained weights, such as a momentum encoder or a queue."""
+    """Protocol of a task with state besides its trained weights, such as a momentum encoder or a queue."""
 
     def stepped(self) -> None:
-        """Called after each step of the optimizer."""
+        """Update the state after a step of the optimizer."""
 
     def state(self) -> dict[str, Tensor]:
-        """The memory, kept in checkpoints; a run that resumes writes it back into these very tensors."""
+        """Return the state for checkpoints, as tensors that a resumed run restores in place."""
 
 
 def chosen_device(name: str = "auto", threads: int | None = None) -> str:
-    """Choose the device: "cpu" or "cuda"; ``threads`` are for the CPU.
+    """Choose a device, "cpu" or "cuda", and set torch's threads on the CPU.
 
-    Raises InputError for a device that is not there.
+    ``name``: "auto" (cuda if available), "cpu" or "cuda". Raises InputError for a missing device.
     """
     if name not in ("auto", "cpu", "cuda") or (name == "cuda" and not torch.cuda.is_available()):
         raise InputError(f"device {name}: not there; expected auto, cpu, or cuda where there is one")
     if threads:
         torch.set_num_threads(threads)
-    torch.backends.cuda.enable_cudnn_sdp(False)  # would plan for each new shape of a chunk, 50 ms each
+    torch.backends.cuda.enable_cudnn_sdp(False)  # plans each new shape, which takes 50 ms
     return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
 
 
 def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
-    """Computes in ``precision``, "bf16" or "fp32"."""
+    """Return a context that computes in ``precision``, "bf16" or "fp32"."""
     return torch.autocast(device, torch.bfloat16) if precision == "bf16" else nullcontext()
 
 
 class Trainer(Generic[B]):
-    """Runs a task in a folder, from its beginning or from its last checkpoint.
+    """Trainer of a task in a folder, from scratch or from the last checkpoint.
 
-    ``facts``: what was asked for; a folder that was started with other facts is refused (InputError). Of several
-    processes (`phrasemate.training.processes`), the first writes. They share out a step's batches where these are a
-    multiple of them, and else each batch. ``workers``: processes that prepare batches ahead (0: a thread does); the
-    batches are the same.
+    ``facts``: settings of the run; if the folder was started with others, InputError is raised. ``workers``: processes
+    that prepare batches in advance (0: one thread); the batches are the same.
+
+    Of several training processes (`phrasemate.training.processes`), only the first writes files. If the number of
+    batches of a step is a multiple of theirs, each computes its share of the batches, else a share of each batch.
     """
 
     def __init__(
@@ -283,14 +287,14 @@ class Trainer(Generic[B]):
         self.optimizer = self._make_optimizer()
         self.facts = json.loads(json.dumps({**facts, "loop": asdict(settings)}))
         self.step, self.evaluated, self.best, self.seconds, self.stale = 0, 0, -math.inf, 0.0, 0
-        self.saved = 0  # the step of the last checkpoint
+        self.saved = 0  # step of the last checkpoint
         self.last: Metrics = {}
-        self._sums: Metrics = {}  # of the steps that have not been logged
+        self._sums: Metrics = {}  # metrics of the steps since the last log line
         self._checkpoint = Checkpoint(folder / "checkpoint")
         self._group = processes.group()
         self._writes = self._group.rank == 0
         whole = settings.accumulate % self._group.size == 0 and not getattr(task, "ordered", False)
-        self._apart = whole and self._group.size > 1  # each process computes batches of its own
+        self._apart = whole and self._group.size > 1  # each process computes whole batches
 
     @property
     def finished(self) -> bool:
@@ -298,12 +302,13 @@ class Trainer(Generic[B]):
         return self.step >= self.settings.end or 0 < self.settings.patience <= self.stale
 
     def run(self, minutes: float = math.inf, progress: Callable[[Event], None] = lambda _: None) -> Metrics:
-        """Train to the end, or for so many minutes; returns the last metrics.
+        """Train to the end, or for at most ``minutes``; returns the last metrics.
 
-        Stops with a checkpoint when time is up, and on Ctrl-C. That waits for the end of the step and is then raised
-        again: in the middle of one, weights and random states belong to no step. Raises InputError if the folder cannot
-        be written, if memory is short, or if another process trains in it. The run continues from its last checkpoint
-        when it can. Raises CheckpointDamaged for a checkpoint that is not whole.
+        Resumes from the last checkpoint if there is one. Writes a checkpoint when time is up and on Ctrl-C, which is
+        raised again after the current step, so that the checkpoint is consistent.
+
+        Raises InputError if the folder cannot be written, memory is short, or another process trains in the folder.
+        Raises CheckpointDamaged for a damaged checkpoint.
         """
         if not self._writes:
             return self._run(minutes, progress)
@@ -343,7 +348,7 @@ class Trainer(Generic[B]):
     def _make_optimizer(self) -> torch.optim.Optimizer:
         groups: list[dict[str, Any]] = []
         for parameters, rate in self.task.groups():
-            for decays in (True, False):  # biases and normalisation are not drawn to zero
+            for decays in (True, False):  # no weight decay for biases and normalisation
                 trained_group = [p for p in parameters if p.requires_grad and (p.ndim > 1) == decays]
                 decay = self.settings.weight_decay if decays else 0.0
                 groups.append({"params": trained_group, "lr": rate, "highest": rate, "weight_decay": decay})
@@ -354,7 +359,10 @@ class Trainer(Generic[B]):
         if path.exists():
             try:
                 first_facts = dict(json.loads(path.read_text(encoding="utf-8")))
-                first_facts["loop"] = {**asdict(LoopSettings()), **first_facts["loop"]}  # a setting newer than the run
+                first_facts["loop"] = {
+                    **asdict(LoopSettings()),
+                    **first_facts["loop"],
+                }  # add settings newer than the run
                 for table, settings in NEWER_SETTINGS.items():
                     defaults = {name: value for name, value in settings.items() if name in self.facts.get(table, {})}
                     if table in first_facts:
@@ -407,7 +415,7 @@ class Trainer(Generic[B]):
                     progress(Event(self.step, settings.end, self.last, remaining))
 
     def _steps_ahead(self) -> Generator[list[B], None, None]:
-        """The batches of each step to come, prepared ahead by a thread or by processes."""
+        """Yield the batches of each remaining step, prepared in advance by a thread or by processes."""
         steps = range(self.step, self.settings.end)
         if self.workers:
             loader = DataLoader(
@@ -417,8 +425,8 @@ class Trainer(Generic[B]):
                 num_workers=self.workers,
                 collate_fn=lambda batches: batches,
                 worker_init_fn=_start_worker,
-                multiprocessing_context="fork",  # the files' places in memory are shared
-                generator=torch.Generator(),  # so the run's own random numbers stay as they are
+                multiprocessing_context="fork",  # to share memory
+                generator=torch.Generator(),  # leaves torch's global random state unchanged
             )
             for item in loader:
                 if isinstance(item, PhrasemateError):
@@ -444,7 +452,7 @@ class Trainer(Generic[B]):
             group["lr"] = group["highest"] * learning_rate(self.step, self.settings)
         metrics: Metrics = {}
         count = self.settings.accumulate
-        if self._group.size > 1:  # else all would drop the same numbers; and a run that resumes knows them
+        if self._group.size > 1:  # other dropout masks in each process, reproducible after a resume
             torch.manual_seed((self.settings.seed << 40) + (self.step << 10) + self._group.rank & (1 << 63) - 1)
         with processes.alone() if self._apart else nullcontext():
             for batch in batches:
@@ -467,7 +475,7 @@ class Trainer(Generic[B]):
         return metrics | {"norm": float(norm)}
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """The precision of the encoder."""
+        """Return the autocast context of the settings' precision."""
         return autocast(self.device.type, self.settings.precision)
 
     def _log(self) -> None:
@@ -478,7 +486,7 @@ class Trainer(Generic[B]):
         self._write({"step": self.step, **self.last, "lr": learning_rate(self.step - 1, self.settings)})
 
     def _evaluate_if_due(self) -> None:
-        """Once at its steps and at the end, however often the run was stopped and continued."""
+        """Evaluate at the interval of the settings and at the end, once per step even if the run was resumed."""
         due = self.step == self.settings.end
         due |= bool(self.settings.evaluate and self.step and self.step % self.settings.evaluate == 0)
         if not due or self.evaluated == self.step:
@@ -486,7 +494,7 @@ class Trainer(Generic[B]):
         self.task.module.eval()
         metrics = self.task.evaluate(self.autocast)
         self.task.module.train()
-        # All processes choose by what the first one has.
+        # All processes use the first one's score.
         metrics["score"] = processes.total([metrics["score"] if self._writes else 0.0], self.device)[0]
         self._write({"step": self.step, **{f"dev {name}": value for name, value in metrics.items()}})
         better = metrics["score"] > self.best
@@ -505,7 +513,7 @@ class Trainer(Generic[B]):
         self.task.save(partial)
         facts = {**self.facts, "step": self.step, "minutes": round(self.seconds / 60, 1), "dev": metrics}
         (partial / "training.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-        swap_folder(partial, place, old)  # a kill may leave none for a moment, but never half of one
+        swap_folder(partial, place, old)
 
     def _write(self, line: Mapping[str, Any]) -> None:
         if not self._writes:
@@ -529,7 +537,7 @@ class Trainer(Generic[B]):
             tensors["random/cuda"] = torch.cuda.get_rng_state(self.device)
         log, lines = self.folder / "metrics.jsonl", 0
         if log.exists():
-            sync(log)  # a checkpoint that outlives a power cut counts on these lines
+            sync(log)  # the checkpoint refers to its length
             lines = log.stat().st_size
         facts: dict[str, Any] = {"step": self.step, "evaluated": self.evaluated, "best": self.best, "stale": self.stale}
         facts |= {"seconds": self.seconds, "metrics": lines, "sums": self._sums}
@@ -542,7 +550,7 @@ class Trainer(Generic[B]):
             parameter.copy_(tensors[f"model/{name}"])
             keys = [key for key in tensors if key.startswith("optimizer/") and key.split("/", 2)[2] == name]
             if keys:
-                state = {key.split("/", 2)[1]: tensors[key].to(self.device) for key in keys}  # fused: the step, too
+                state = {key.split("/", 2)[1]: tensors[key].to(self.device) for key in keys}
                 self.optimizer.state[parameter] = state
         if isinstance(self.task, StatefulTask):
             for name, value in self.task.state().items():
@@ -563,11 +571,11 @@ class Trainer(Generic[B]):
         if not self._writes:
             return
         with (self.folder / "metrics.jsonl").open("ab") as file:
-            file.truncate(min(file.tell(), lines))  # what came after the checkpoint will come again
+            file.truncate(min(file.tell(), lines))  # drop the lines written after the checkpoint
 
 
 class _Steps(Dataset[Any]):
-    """Batches by the number of the step; an error that phrasemate raises on purpose comes as a value."""
+    """Dataset of the batches of each step; a PhrasemateError is returned, since DataLoader would change its type."""
 
     def __init__(self, prepare: Callable[[int], Any]) -> None:
         self.prepare = prepare
@@ -580,16 +588,14 @@ class _Steps(Dataset[Any]):
 
 
 def _start_worker(_: int) -> None:
-    """Leave Ctrl-C to the process that trains, which ends the step first; and work on one thread."""
+    """Ignore Ctrl-C, which the training process handles, and tokenize on one thread."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Collects the first Ctrl-C instead of raising it; a second one is raised at once. Elsewhere than in the main
-    thread there is none.
-    """
+    """Collect the first Ctrl-C instead of raising it; the second one is raised. Only effective in the main thread."""
     signals: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield signals

@@ -1,4 +1,4 @@
-"""Make a model folder from a Hugging Face encoder, and the reverse: ONNX graph, SmoothQuant, tokenizer, tables."""
+"""Export of Hugging Face encoders to model folders, and the reverse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Hugging Face encoder folder, plain or trained by us -> a model folder that searches without torch."""
+"""Export of a Hugging Face encoder, untrained or trained with phrasemate, to a model folder that needs no torch."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ from phrasemate.encode.tokenizer import load_tokenizer
 from phrasemate.errors import InputError, ModelError
 from phrasemate.utils.storage import save_arrays, swap_folder
 
-DIM = 192  # the smallest at which retrieval is as good as with the two ends in full (docs/decisions)
-DEFAULTS = ("cls", "ends", "mean")  # what a phrase may be without a projection
+DIM = 192  # the smallest projection with which retrieval is as good as with the full end states (docs/decisions)
+DEFAULTS = ("cls", "ends", "mean")  # poolings that need no projection
 GRAPHS = ("auto", "written", "traced", "onnx")
-ONLY = {"written": "int8", "onnx": "fp32"}  # the precision of these graphs
+ONLY = {"written": "int8", "onnx": "fp32"}  # the only precision of these graphs
 BITS = (4, 8, 16)
-MARGIN = 1.1  # above the longest vector of held-out text
-SENTENCES = 5_000  # that a projection is learned from: some 100,000 phrases, far more than the covariance needs
+MARGIN = 1.1  # factor over the longest phrase vector of held-out text
+SENTENCES = 5_000  # to fit a projection on: about 100,000 phrases, far more than the covariance needs
 
 
 class _Encoder(NamedTuple):
-    """Source of a graph and a token table: sizes, and ``write``, which puts both into a folder."""
+    """Encoder to export: its sizes, and ``write(folder, layers)``, which writes its graph and token table."""
 
     width: int
     depth: int
@@ -85,42 +85,42 @@ def export_model(
     licence: str | Path | None = None,
     force: bool = False,
 ) -> str:
-    """Write the model folder ``out``; returns its hash.
+    """Export an encoder to the model folder ``out``; returns the model's hash.
 
-    ``folder`` is a Hugging Face encoder or a sentence-transformers folder, whose pooling, layers, prompts and longest
-    text come along. So does a ``heads.safetensors`` in it (see `phrasemate.encode.heads`); its ``training.json``
-    becomes part of the signature.
+    ``folder`` is a Hugging Face encoder or a sentence-transformers folder. The pooling, layers, prompts and maximum
+    length of the latter are exported too, and so is a ``heads.safetensors`` (see `phrasemate.encode.heads`). The
+    content of ``training.json`` becomes part of the model's signature.
 
     Args:
-        folder: the encoder.
-        out: the folder to write.
-        base: the encoder that the training of ``folder`` began with: average the weights of both (Wortsman et al.
-            2022, "Robust fine-tuning of zero-shot models"), so that what the training text lacks is not forgotten.
-        share: of the weights of ``folder`` in that average. The heads are not averaged.
-        layers: which layers' states the file gives (1 to depth, or 0 for the input of the first) beside the last.
-        pooling: what a phrase is by default, without ``heads`` (see `add_projection`). None: what
-            ``training.json`` says, else "ends".
-        sentence_prefix: what is put before a sentence; not beside the prompts of a sentence-transformers folder.
-        context_weight: how much of its sentence a trained head's phrase vector takes in (see `Model.span_vectors`).
+        folder: Folder of the encoder.
+        out: Folder to write.
+        base: Encoder from which ``folder`` was fine-tuned. The weights of both are averaged (Wortsman et al. 2022,
+            "Robust fine-tuning of zero-shot models"), against forgetting what the training text lacks.
+        share: Share of the weights of ``folder`` in that average, 0 to 1. The heads are not averaged.
+        layers: Layers whose states the graph gives, besides the last: 1 to depth, or 0 for the input of the first.
+        pooling: Default pooling of phrases without ``heads``: "cls", "ends" or "mean". None: the one in
+            ``training.json``, or "ends".
+        sentence_prefix: Text put before a sentence; not allowed with a sentence-transformers folder.
+        context_weight: Weight of the sentence in the phrase vectors of a trained head (see `Model.span_vectors`).
             None: as in training.
-        prompt: the name of the prompt of a sentence-transformers folder that is the default.
-        graph: "written" by us (`onnx_graph`: BERT, RoBERTa, CamemBERT, XLM-R), "traced" from torch (`traced_graph`:
-            what transformers loads), "onnx" (the same as ONNX in "fp32", which cards of NVIDIA compute, too), or
-            "auto": written where that is possible and ``precision`` is "int8".
-        precision: of the weights, "int8", "bf16", "fp16" or "fp32"; with fp32 the runtime computes in it, too.
-        embedding_bits: 4, 8 or 16 for each value of the token table. None: 4, or 8 with a traced graph.
-        smooth: even out what goes into the products of a written graph before it is rounded to int8.
-        project: plain text from which `add_projection` learns a projection to ``dim`` numbers.
-        dim: numbers of that projection.
-        segment_threshold: what the trained segmenter does by default (see `SegmentOptions`).
-        max_words: the same, of a phrase.
-        name: of the model; default: that of ``out``.
-        signature: how the weights were made, kept in the configuration.
-        licence: a file to put beside the weights.
-        force: replace an existing ``out``.
+        prompt: Name of the default prompt, one of those of a sentence-transformers folder.
+        graph: "written" by phrasemate (`onnx_graph`: BERT, RoBERTa, CamemBERT, XLM-R), "traced" from torch for
+            OpenVINO (`traced_graph`: any encoder of transformers), or "onnx", traced to ONNX in "fp32", for NVIDIA
+            cards, too. "auto": written if the architecture allows it and ``precision`` is "int8", else traced.
+        precision: Precision of the weights: "int8", "bf16", "fp16", or "fp32", with activations in float32, too.
+        embedding_bits: Bits of a value of the token table: 4, 8 or 16. None: 4, or 8 with a traced graph.
+        smooth: Whether to smooth the activations of a written graph before they are rounded to int8.
+        project: Plain text on which `add_projection` fits a projection to ``dim`` numbers.
+        dim: Dimension of that projection.
+        segment_threshold: Default threshold of the trained segmenter (see `SegmentOptions`).
+        max_words: Default longest phrase of the trained segmenter, in words.
+        name: Name of the model; default: the name of ``out``.
+        signature: Facts about the origin of the weights, stored in the configuration.
+        licence: Licence file to copy into the folder.
+        force: Whether to replace an existing ``out``.
 
-    Raises ModelError when the folder is not usable, ModelUnsupported for other architectures, InputError for bad
-    options; an existing ``out`` is replaced only with ``force``. Nothing is left behind when it fails.
+    Raises ModelError for an unusable folder, ModelUnsupported for an unsupported architecture, and InputError for
+    invalid options, or if ``out`` exists and ``force`` is not set. After an error, nothing is left behind.
 
     >>> from phrasemate.encode.export import export_model
     >>> export_model("multilingual-e5-small", "my-model", pooling="mean")  # doctest: +SKIP
@@ -193,7 +193,7 @@ def _check_options(
     base: str | Path | None,
     share: float,
 ) -> None:
-    """Raises InputError for options of `export_model` that it does not know or that do not go together."""
+    """Raise InputError for invalid or conflicting options of `export_model`."""
     if pooling not in (None, *DEFAULTS) or embedding_bits not in (None, *BITS):
         raise InputError(f"pooling {pooling!r} in {embedding_bits} bits; expected {'|'.join(DEFAULTS)} and 4, 8 or 16")
     if graph not in GRAPHS or precision not in names.PRECISIONS or ONLY.get(graph, precision) != precision:
@@ -206,7 +206,7 @@ def _check_options(
 
 
 def _check_places(folder: Path, out: Path, force: bool, licence: str | Path | None) -> None:
-    """Raises InputError for an ``out`` that must not be replaced, and for a licence that is not there."""
+    """Raise InputError for an ``out`` that must not be replaced, and for a missing licence file."""
     if out.exists() and not force:
         raise InputError(f"{out}: exists; give another place, or --force to replace it")
     if folder.resolve().is_relative_to(out.resolve()):
@@ -219,7 +219,7 @@ def _check_places(folder: Path, out: Path, force: bool, licence: str | Path | No
 
 @contextmanager
 def _folder(path: Path) -> Iterator[None]:
-    """Make a folder and its parents; remove those again, as far as they are empty, when what follows fails."""
+    """Create a folder and its parents; if the body fails, remove the new folders that are empty."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     try:
@@ -232,7 +232,7 @@ def _folder(path: Path) -> Iterator[None]:
 
 
 def _written(folder: Path, base: tuple[Path, float] | None, bits: int, smooth: bool) -> _Encoder:
-    """The encoder as the graph that we write node by node."""
+    """Read an encoder whose graph `onnx_graph` writes."""
     source, weights = read_config(folder), read_weights(folder)
     if base is not None:
         weights = averaged(weights, read_weights(base[0]), base[1], base[0])
@@ -254,7 +254,7 @@ def _written(folder: Path, base: tuple[Path, float] | None, bits: int, smooth: b
 
 
 def _traced(folder: Path, base: tuple[Path, float] | None, bits: int, precision: str, as_onnx: bool) -> _Encoder:
-    """The encoder as OpenVINO's converter makes it of torch, or torch's own of ONNX."""
+    """Load an encoder whose graph OpenVINO's converter or torch's ONNX exporter traces."""
     encoder = traced_graph.load_encoder(folder)
     if base is not None:
         traced_graph.average_weights(encoder, traced_graph.load_encoder(base[0]), base[1], base[0])
@@ -275,7 +275,7 @@ def _traced(folder: Path, base: tuple[Path, float] | None, bits: int, precision:
 def _sentence_head(
     sentences: SentenceFolder | None, encoder: _Encoder, prompt: str | None, prefix: str
 ) -> tuple[SentenceHead | None, int]:
-    """What makes a sentence vector, and the longest text. Of a decoder the last token stands for a sentence."""
+    """Return the sentence head, and the longest text in tokens. A decoder without its own head pools the last token."""
     if sentences is None:
         if prompt is not None:
             raise InputError(f"prompt {prompt!r}: only sentence-transformers folders have prompts by name")
@@ -291,7 +291,7 @@ def _sentence_head(
 
 
 def _inputs(folder: Path) -> Iterator[NDArray[np.float32]]:
-    """(tokens, width) of each text that smoothing is learned from, as the folder's tokenizer and table have them."""
+    """Yield the input vectors (tokens, width) of each calibration text for smoothing."""
     tokenizer, table = load_tokenizer(folder / names.TOKENIZER), EmbeddingTable(folder / names.EMBEDDINGS)
     for encoding in tokenizer.encode_batch(TEXTS):
         yield table(np.array([encoding.ids[: len(table.additive)]]))[0]
@@ -305,14 +305,14 @@ def _layers(layers: Iterable[int], depth: int) -> list[int]:
 
 
 def _context(training: Mapping[str, Any]) -> float:
-    """The weight of the sentence in a phrase's vector in the training; 0 where it is not told."""
+    """Return the context weight used in training; 0 if none is recorded."""
     loss = training.get("loss")
     weight = loss.get("context", 0.0) if isinstance(loss, dict) else 0.0
     return float(weight) if isinstance(weight, int | float) else 0.0
 
 
 def _longest(training: Mapping[str, Any]) -> float:
-    """Length that few phrase vectors exceed, of a head trained on inner products; 0 of one trained on cosines."""
+    """Return a length that few phrase vectors of a head trained on inner products exceed; 0 for other heads."""
     loss, dev = (training.get(name) for name in ("loss", "dev"))
     if not isinstance(loss, dict) or not isinstance(dev, dict) or loss.get("normalise", True):
         return 0.0
@@ -321,7 +321,7 @@ def _longest(training: Mapping[str, Any]) -> float:
 
 
 def _pooling(training: Mapping[str, Any], folder: Path) -> str:
-    """Pooling of a phrase in the training."""
+    """Return the phrase pooling used in training, "ends" if none is recorded."""
     pooling = training.get("pooling", "ends")
     if pooling not in DEFAULTS:
         raise ModelError(f"{folder}: trained with pooling {pooling!r}; expected {'|'.join(DEFAULTS)}; train again")
@@ -329,7 +329,10 @@ def _pooling(training: Mapping[str, Any], folder: Path) -> str:
 
 
 def _segmenter(heads: Arrays, folder: Path, threshold: float, max_words: int | None) -> dict[str, Any]:
-    """The entry of the configuration; none without a trained segmenter, which unusual options would need."""
+    """Return the ``segmenter`` entry of the configuration; empty without a trained segmenter.
+
+    Raises InputError for options other than the defaults without a trained segmenter.
+    """
     check_options(threshold, max_words)
     if segmenter_of(heads, {}, folder) is not None:
         return {"segmenter": {"threshold": threshold, "max_words": max_words}}
@@ -339,10 +342,10 @@ def _segmenter(heads: Arrays, folder: Path, threshold: float, max_words: int | N
 
 
 def add_projection(folder: Path, texts: Iterable[str], dim: int, signature: Mapping[str, Any] | None = None) -> str:
-    """Learn a projection to ``dim`` from sentences and seal it into a model folder; returns the new hash.
+    """Fit a projection to ``dim`` numbers on sentences and add it to a model folder; returns the new hash.
 
-    Raises InputError if ``dim`` is more than twice the model's width, or the texts hold fewer than 2 x dim phrases. So
-    does a model with a trained segmenter, whose projection was trained with it.
+    Raises InputError for a model with a trained projection, for a ``dim`` of more than twice the model's width, and for
+    texts with fewer than 2 x dim phrases.
     """
     model = load_model(folder)
     if model.learned is not None or isinstance(model.head, MeanHead):
@@ -365,7 +368,7 @@ def add_projection(folder: Path, texts: Iterable[str], dim: int, signature: Mapp
 
 
 def _moments(model: Model, texts: Iterable[str]) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-    """E[x], E[x x'] and the number of phrase end vectors x, scaled as states are (a head takes them unscaled)."""
+    """Compute E[x], E[x x'] and the number of x, the concatenated end states of phrases, not normalised."""
     iterator = iter(texts)
     total, square, count = np.zeros(2 * model.width), np.zeros((2 * model.width,) * 2), 0
     while chunk := list(islice(iterator, 512)):

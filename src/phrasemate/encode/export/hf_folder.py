@@ -1,12 +1,12 @@
-"""Content of a Hugging Face encoder folder and of our training beside it, read and checked for the export.
+"""Hugging Face and sentence-transformers folders, read and checked for the export.
 
-``config.json``, ``tokenizer.json`` and ``model.safetensors`` (one file or shards) of the BERT and RoBERTa families,
-which XLM-R, multilingual BERT, LaBSE and multilingual E5 belong to. Trained weights have ``heads.safetensors`` and
-``training.json`` (how they were made) beside them.
+A Hugging Face folder has ``config.json``, ``tokenizer.json`` and ``model.safetensors`` (one file or shards). Weights
+are read for the BERT and RoBERTa families, to which XLM-R, multilingual BERT, LaBSE and multilingual E5 belong.
+Training with phrasemate adds ``heads.safetensors`` and ``training.json``, the record of the training.
 
-Folders of sentence-transformers are read whole and written: encoder, pooling, layers, prompts, longest text.
-``modules.json`` lists the modules in order: one Transformer, one Pooling, then any of Dense, LayerNorm, Dropout (which
-does nothing in use) and Normalize. What else there may be (an LSTM, a bag of words, a router ...) is refused by name.
+Of a sentence-transformers folder, the encoder, pooling, layers, prompts and maximum length are read and written. Its
+``modules.json`` lists the modules in order: a Transformer, a Pooling, then any of Dense, LayerNorm, Normalize and
+Dropout, which is inactive at inference. Other modules are rejected.
 """
 
 from __future__ import annotations
@@ -31,9 +31,14 @@ from phrasemate.errors import InputError, ModelError, ModelUnsupported, needs_ex
 from phrasemate.utils.arrays import Floats
 from phrasemate.utils.storage import save_arrays
 
-FAMILIES = {"bert": 0, "camembert": 1, "roberta": 1, "xlm-roberta": 1}  # 1: positions count from the padding's number
+FAMILIES = {
+    "bert": 0,
+    "camembert": 1,
+    "roberta": 1,
+    "xlm-roberta": 1,
+}  # 1: positions begin after the padding token's id
 TRAINING = "training.json"
-SPECIAL = {  # how transformers calls the special tokens, and what they may look like
+SPECIAL = {  # names of the special tokens in transformers, and their usual forms
     "bos_token": ("<s>", "<bos>", "<|begin_of_text|>"),
     "eos_token": ("</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>"),
     "cls_token": ("[CLS]", "<s>"),
@@ -44,16 +49,16 @@ SPECIAL = {  # how transformers calls the special tokens, and what they may look
 }
 KINDS = "embeddings.token_type_embeddings.weight"
 POSITIONS = "embeddings.position_embeddings.weight"
-LEAST_VOCABULARY = 32  # tokens: without files transformers makes a tokenizer of the special ones alone
-LEAST = 3  # positions: a token between two special ones
+LEAST_VOCABULARY = 32  # tokens; without tokenizer files, transformers returns one of special tokens only
+LEAST = 3  # positions: one token between two special ones
 Weights = dict[str, Floats]
 
 
 def family_of(folder: Path) -> str:
-    """The ``model_type`` of a folder.
+    """Read the ``model_type`` of a folder.
 
-    Raises ModelError where no configuration says it, ModelUnsupported for a BERT with relative positions, which
-    transformers has given up.
+    Raises ModelError for a missing or unreadable configuration, and ModelUnsupported for a BERT with relative
+    positions, which transformers no longer supports.
     """
     path = folder / "config.json"
     try:
@@ -71,7 +76,7 @@ def family_of(folder: Path) -> str:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The configuration; ModelUnsupported for other families, ModelError when it is not whole."""
+    """Read ``config.json``. Raises ModelUnsupported for other families, ModelError for missing or invalid entries."""
     path, family = folder / "config.json", family_of(folder)
     if family not in FAMILIES:
         raise ModelUnsupported(f"{path}: model_type {family!r}; expected one of {', '.join(FAMILIES)}")
@@ -92,9 +97,9 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def averaged(weights: Weights, base: Weights, share: float, folder: Path) -> Weights:
-    """``share`` of the weights and the rest of the base's, one by one; what is equal in both stays so to the bit.
+    """Average weights: share x weights + (1 - share) x base; equal values stay equal to the bit.
 
-    Raises ModelError where the base (of ``folder``) is another architecture.
+    Raises ModelError if the base, read from ``folder``, has another architecture.
     """
     weights, base = _one_kind(weights), _of_encoder(_one_kind(base), folder)
     for name, value in weights.items():
@@ -108,7 +113,7 @@ def averaged(weights: Weights, base: Weights, share: float, folder: Path) -> Wei
 
 
 def _one_kind(weights: Weights) -> Weights:
-    """Weights with the first token type alone, the only one in use: some folders carry more types than others."""
+    """Drop all token types but the first, the only one in use; folders differ in their number."""
     return {**weights, KINDS: weights[KINDS][:1]} if KINDS in weights else dict(weights)
 
 
@@ -135,7 +140,7 @@ def read_weights(folder: Path) -> Weights:
 
 
 class _CheckedWeights(Weights):
-    """Weights whose absent members are a ModelError, not a KeyError; ``lack`` and ``remedy`` stand around the name."""
+    """Weights that raise ModelError, with the message "``lack`` NAME; ``remedy``", for a missing name."""
 
     def __init__(self, weights: Weights, lack: str, remedy: str) -> None:
         super().__init__(weights)
@@ -160,7 +165,7 @@ def check_weights(config: Mapping[str, Any], weights: Weights, folder: Path) -> 
 
 
 def _shapes(config: Mapping[str, Any], weights: Weights) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Shapes that the tensors must have; tables may have any number of rows, the inner layers any width."""
+    """Yield the name and required shape of each tensor; tables may have any number of rows, inner layers any width."""
     width, wide = int(config["hidden_size"]), max(1, weights["encoder.layer.0.intermediate.dense.bias"].size)
     rows = {"embeddings.word_embeddings.weight": 1, POSITIONS: _first(config) + LEAST, KINDS: 1}
     for name, least in rows.items():
@@ -183,30 +188,30 @@ def _norm(name: str, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _first(config: Mapping[str, Any]) -> int:
-    """The number of a text's first position."""
+    """Return the row of a text's first position in the position table."""
     return int(config.get("pad_token_id", 1)) + 1 if FAMILIES[str(config["model_type"])] else 0
 
 
 def additive(config: Mapping[str, Any], weights: Weights) -> NDArray[np.float32]:
-    """(positions, dim): the vectors of positions and of token type 0, for a text that is not padded on its left."""
+    """Add position vectors and the vector of token type 0: (positions, dim)."""
     positions: NDArray[np.float32] = weights[POSITIONS][_first(config) :] + weights[KINDS][0]
     return np.ascontiguousarray(positions)
 
 
 def line_of(error: BaseException) -> str:
-    """The message of a foreign error as one short line."""
+    """Shorten another library's error message to one line."""
     return " ".join(str(error).split())[:200]
 
 
 def fast_tokenizer(folder: str | Path) -> Any:
-    """The tokenizer of a Hugging Face folder (or name): tokenizer.json, or what transformers makes of other files.
+    """Load the fast tokenizer of a Hugging Face folder or name; without tokenizer.json, transformers converts it.
 
-    Raises ModelError where neither gives a vocabulary.
+    Raises ModelError if there is no usable vocabulary.
     """
     from tokenizers import Tokenizer
 
     path = Path(folder) / "tokenizer.json"
-    if path.is_file():  # transformers would guess the kind from the architecture, wrongly for some folders
+    if path.is_file():  # transformers would choose the class by the architecture, wrongly for some folders
         with _as_tokenizer_error(folder):
             return Tokenizer.from_file(str(path))
     with needs_extra("train", "transformers"):
@@ -228,10 +233,10 @@ def _as_tokenizer_error(folder: str | Path) -> Iterator[None]:
 
 
 def read_tokenizer(folder: Path, rows: int, lower: bool = False) -> tuple[bytes, list[str]]:
-    """tokenizer.json, compact and compressed, and the words that its scores tell to be frequent.
+    """Read a tokenizer; returns its compressed tokenizer.json, and frequent words by its scores (`common_pieces`).
 
-    A Unigram's scores are written as the float32 numbers that they are. ``rows``: how many tokens have a vector;
-    ``lower``: lower-case texts first.
+    Unigram scores are written with the digits of float32. ``rows``: number of token vectors, checked against the
+    vocabulary. ``lower``: add lower-casing. Raises ModelError or ModelUnsupported for an unusable tokenizer.
     """
     path = folder / "tokenizer.json"
     try:
@@ -254,9 +259,9 @@ def read_tokenizer(folder: Path, rows: int, lower: bool = False) -> tuple[bytes,
 
 
 def tokenizer_settings(tokenizer: bytes, padding: int | None = None) -> dict[str, str]:
-    """tokenizer_config.json for a tokenizer.json; without it, transformers guesses the kind from the architecture.
+    """Make tokenizer_config.json for a tokenizer.json, so that transformers need not guess the tokenizer's class.
 
-    ``padding``: the number of the token that the encoder pads with, where it says so.
+    ``padding``: id of the encoder's padding token, if it is known.
     """
     from tokenizers import Tokenizer
 
@@ -281,24 +286,24 @@ def _check_tokenizer(path: Path, text: str, rows: int) -> None:
         raise ModelUnsupported(f"{path}: holds no token; download the folder again")
     if (largest := max(vocabulary.values())) >= rows:
         raise ModelError(f"{path}: has token {largest}, the weights hold {rows} vectors; both must be of one model")
-    tokenizer.no_padding()  # some folders pad every text
-    special_tokens(tokenizer)  # raises where no text has a token
+    tokenizer.no_padding()  # the file may set it
+    special_tokens(tokenizer)  # raises if no text yields a token
 
 
 def read_heads(folder: Path, width: int) -> Arrays:
-    """The trained heads, nothing where there are none; ModelError when they do not fit the encoder."""
+    """Read trained heads; empty if there are none. Raises ModelError if they do not fit the encoder's width."""
     path = folder / HEADS
     return load_heads(path, width, ModelError, "train again, or remove it to do without") if path.exists() else {}
 
 
 def read_training(folder: Path) -> dict[str, Any]:
-    """Read how the weights were trained, nothing where it is not told; ModelError when it is not a JSON object."""
+    """Read ``training.json``; empty if there is none. Raises ModelError if it is not a JSON object."""
     path = folder / TRAINING
     return _json(path, dict, "an object", "train again, or remove it") if path.exists() else {}
 
 
 MODULES, SETTINGS = "modules.json", "config_sentence_transformers.json"
-LEGACY = {  # how older versions say which modes there are, in the order in which vectors are joined
+LEGACY = {  # pooling flags of older versions, in the order of concatenation
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": "mean",
@@ -309,12 +314,14 @@ LEGACY = {  # how older versions say which modes there are, in the order in whic
 VECTOR = "sentence_embedding"
 PLAIN = {"transformer_task": "feature-extraction", "module_output_name": "token_embeddings"}
 HARMLESS = {"modality_config", "unpad_inputs", "max_seq_length", "do_lower_case", *PLAIN}
-CLASSES = "sentence_transformers.models."  # every version reads these names
+CLASSES = "sentence_transformers.models."  # module path that all versions accept
 
 
 class SentenceFolder(NamedTuple):
-    """``encoder``: the folder of the Hugging Face encoder; ``max_tokens``: its longest text, None where not said;
-    ``lower``: whether texts are lower-cased first.
+    """Content of a sentence-transformers folder.
+
+    ``encoder``: folder of the Hugging Face encoder. ``max_tokens``: longest text, None if not limited. ``lower``:
+    whether texts are lower-cased.
     """
 
     encoder: Path
@@ -324,9 +331,9 @@ class SentenceFolder(NamedTuple):
 
 
 def read_sentence_folder(folder: Path) -> SentenceFolder | None:
-    """Read a folder with ``modules.json``; None for a folder without.
+    """Read a sentence-transformers folder; None for a folder without ``modules.json``.
 
-    Raises ModelUnsupported for a module or a setting that cannot be computed here, and ModelError for a damaged file.
+    Raises ModelUnsupported for an unsupported module or setting, and ModelError for a damaged file.
     """
     if not (folder / MODULES).exists():
         return None
@@ -361,7 +368,7 @@ def _json(path: Path, kind: type, wording: str = "", remedy: str = "download the
 
 
 def _transformer(folder: Path) -> tuple[int | None, bool]:
-    """The longest text, None where it is not limited, and whether texts are lower-cased."""
+    """Read a Transformer module: longest text in tokens, None if not limited, and whether texts are lower-cased."""
     settings: dict[str, Any] = {}
     for path in sorted(folder.glob("sentence_*_config.json")):  # bert, roberta, ... in older versions
         settings |= _json(path, dict)
@@ -443,7 +450,7 @@ def _prompts(folder: Path, normalised: bool) -> tuple[dict[str, str], str | None
 
 
 def write_sentence_folder(folder: Path, head: SentenceHead, width: int, max_tokens: int) -> None:
-    """Put the files of sentence-transformers beside an encoder of a Hugging Face folder, which it then loads."""
+    """Add the files of sentence-transformers to a Hugging Face folder, so that it loads the folder with this head."""
     kinds = [("Transformer", ""), ("Pooling", "1_Pooling")]
     modes: dict[str, Any] = {name: mode in head.pooling for name, mode in LEGACY.items()}
     if tuple(mode for name, mode in LEGACY.items() if modes[name]) != head.pooling:  # another order
@@ -479,6 +486,6 @@ def write_sentence_folder(folder: Path, head: SentenceHead, width: int, max_toke
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as JSON, and make the folder around it where there is none."""
+    """Write a value as JSON; create the file's folder if it does not exist."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,18 +1,18 @@
-"""BERT's transformer as an ONNX graph, written node by node: no tracing, no torch, the same bytes every time.
+"""ONNX graph of BERT's transformer, built node by node: without tracing, without torch, byte for byte reproducible.
 
-BERT, RoBERTa, CamemBERT and XLM-R differ before the first layer only: in how positions are counted, which the token
-table takes in. From there on they are one stack of post-norm layers.
+BERT, RoBERTa, CamemBERT and XLM-R differ only before the first layer, in the numbering of positions, which the token
+table handles. The rest is the same stack of post-norm layers.
 
-Weights are int8 with one float32 scale a column (an output value), so the file is a quarter of float32's; the runtime
-decides how to multiply by them.
+Weights are int8 with one float32 scale per column (output value), a quarter of the size of float32. The runtime
+chooses how to compute the products.
 
-Activations can be smoothed, so that they are rounded well. The runtime rounds what goes into a product to int8, some
-numbers of a token at a time, by the largest of them. After a layer norm a few channels are ten times as large as the
-others, which then keep two or three bits. So the norm gives z = (x - shift) / scale, and what reads it reverses that.
-The product does so in its W and b, the residual sum in a factor and in the b of the summand. But for rounding nothing
-changes, and no step is added. Scales as in SmoothQuant (Xiao et al., 2023), shifts as in Outlier Suppression+ (Wei et
-al., 2023), both learned from a few sentences. Here they come from the spread of a channel, not from its largest value:
-that is as good, and needs less text.
+Activations can be smoothed, to lose less when they are rounded. The runtime rounds the inputs of a product to int8
+in groups of numbers of a token, scaled by the largest number of the group. After a layer norm, a few channels are ten
+times as large as the others, which then keep only two or three bits. So the norm outputs z = (x - shift) / scale, and
+its consumers undo this. Products do so in their W and b, the residual sum by a factor and in the b of the added
+product. Except for rounding, the results stay the same. Scales follow SmoothQuant (Xiao et al., 2023), shifts Outlier
+Suppression+ (Wei et al., 2023). Both are fitted on a few sentences, here to the standard deviation of a channel and not
+to its largest value: this works as well and needs less text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from phrasemate.encode.runtime import import_openvino
 from phrasemate.errors import ModelUnsupported, needs_extra
 
 OPSET = 20  # the first with Gelu
-MASKED = -30_000.0  # added to the logits of padding: exp of it is 0, and bfloat16 still holds it
+MASKED = -30_000.0  # added to the logits of padding: exp gives 0, and bfloat16 can represent it
 ACTIVATIONS = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh", "relu": ""}
 
 Array = NDArray[np.float32]
@@ -40,12 +40,14 @@ def build_graph(
     layers: Sequence[int],
     smoothing: Mapping[str, Smoothing] | None = None,
 ) -> bytes:
-    """The serialised ONNX model.
+    """Build a serialised ONNX model.
 
-    Inputs ``embeddings`` (batch, tokens, dim) float32, the sum of token, position and type vectors, and ``mask``
-    (batch, tokens) float32, 1 for a token and 0 for padding. Outputs ``layer_N`` (batch, tokens, dim) float32 for each
-    of ``layers``. ``config`` and the names in ``weights`` are Hugging Face's, without the architecture's prefix.
-    ``smoothing``: for layer norms by name, what they give instead of their states; the outputs stay the same.
+    Inputs: ``embeddings`` (batch, tokens, dim) float32, the sum of token, position and type vectors, and ``mask``
+    (batch, tokens) float32, 1 for a token and 0 for padding. Outputs: ``layer_N`` (batch, tokens, dim) float32 for
+    each of ``layers``. ``config`` and the names in ``weights`` are those of Hugging Face, without the architecture's
+    prefix. ``smoothing``: smoothing of layer norms, by their names; it does not change the outputs.
+
+    Raises ModelUnsupported for an unknown activation function.
     """
     graph = _Graph(config, weights, smoothing or {})
     graph.stack(layers)
@@ -54,7 +56,7 @@ def build_graph(
 
 class _States(NamedTuple):
     tensor: str  # (batch, tokens, dim)
-    norm: str  # that gave them
+    norm: str  # name of the layer norm that computed them
     smooth: Smoothing | None
 
 
@@ -75,7 +77,7 @@ class _Graph:
         self.constants: dict[str, NDArray[Any]] = {}
 
     def stack(self, layers: Sequence[int]) -> None:
-        """The whole transformer."""
+        """Add the nodes of the whole transformer, with outputs for ``layers``."""
         self._constant("split_heads", np.array([0, 0, self.heads, self.dim // self.heads]))
         self._constant("join_heads", np.array([0, 0, self.dim]))
         one_value, masked_value = self._constant("one", np.float32(1)), self._constant("masked", np.float32(MASKED))
@@ -89,7 +91,7 @@ class _Graph:
                 self.nodes.append(self.onnx.helper.make_node("Identity", [self._plain(x)], [output_name(number)]))
 
     def serialise(self, layers: Sequence[int]) -> bytes:
-        """The finished model."""
+        """Check and serialise the model."""
         helper, real = self.onnx.helper, self.onnx.TensorProto.FLOAT
         shape = ["batch", "tokens", self.dim]
         graph = helper.make_graph(
@@ -111,15 +113,17 @@ class _Graph:
 
     def _layer(self, x: _States, bias: str, name: str) -> _States:
         attention = self._attention(x, bias, name + "attention.self.")
-        x = self._norm(self._added(attention, x, name + "attention.output.dense"), name + "attention.output.LayerNorm")
+        x = self._norm(
+            self._residual(attention, x, name + "attention.output.dense"), name + "attention.output.LayerNorm"
+        )
         dense = name + "intermediate.dense"
         inner = self._product(x.tensor, dense, *self._dense(dense), x.smooth)  # (batch, tokens, 4 dim)
         approximate = ACTIVATIONS[self.activation]
         inner = self._op("Gelu", inner, approximate=approximate) if approximate else self._op("Relu", inner)
-        return self._norm(self._added(inner, x, name + "output.dense"), name + "output.LayerNorm")
+        return self._norm(self._residual(inner, x, name + "output.dense"), name + "output.LayerNorm")
 
     def _attention(self, x: _States, bias: str, name: str) -> str:
-        """softmax(Q K' / sqrt(d) + bias) V, with one product for Q, K and V and the root folded into Q's weights."""
+        """Add softmax(Q K' / sqrt(d) + bias) V: one product for Q, K and V, and 1 / sqrt(d) folded into Q's weights."""
         root = np.float32((self.dim // self.heads) ** -0.5)
         parts = [(self.weights[f"{name}{part}.weight"].T, self.weights[f"{name}{part}.bias"]) for part in QKV]
         parts[0] = (parts[0][0] * root, parts[0][1] * root)
@@ -137,8 +141,8 @@ class _Graph:
     def _dense(self, name: str) -> tuple[Array, Array]:
         return self.weights[name + ".weight"].T, self.weights[name + ".bias"]
 
-    def _added(self, inner: str, x: _States, name: str) -> str:
-        """W and b applied to ``inner``, and x added."""
+    def _residual(self, inner: str, x: _States, name: str) -> str:
+        """Add inner W + b + x."""
         kernel, shift = self._dense(name)
         if x.smooth is None:
             return self._op("Add", self._product(inner, name, kernel, shift), x.tensor)
@@ -146,7 +150,7 @@ class _Graph:
         return self._op("Add", self._product(inner, name, kernel, shift + x.smooth.shift), beside)
 
     def _product(self, x: str, name: str, kernel: Array, shift: Array, smooth: Smoothing | None = None) -> str:
-        """X W + b, with W (in, out) in int8 and a scale for each column; ``x`` is X, or what it is smoothed to."""
+        """Add X W + b, with W (in, out) in int8 and a scale per column; ``x`` is X, or its smoothed form Z."""
         if smooth is not None:
             kernel = kernel * smooth.scale[:, None]
         scales = np.maximum(np.abs(kernel).max(0) / 127, np.float32(1e-12)).astype(np.float32)
@@ -170,7 +174,7 @@ class _Graph:
         return _States(tensor, name, smooth)
 
     def _plain(self, x: _States) -> str:
-        """The states as they are without smoothing."""
+        """Undo the smoothing of states."""
         if x.smooth is None:
             return x.tensor
         return self._op("Add", self._op("Mul", x.tensor, x.norm + ".scale"), x.norm + ".shift")
@@ -187,12 +191,13 @@ class _Graph:
 
 QKV = ("query", "key", "value")
 
-POWER = 0.5  # of a channel's spread: that much of the difference goes into the weights
-SHIFT_STEP, SCALE_STEPS = 1 / 32, 4  # shifts are multiples of the one, scales have so many steps to the double:
-# machines differ in the last bit of a mean, and an exported file should not
-LEAST = -2  # log2 of a scale: what hardly moves in these texts may do so in others
+POWER = 0.5  # exponent of a channel's standard deviation in its scale (SmoothQuant's alpha)
+# Shifts are rounded to multiples of SHIFT_STEP, and log2 of scales to multiples of 1 / SCALE_STEPS. Means differ
+# between machines in the last bit, and the exported file should not.
+SHIFT_STEP, SCALE_STEPS = 1 / 32, 4
+LEAST = -2  # lowest log2 of a scale: a channel that is almost constant in these texts may vary in others
 
-# What scales and shifts are learned from; any text will do, but one of many scripts and lengths moves more channels.
+# Calibration texts for smoothing, in many scripts and lengths, so that many channels vary.
 TEXTS = (
     "The committee met on Tuesday, but nobody could agree on who should pay for the new bridge.",
     "Press the green button, wait until the lamp stops blinking, and remove the cable.",
@@ -214,16 +219,16 @@ TEXTS = (
 
 
 class Smoothing(NamedTuple):
-    """z = (x - shift) / scale instead of x; each (width,) float32."""
+    """Shift and scale of z = (x - shift) / scale; each (width,) float32."""
 
     shift: NDArray[np.float32]
     scale: NDArray[np.float32]
 
     @classmethod
     def of(cls, states: NDArray[np.float32]) -> Smoothing:
-        """What evens the channels of (tokens, width) states out: their means, and roots of their spreads.
+        """Fit to (tokens, width) states: the means of channels, and the roots of their standard deviations.
 
-        A channel that never changes keeps the scale of the middle one; none is scaled up more than four times.
+        Standard deviations are relative to their median. A constant channel has scale 1; the lowest scale is 1/4.
         """
         spread = states.std(0, dtype=np.float64)
         spread /= np.median(spread[spread > 0]) if spread.any() else 1
@@ -234,9 +239,9 @@ class Smoothing(NamedTuple):
 
 
 def smoothing_of(graph: bytes, depth: int, texts: Iterable[NDArray[np.float32]]) -> dict[str, Smoothing]:
-    """Smoothing of the states after each layer norm that a product reads, by the norm's name.
+    """Fit the smoothing of each layer norm that feeds a product; returns it by the norm's name.
 
-    ``graph`` is the plain one of `build_graph`; ``texts`` are what goes into it: (tokens, dim) for each text.
+    ``graph``: output of `build_graph` without smoothing. ``texts``: input vectors of texts, (tokens, dim) each.
     """
     norms = norms_of(depth)
     core = import_openvino().Core()
@@ -254,12 +259,12 @@ def smoothing_of(graph: bytes, depth: int, texts: Iterable[NDArray[np.float32]])
 
 
 def norms_of(depth: int) -> list[str]:
-    """The layer norms that products read, in the order of the graph: of each layer, what goes in and what is within."""
+    """Return the names of the layer norms that feed products: for each layer, its input's and its attention's."""
     before = ["embeddings.LayerNorm", *(f"encoder.layer.{layer}.output.LayerNorm" for layer in range(depth - 1))]
     within = [f"encoder.layer.{layer}.attention.output.LayerNorm" for layer in range(depth)]
     return [norm for pair in zip(before, within, strict=True) for norm in pair]
 
 
 def states_of(norm: str) -> str:
-    """The tensor that a layer norm gives, smoothed or not."""
+    """Return the name of a layer norm's output tensor, smoothed or not."""
     return f"{norm}.states"

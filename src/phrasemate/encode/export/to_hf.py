@@ -1,4 +1,4 @@
-"""Turn a model folder back into a Hugging Face encoder, to train it further or to use it with other tools."""
+"""Conversion of a model folder to a Hugging Face encoder, for further training or for other tools."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ from phrasemate.encode.tokenizer import load_tokenizer, tokenizer_bytes
 from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported, needs_extra
 from phrasemate.utils.storage import save_arrays, swap_folder, unlock
 
-ROWS = 8_192  # rows of the token table at a time
-ALIKE, ALIKE_INT8 = 0.999, 0.98  # least mean cosine of a model's states with those of the encoder it was made of
+ROWS = 8_192  # rows of the token table converted at once
+ALIKE, ALIKE_INT8 = 0.999, 0.98  # lowest mean cosine of a model's states with those of its source encoder
 Arrays = dict[str, NDArray[np.float32]]
 
 
 def unpack_model(
     folder: str | Path, out: str | Path, encoder: str | Path | None = None, base: str | Path | None = None
 ) -> None:
-    """Write the encoder of a model folder as a Hugging Face folder, in float32, with its heads.
+    """Write the encoder and heads of a model folder as a Hugging Face folder, in float32.
 
-    sentence-transformers loads the folder, too, with the model's pooling, layers and prompts. ``training.json`` keeps
-    how the weights were made.
+    sentence-transformers loads the folder, too, with the model's pooling, layers and prompts. ``training.json`` records
+    the origin of the weights.
 
-    Of a written graph the weights are what the runtime multiplies by: the int8 codes and 4- or 8-bit token vectors,
-    each times its scale. They become a BertModel, for the RoBERTa family as well. Exporting the result again gives the
-    same token table and, to a step of int8, the same weights.
+    The weights of a written graph are dequantised: int8 codes and 4- or 8-bit token vectors, times their scales. The
+    result is a BertModel, also for the RoBERTa family. A new export of it gives the same token table and, within one
+    step of int8, the same weights.
 
     Args:
         folder: Model folder.
         out: Folder to write; must not exist.
-        encoder: Encoder that the model was exported from, whose weights are taken, not rounded. Needed for a traced
-            graph, which has lost its weights' names.
-        base: Encoder that the export averaged it with.
+        encoder: Encoder from which the model was exported, to take the weights from it, without rounding. Required for
+            a traced graph, in which the weights have lost their names.
+        base: Encoder with which the export averaged it.
 
-    Raises ModelError and its kinds for a folder that is not a whole model. InputError when ``out`` exists, and for an
-    encoder whose states differ from the model's.
+    Raises ModelError or a subclass for a folder that is not a complete model. Raises InputError if ``out`` exists, and
+    for an encoder whose states differ from the model's.
 
     >>> from phrasemate.encode import bundled_folder
     >>> unpack_model(bundled_folder(), "e5-small-hf")  # doctest: +SKIP
@@ -97,7 +97,7 @@ def unpack_model(
 
 
 def _source(folder: Path, config: dict[str, Any], encoder: Path, base: str | Path | None) -> Any:
-    """The encoder, of transformers, that a model was exported from. Raises InputError for another."""
+    """Load the torch encoder from which a model was exported. Raises InputError if its states differ."""
     import torch
 
     sentences, share = read_sentence_folder(encoder), (config.get("signature") or {}).get("share")
@@ -109,7 +109,7 @@ def _source(folder: Path, config: dict[str, Any], encoder: Path, base: str | Pat
             raise InputError(f"{folder}: was not averaged with a base; leave out --base")
         traced_graph.average_weights(module, traced_graph.load_encoder(base), share, Path(base))
     if getattr(module, "pooler", None) is not None:
-        module.pooler = None  # no state passes through it, and it may be random
+        module.pooler = None  # not used for token states, and possibly random
     runtime, cosines = load_model(folder).runtime, []
     sizes = (runtime.width, len(runtime.table.codes))
     if sizes != (module.config.hidden_size, module.get_input_embeddings().weight.shape[0]):
@@ -132,7 +132,7 @@ def _source(folder: Path, config: dict[str, Any], encoder: Path, base: str | Pat
 
 
 def _unpacked(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], Arrays]:
-    """The configuration and the weights of a BertModel that computes what a written graph computes."""
+    """Return configuration and weights of a BertModel equivalent to a written graph."""
     constants, nodes = _graph(folder / names.ENCODER)
     try:
         weights = {**_embeddings(EmbeddingTable(folder / names.EMBEDDINGS)), **_layers(constants, int(config["depth"]))}
@@ -143,13 +143,13 @@ def _unpacked(folder: Path, config: dict[str, Any]) -> tuple[dict[str, Any], Arr
 
 
 def _mean_head(prefix: str) -> SentenceHead:
-    """Head of a model without one of its own: the mean of all states, at unit length."""
+    """Return the sentence head of a model without one: mean of all states, scaled to unit length."""
     prompts, default = ({"sentence": prefix}, "sentence") if prefix else ({}, None)
     return SentenceHead(prompts=prompts, default_prompt=default, layers=(Layer("normalize"),))
 
 
 def _graph(path: Path) -> tuple[dict[str, NDArray[Any]], list[Any]]:
-    """The constants of the transformer by name, and its nodes."""
+    """Read the constants of a graph, by name, and its nodes."""
     with needs_extra("train", "onnx"):
         import onnx
     try:
@@ -160,7 +160,7 @@ def _graph(path: Path) -> tuple[dict[str, NDArray[Any]], list[Any]]:
 
 
 def _embeddings(table: EmbeddingTable) -> Arrays:
-    """The token table in float32; positions hold the sum of position and token type."""
+    """Convert the token table to float32; the token type vectors are part of the position vectors, and 0 themselves."""
     rows = [table.rows(np.arange(at, min(at + ROWS, len(table.codes)))) for at in range(0, len(table.codes), ROWS)]
     return {
         "embeddings.word_embeddings.weight": np.concatenate(rows),
@@ -170,7 +170,7 @@ def _embeddings(table: EmbeddingTable) -> Arrays:
 
 
 def _layers(constants: dict[str, NDArray[Any]], depth: int) -> Arrays:
-    """The transformer's weights under Hugging Face's names; undoes what `onnx_graph` folds together."""
+    """Recover the weights under Hugging Face's names by undoing the folding and smoothing of `onnx_graph`."""
     if depth > len(constants):
         raise ValueError(f"{depth} layers")
     weights: Arrays = {}
@@ -187,12 +187,12 @@ def _layers(constants: dict[str, NDArray[Any]], depth: int) -> Arrays:
         for dense, norm in (("attention.output.dense", before), ("output.dense", within)):
             kernel, shift = _product(constants, name + dense)
             weights[f"{name}{dense}.weight"] = kernel
-            weights[f"{name}{dense}.bias"] = shift - _smoothing(constants, norm)[1]  # of what is added to the product
+            weights[f"{name}{dense}.bias"] = shift - _smoothing(constants, norm)[1]  # of the residual input
         dense = name + "intermediate.dense"
         weights[dense + ".weight"], weights[dense + ".bias"] = _product(constants, dense, within)
         qkv, shift = _product(constants, name + "attention.self.qkv", before)
         for place, part in enumerate(QKV):
-            root = np.float32(1 if place else size**0.5)  # the graph's query is divided by it
+            root = np.float32(1 if place else size**0.5)  # folded into the query
             rows = slice(place * width, (place + 1) * width)
             weights[f"{name}attention.self.{part}.weight"] = qkv[rows] * root
             weights[f"{name}attention.self.{part}.bias"] = shift[rows] * root
@@ -200,13 +200,13 @@ def _layers(constants: dict[str, NDArray[Any]], depth: int) -> Arrays:
 
 
 def _smoothing(constants: dict[str, NDArray[Any]], norm: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(width,) scale and shift of what a layer norm gives; 1 and 0 where it is not smoothed."""
+    """Return (width,) scale and shift of a layer norm's smoothing; 1 and 0 without smoothing."""
     plain = constants[norm + ".weight"]
     return constants.get(norm + ".scale", np.ones_like(plain)), constants.get(norm + ".shift", np.zeros_like(plain))
 
 
 def _product(constants: dict[str, NDArray[Any]], name: str, norm: str = "") -> tuple[NDArray[Any], NDArray[Any]]:
-    """W (out, in) and b (out,) of a product: W of int8 codes (in, out) and a scale for each output."""
+    """Dequantise a product: W (out, in) and b (out,), for the unsmoothed output of ``norm``."""
     kernel = constants[name + ".codes"].astype(np.float64) * constants[name + ".scales"]
     bias = constants[name + ".bias"]
     if norm:
@@ -219,7 +219,7 @@ def _product(constants: dict[str, NDArray[Any]], name: str, norm: str = "") -> t
 def _config(
     config: dict[str, Any], constants: dict[str, NDArray[Any]], nodes: list[Any], weights: Arrays
 ) -> dict[str, Any]:
-    """Configuration that ``transformers`` needs of the architecture."""
+    """Make the configuration of the BertModel for transformers."""
     norm = next(node for node in nodes if node.op_type == "LayerNormalization")
     gelu = next((node for node in nodes if node.op_type == "Gelu"), None)
     form = gelu.attribute[0].s.decode() if gelu is not None else ""

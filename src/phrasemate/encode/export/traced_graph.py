@@ -1,10 +1,10 @@
-"""Any encoder that transformers loads -> a graph of OpenVINO, by its converter of torch modules, or of ONNX, by torch.
+"""Tracing of any transformers encoder to a graph of OpenVINO, by its converter, or of ONNX, by torch.
 
-The graph has the inputs and outputs of `onnx_graph`: ``embeddings`` (batch, tokens, dim), here the token vectors alone,
-``mask`` (batch, tokens), and ``layer_N`` (batch, tokens, width) for each layer. Positions, token types and the norm of
-the embeddings are within. What the graph gives is compared with torch before it is kept.
+The graph has the inputs and outputs of `onnx_graph`: ``embeddings`` (batch, tokens, dim), ``mask`` (batch, tokens), and
+``layer_N`` (batch, tokens, width) for each layer. But here ``embeddings`` are the token vectors alone; the graph adds
+positions and token types and applies the layer norm. Its outputs are checked against torch's.
 
-Code that lies in a model's folder is never run: an architecture that transformers does not know is refused by name.
+Code in a model's folder is never run: an architecture that transformers does not know is rejected.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ SHIFTED = {
     "roberta",
     "xlm-roberta",
     "xlm-roberta-xl",
-}  # positions count from the padding's number
-NATIVE = {"new": "gte-multilingual in the form"}  # of families whose first release brought code
-SAME = 0.999  # least cosine of a token's state with torch's, before weights are rounded
-MOST_TOKENS = 8_192  # of a window: attention grows with its square
-LEAST_WEIGHTS = 4_096  # of a matrix that is rounded to int8
-ROWS = 8_192  # of the token table, computed at once
-OPSET = 18  # of ONNX: has all that these encoders need
-CHECKED = 4  # texts of the comparison, of two batches
+}  # families whose positions begin after the padding token's id
+NATIVE = {"new": "gte-multilingual in the form"}  # families first released with their own code, for an error message
+SAME = 0.999  # lowest cosine of a token's state with torch's, before weights are rounded
+MOST_TOKENS = 8_192  # of a window: the cost of attention is quadratic
+LEAST_WEIGHTS = 4_096  # smaller matrices are not rounded
+ROWS = 8_192  # rows of the token table computed at once
+OPSET = 18  # of ONNX; has every operator that these encoders need
+CHECKED = 4  # texts of the larger batch in the comparison with torch
 
 
 @contextmanager
 def as_model_error(folder: str | Path) -> Iterator[None]:
-    """Raises ModelError for what transformers raises where it cannot load a folder."""
+    """Turn the errors of transformers, when it cannot load a folder, into ModelError."""
     try:
         yield
-    except Exception as error:  # of strict dataclasses, of safetensors, of torch
+    except Exception as error:  # from strict dataclasses, safetensors and torch
         if not Path(folder).exists():
             raise ModelError(
                 f"{folder}: no such folder, and it could not be downloaded; give a folder. Without a network, train "
@@ -55,10 +55,10 @@ def as_model_error(folder: str | Path) -> Iterator[None]:
 
 
 def encoder_config(folder: str | Path) -> Any:
-    """The configuration of an encoder, as transformers reads it.
+    """Load the transformers configuration of an encoder, from a folder or by name.
 
-    Raises ModelUnsupported for an architecture with code of its own and for one that is not a text encoder, ModelError
-    where transformers reads no configuration.
+    Raises ModelUnsupported for an architecture that needs its own code or is not a text encoder, and ModelError if
+    transformers cannot read the configuration.
     """
     with needs_extra("train", "transformers"):
         from transformers import AutoConfig, PretrainedConfig
@@ -88,16 +88,16 @@ def encoder_config(folder: str | Path) -> Any:
 
 
 def longest_text(config: Any) -> int:
-    """Number of tokens an encoder takes, the special ones included; some families do not use the first positions."""
+    """Return the most tokens of a text, special tokens included; some families leave the first positions unused."""
     first_position = int(config.pad_token_id or 0) + 1 if config.model_type in SHIFTED else 0
     return int(getattr(config, "max_position_embeddings", MOST_TOKENS + first_position)) - first_position
 
 
 def load_encoder(folder: str | Path, **changes: Any) -> Any:
-    """The encoder of a Hugging Face folder (or name) in float32, with some ``changes`` of its configuration.
+    """Load an encoder in float32, from a Hugging Face folder or by name; ``changes`` override its configuration.
 
-    Raises ModelError where weights are missing, which transformers would draw at random, and what `encoder_config`
-    does. Weights are read from safetensors only.
+    Only safetensors are read. Raises ModelError for missing weights, which transformers would initialise at random, and
+    the errors of `encoder_config`.
     """
     import torch
     from transformers import AutoModel
@@ -117,7 +117,7 @@ def load_encoder(folder: str | Path, **changes: Any) -> Any:
                 dtype=torch.float32,
                 output_loading_info=True,
                 use_safetensors=True,  # no pickles
-                trust_remote_code=False,  # transformers would ask on the terminal whether to run it
+                trust_remote_code=False,  # with None, transformers would ask on the terminal
             )
     finally:
         logging.set_verbosity(verbosity)
@@ -128,7 +128,7 @@ def load_encoder(folder: str | Path, **changes: Any) -> Any:
 
 
 def layers_of(encoder: Any) -> Any:
-    """The list of an encoder's layers, wherever its family keeps it. Raises ModelUnsupported where there is none."""
+    """Find the ModuleList of an encoder's layers, whose name differs by family. Raises ModelUnsupported without one."""
     from torch import nn
 
     depth = int(encoder.config.num_hidden_layers)
@@ -139,11 +139,11 @@ def layers_of(encoder: Any) -> Any:
 
 
 def keep_layers(encoder: Any, count: int) -> None:
-    """Take the layers above the lowest ``count`` out of an encoder, and out of its configuration."""
+    """Truncate an encoder and its configuration to the lowest ``count`` layers, in place."""
     config = encoder.config
     if count == config.num_hidden_layers:
         return
-    if config.model_type != "albert":  # whose layers are one, used again and again
+    if config.model_type != "albert":  # its layers share one module
         layers = layers_of(encoder)
         name = next(name for name, part in encoder.named_modules() if part is layers)
         parent, _, attribute = name.rpartition(".")
@@ -154,9 +154,9 @@ def keep_layers(encoder: Any, count: int) -> None:
 
 
 def is_causal(encoder: Any) -> bool:
-    """Whether a token sees only those before it, as in a decoder; its last token then stands for the text.
+    """Whether attention is causal: each token sees only earlier tokens, as in a decoder.
 
-    Configurations do not tell it alike, so another last token is put in: in a decoder no state before it changes.
+    Configurations are not uniform here, so this is tested: if the last token changes, no other state may change.
     """
     import torch
 
@@ -172,9 +172,9 @@ def is_causal(encoder: Any) -> bool:
 
 
 def average_weights(encoder: Any, base: Any, share: float, folder: Path) -> None:
-    """Mix ``share`` of an encoder's weights with the rest of its base's, in place.
+    """Average weights in place: share x encoder + (1 - share) x base.
 
-    Raises ModelError where ``base`` (of ``folder``) is another architecture.
+    Raises ModelError if ``base``, loaded from ``folder``, has another architecture.
     """
     import torch
 
@@ -188,7 +188,7 @@ def average_weights(encoder: Any, base: Any, share: float, folder: Path) -> None
 
 
 def token_vectors(encoder: Any, tokens: int) -> Floats:
-    """(tokens, dim): what the graph takes in for each token, scaled where the family scales it."""
+    """Compute the graph's input vector of each token, (tokens, dim), with the scaling of the family."""
     import torch
 
     lookup = encoder.get_input_embeddings()
@@ -207,18 +207,18 @@ def trace_encoder(
     causal: bool,
     as_onnx: bool = False,
 ) -> None:
-    """Write ``encoder.xml`` and ``encoder.bin`` into a folder, or ``traced.onnx``.
+    """Trace an encoder and write ``encoder.xml`` and ``encoder.bin``, or ``traced.onnx``, into a folder.
 
     Args:
         encoder: Encoder of transformers, in float32.
-        layers: Numbers of the layers whose states the graph gives.
-        table: Token vectors, of which the comparison draws texts.
-        precision: "int8" (matrices alone, one scale for each output value), "bf16" (matrices alone), "fp16" or "fp32".
+        layers: Layers whose states the graph outputs.
+        table: Token vectors (tokens, dim), from which random test inputs are drawn.
+        precision: "int8" (matrices only, one scale per output value), "bf16" (matrices only), "fp16" or "fp32".
         folder: Folder to write into.
-        causal: Whether a token sees only those before it (see `is_causal`).
-        as_onnx: Whether to write ONNX, which ONNX Runtime reads, too; in float32.
+        causal: Whether attention is causal (see `is_causal`).
+        as_onnx: Whether to write ONNX, in float32, also for ONNX Runtime.
 
-    Raises ModelUnsupported where the converter fails or its graph computes something else than torch.
+    Raises ModelUnsupported if the conversion fails, or if the graph's states differ from torch's.
     """
     import torch
 
@@ -233,13 +233,13 @@ def trace_encoder(
     example["mask"][1, 4:] = 0
     try:
         with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the tracer: of what it may miss; the comparison sees that
+            warnings.simplefilter("ignore")  # the tracer's warnings; the comparison detects actual faults
             if as_onnx:
                 _save_onnx(module, example, layers, folder / TRACED_ONNX)
                 graph = openvino.Core().read_model(folder / TRACED_ONNX)
             else:
                 graph = openvino.convert_model(module, example_input=example)
-    except Exception as error:  # of the tracer, of the converter
+    except Exception as error:  # from the tracer or the converter
         tool = "torch.onnx" if as_onnx else "OpenVINO"
         raise ModelUnsupported(f"{type(encoder).__name__}: {tool} does not convert it ({line_of(error)})") from error
     if as_onnx:
@@ -254,7 +254,7 @@ def trace_encoder(
 
 
 def _save_onnx(module: Any, example: dict[str, Any], layers: Sequence[int], path: Path) -> None:
-    """Write a graph of ONNX, by torch's tracer. Raises ValueError where one file cannot hold the weights."""
+    """Write an ONNX graph with torch's tracer. Raises ValueError if the weights do not fit into one file."""
     import torch
 
     inputs, outputs = list(example), [output_name(layer) for layer in layers]
@@ -266,14 +266,14 @@ def _save_onnx(module: Any, example: dict[str, Any], layers: Sequence[int], path
         output_names=outputs,
         dynamic_axes={name: {0: "batch", 1: "tokens"} for name in (*inputs, *outputs)},
         opset_version=OPSET,
-        dynamo=False,  # the newer exporter needs another package
+        dynamo=False,  # the newer exporter needs onnxscript
     )
     if refers_to_files(path):
         raise ValueError("its weights take more than 2 GB, which no file of ONNX holds; export with --graph traced")
 
 
 def save_graph(graph: Any, folder: Path, precision: str) -> int:
-    """Write ``encoder.xml`` and ``encoder.bin`` of a graph in float32; returns how many matrices were rounded."""
+    """Write ``encoder.xml`` and ``encoder.bin`` of a float32 graph; returns the number of matrices rounded."""
     if precision in ("bf16", "fp16"):
         turn_matrices(graph)
     count = round_matrices(graph, precision) if precision in ("int8", "bf16") else 0
@@ -288,14 +288,14 @@ def _states_module(encoder: Any, layers: Sequence[int], causal: bool) -> Any:
 
     config = encoder.config
     window = getattr(config, "sliding_window", None)
-    masks = config.model_type == "gemma3_text"  # its own masks, made by functions, are what the tracer stumbles at
+    masks = config.model_type == "gemma3_text"  # the tracer fails on its own mask functions
 
     def attention(mask: Tensor) -> Any:
-        """The mask as the encoder takes it: (batch, tokens), or for each kind of layer (batch, 1, tokens, tokens)."""
+        """Convert the mask for the encoder: (batch, tokens), or per kind of layer (batch, 1, tokens, tokens)."""
         if not masks:
             return mask.long()
         places = torch.arange(mask.shape[1], device=mask.device)
-        apart = places[:, None] - places[None, :]  # (tokens, tokens) query less key
+        apart = places[:, None] - places[None, :]  # (tokens, tokens) query position - key position
         visible = (mask[:, None, None, :] > 0) & ((apart >= 0) if causal else (apart.abs() >= 0))
         near = visible & (apart.abs() < int(window)) if window else visible
         return {
@@ -310,7 +310,7 @@ def _states_module(encoder: Any, layers: Sequence[int], causal: bool) -> Any:
 
         def forward(self, embeddings: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
             layer_states = _layer_states(self.encoder, embeddings, attention(mask), layers)
-            # an input that is an output crashes OpenVINO
+            # multiplied by the mask, since OpenVINO crashes if an input is also an output
             return tuple(states * mask[:, :, None] for states in layer_states)
 
     if hasattr(config, "use_cache"):
@@ -321,14 +321,14 @@ def _states_module(encoder: Any, layers: Sequence[int], causal: bool) -> Any:
 
 
 def _layer_states(encoder: Any, embeddings: Any, mask: Any, layers: Sequence[int]) -> list[Any]:
-    """States (batch, tokens, width) after each of some layers."""
+    """Compute the states (batch, tokens, width) after each of ``layers``."""
     output = encoder(inputs_embeds=embeddings, attention_mask=mask, output_hidden_states=True, return_dict=True)
     depth = int(encoder.config.num_hidden_layers)
     return [output.last_hidden_state if n == depth else output.hidden_states[n] for n in layers]
 
 
 def _compare(graph: Any, module: Any, layers: Sequence[int], table: Floats) -> None:
-    """Raises ModelUnsupported where the graph's states are not those of torch, at other lengths than it was made at."""
+    """Compare a graph with torch at lengths other than the traced one. Raises ModelUnsupported if states differ."""
     import torch
 
     core = import_openvino().Core()
@@ -339,7 +339,7 @@ def _compare(graph: Any, module: Any, layers: Sequence[int], table: Floats) -> N
         embeddings, mask = table[ids], np.ones((batch, tokens), np.float32)
         mask[0, tokens - 1 :] = 0
         with torch.no_grad():
-            # with masks of its own, so that a wrong mask of the module is seen
+            # the encoder makes its own masks here, so that an error in those of the module is detected
             inputs = torch.from_numpy(embeddings), torch.from_numpy(mask).long()
             reference_states = _layer_states(module.encoder, *inputs, layers)
         result = compiled_model({"embeddings": embeddings, "mask": mask})
@@ -356,9 +356,9 @@ def _least_cosine(first: Floats, second: Floats) -> float:
 
 
 def round_matrices(graph: Any, precision: str = "int8") -> int:
-    """Store the constant matrices of products in fewer bits; returns how many.
+    """Round the constant matrices of products to "int8", with one scale per output value, or to "bf16".
 
-    In "int8" with one scale for each output value, or in "bf16".
+    Returns the number of matrices.
     """
     openvino = import_openvino()
     ops = openvino.opset13
@@ -378,7 +378,7 @@ def round_matrices(graph: Any, precision: str = "int8") -> int:
             values = ops.convert(ops.constant(matrix, openvino.Type.bf16), "f32")
         else:
             is_transposed = bool(node.get_attributes()["transpose_b"])
-            axis = 1 if is_transposed else 0  # of what is summed
+            axis = 1 if is_transposed else 0  # axis of the inputs
             scales = np.abs(matrix).max(axis, keepdims=True) / 127
             scales[scales == 0] = 1
             codes = np.rint(matrix / scales).astype(np.int8)
