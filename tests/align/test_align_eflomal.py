@@ -134,7 +134,7 @@ def test_a_program_that_stops_early_is_one_error(monkeypatch: pytest.MonkeyPatch
                 Path(files[name]).write_text(written, "ascii")
 
     monkeypatch.setitem(sys.modules, "eflomal", SimpleNamespace(Aligner=Aligner))
-    with pytest.raises(InputError, match="eflomal stopped before its end"):
+    with pytest.raises(InputError, match="eflomal ended before all links were written"):
         EflomalAligner().align(pairs(("Haus", "house"), ("Tür", "door")))
 
 

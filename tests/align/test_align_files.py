@@ -151,7 +151,7 @@ def test_files_of_different_length_that_are_only_read(tmp_path: Path, skip: bool
 
 def test_a_pair_that_is_blank_on_one_side(tmp_path: Path) -> None:
     files = write(tmp_path / "a", "eins", "zwei", "drei"), write(tmp_path / "b", "one", "", "three")
-    with pytest.raises(ReadError, match="b, line 2: blank, its other side is not"):
+    with pytest.raises(ReadError, match="b, line 2: blank, but the other side is not"):
         list(ParallelText(*files))
     lenient = ParallelText(*files, skip=True)
     assert list(lenient) == [("eins", "one"), ("", ""), ("drei", "three")]

@@ -118,8 +118,8 @@ def test_damaged_notes_are_one_error(tmp_path: Path, notes: str) -> None:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (b"9-9\n", r"out.part, line 1: links of other sentences than 'ein Haus'"),
-        (b"0-9\n", r"out.part, line 1: links of other sentences"),
+        (b"9-9\n", r"out.part, line 1: a link to a word that 'ein Haus' or its translation"),
+        (b"0-9\n", r"out.part, line 1: a link to a word that"),
         (b"\xff\n", r"out.part, line 1: '\ufffd' is not a word link"),
         (b"0-0\n" * 3, r"out.part: 3 lines; expected at most 2"),
     ],

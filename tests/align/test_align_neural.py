@@ -154,8 +154,8 @@ def test_extraction_against_plain_loops() -> None:
     [
         ({"method": "argmax"}, "intersection, itermax, mwmf, softmax"),
         ({"method": "mwmf", "symmetrisation": "union"}, "intersection or softmax"),
-        ({"units": "letters"}, "of 'letters'; expected .* and of words, subwords"),
-        ({"ties": 1.5}, "ties 1.5; expected 0"),
+        ({"units": "letters"}, "units 'letters'; expected .* and units of words, subwords"),
+        ({"ties": 1.5}, "ties 1.5; expected a number from 0"),
         ({"method": "itermax", "symmetrisation": "union"}, "intersection or softmax"),
         ({"symmetrisation": "grow"}, "grow-diag"),
         ({"method": "softmax", "threshold": 1.0}, "threshold 1.0"),

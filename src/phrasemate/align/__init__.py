@@ -1,4 +1,4 @@
-"""Link the words of parallel text, and extract phrase pairs."""
+"""Align the words of parallel text, and extract phrase pairs."""
 
 from __future__ import annotations
 

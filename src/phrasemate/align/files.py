@@ -1,6 +1,6 @@
-"""Parallel text in files to word links to phrase pairs, as a stream that can be stopped and resumed.
+"""Write the word links and the phrase pairs of parallel text in files, in runs that can be stopped and resumed.
 
-A parallel text is two files whose lines correspond, one file with two columns, or a translation memory.
+A parallel text consists of two files with corresponding lines, one file with columns, or a translation memory.
 """
 
 from __future__ import annotations
@@ -38,14 +38,18 @@ _BLOCK = 1 << 20
 
 
 class ParallelText:
-    r"""Sentence pairs in UTF-8 files (gzip where the name ends in .gz), read as a stream, as often as needed.
-
-    ``target`` None: ``source`` holds both sides, in the columns ``columns`` (from 1), separated by tabs. A pair raises
-    ReadError if one side only is blank, a column is missing or the text cannot be decoded. With ``skip`` it is listed
-    and read as a pair of empty texts, so that line n stays line n. A pair that is blank on both sides is that anyway.
+    r"""Sentence pairs in UTF-8 files (gzip if the name ends in .gz): an iterable that reads the files in each pass.
 
     A translation memory or a document in translation (.tmx, .xliff; see `read_bilingual`) gives a pair for each unit
-    that has both sides. ``languages`` are source and target, needed where it has more than two.
+    that has both sides.
+
+    Args:
+        source: File with the source sentences, or with both sides.
+        target: File with the target sentences, line by line; None if ``source`` holds both sides.
+        columns: Numbers of the source and target columns, from 1, if ``source`` holds both sides separated by tabs.
+        skip: Whether an unusable pair is listed and read as a pair of empty texts, which preserves line numbers.
+            Without, it raises ReadError: one side alone is blank, a column is missing, or a line cannot be decoded.
+        languages: Source and target language, needed for a translation memory in more than two languages.
 
     >>> _ = Path("text.de").write_text("Der Hund bellt.\n")
     >>> _ = Path("text.en").write_text("The dog barks.\n")
@@ -65,23 +69,23 @@ class ParallelText:
         if min(columns) < 1 or columns[0] == columns[1]:
             raise InputError(f"columns {columns[0]},{columns[1]}; expected two different numbers from 1, such as 1,2")
         self.columns, self.languages, self.damage = columns, languages, Damage(skip)
-        self._of_units = target is None and format_of(source) != ""
-        if any(languages) and not self._of_units:
+        self._has_units = target is None and format_of(source) != ""
+        if any(languages) and not self._has_units:
             raise InputError(f"languages {','.join(languages)} for {source}; expected them with .tmx or .xliff only")
 
     @property
     def files(self) -> list[Path]:
-        """The file or files."""
+        """Return the one or two files of the text."""
         return [self.source] if self.target is None else [self.source, self.target]
 
     @property
     def skipped(self) -> list[SkippedInput]:
-        """List what was passed over so far."""
+        """Return the places that were skipped so far."""
         return self.damage.skipped()
 
     def count(self, *others: Path) -> int:
-        """The number of pairs; raises ReadError where the two files, or ``others``, have not as many lines."""
-        if not self._of_units:
+        """Return the number of pairs. Raises ReadError if the files, or ``others``, differ in their number of lines."""
+        if not self._has_units:
             return same_length(*self.files, *others)
         pairs = sum(1 for _ in self)
         for path in others:
@@ -91,20 +95,23 @@ class ParallelText:
         return pairs
 
     def lines_beside(self, path: Path) -> Iterator[str]:
-        """The lines of another file, read as those of the text are: one that cannot be decoded is raised or empty."""
+        """Yield the lines of another file that belongs to the text, such as its word links.
+
+        A line that cannot be decoded is treated as in the text: it raises ReadError, or is listed and yielded empty.
+        """
         with without_options(encoding_only=True):
             yield from self._lines(path)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Yield the two sides of each line, without white space around them.
+        """Yield source and target of each pair, without surrounding white space.
 
-        Raises ReadError for what cannot be read, and where one file ends before the other.
+        Raises ReadError for text that cannot be read, and if one file ends before the other.
         """
         with without_options(encoding_only=True):
             yield from self._pairs()
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
-        if self._of_units:
+        if self._has_units:
             yield from read_bilingual(self.source, *self.languages)
             return
         if self.target is None:
@@ -118,6 +125,7 @@ class ParallelText:
             yield self._pair(number, source, target)
 
     def _split(self, number: int, line: str) -> tuple[str, str]:
+        """Take the pair from the columns of a line; a pair of empty texts if a column is missing and may be skipped."""
         if not line.strip():
             return "", ""
         cells = line.split("\t")
@@ -128,17 +136,18 @@ class ParallelText:
         return self._pair(number, cells[self.columns[0] - 1], cells[self.columns[1] - 1])
 
     def _pair(self, number: int, source: str, target: str) -> tuple[str, str]:
+        """Strip both sides; report the pair and return empty texts if one side alone is blank."""
         source, target = source.strip(), target.strip()
         if bool(source) == bool(target):
             return source, target
         blank = self.source if target or self.target is None else self.target
         side = "" if self.target else f"column {self.columns[bool(source)]} is "
-        reason = f"{side}blank, its other side is not"
+        reason = f"{side}blank, but the other side is not"
         self.damage.line(str(blank), number, reason, "delete the pair or use --on-error skip")
         return "", ""
 
     def _lines(self, path: Path) -> Iterator[str]:
-        """Every line, an empty one for each that was passed over."""
+        """Yield each line of a file, with an empty text for a skipped one."""
         line_number = 1
         for number, line in TextFile(path, str(path), path.suffix == ".gz", "utf-8", self.damage).lines():
             yield from ("" for _ in range(line_number, number))
@@ -151,7 +160,7 @@ class ParallelText:
 
 
 def count_lines(path: Path) -> int:
-    """The lines of a file, unpacked where its name ends in .gz; raises ReadError if it cannot be read."""
+    """Count the lines of a file, decompressed if its name ends in .gz. Raises ReadError if it cannot be read."""
     if not path.is_file():
         raise ReadError(str(path), 0, "not a file" if path.exists() else "no such file", "check the path")
     lines, last = 0, b"\n"
@@ -167,7 +176,7 @@ def count_lines(path: Path) -> int:
 
 
 def same_length(*paths: Path) -> int:
-    """The number of lines that all of the files have; raises ReadError naming the first that ends early."""
+    """Return the common number of lines of the files. Raises ReadError, naming the shortest file, if they differ."""
     counts = [count_lines(path) for path in paths]
     if len(set(counts)) > 1:
         short, long = counts.index(min(counts)), counts.index(max(counts))
@@ -180,13 +189,20 @@ def same_length(*paths: Path) -> int:
     return counts[0]
 
 
-BATCH = 1000  # sentence pairs between two writes of phrase pairs
+BATCH = 1000  # sentence pairs per write of phrase pairs, and per call of ``progress`` while words are counted
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Report of a run: ``lines`` of the whole output, of which this run wrote ``new``. ``found`` counts links or phrase
-    pairs in the new lines, ``blank`` new lines without text; ``seconds``.
+    """Report of a run of `align_files` or `pair_files`.
+
+    Args:
+        out: Output file.
+        lines: Lines of the whole output.
+        new: Lines that this run wrote, fewer than ``lines`` if it resumed a stopped run.
+        found: Links or phrase pairs in the new lines.
+        blank: New lines without text.
+        seconds: Duration of the run.
     """
 
     out: str
@@ -199,7 +215,13 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class PhraseSettings:
-    r"""Limits of the phrase pairs that are taken: see `PhraseFinder` and `BorderWords`.
+    r"""Settings of `pair_files` that select phrase pairs.
+
+    Args:
+        max_words: Maximum number of words on each side.
+        rate: Occurrences per sentence above which a word may not begin or end a phrase; see `BorderWords`.
+        least: Number of occurrences up to which a word may begin or end a phrase, even above ``rate``.
+        loose: Whether a phrase may begin or end with a word that has no link; see `consistent_boxes`.
 
     >>> _ = Path("pairs.tsv").write_text("Der Hund bellt.\tThe dog barks.\n")
     >>> _ = Path("links.txt").write_text("0-0 1-1 2-2\n")
@@ -222,20 +244,20 @@ def align_files(
     force: bool = False,
     progress: Progress = lambda *_: None,
 ) -> Report:
-    """Write the word links of a parallel text in the Pharaoh format, line by line.
+    """Write the word links of a parallel text in the Pharaoh format, one line for each sentence pair.
 
-    A stopped run continues where it was (see `ResumableFile`).
+    If a run is stopped, the same call resumes it (see `ResumableFile`).
 
     Args:
         text: Sentence pairs.
         out: File to write.
         aligner: `NeuralAligner` or `EflomalAligner`.
-        tokenised: Whether spaces part the words; else they are found by the rules of Unicode.
-        force: Overwrite a file that exists.
-        progress: Called with what is being done, how many lines are done, and of how many.
+        tokenised: Whether words are separated by spaces; otherwise `phrasemate.text.words` finds them.
+        force: Whether to overwrite an existing file, and to discard a stopped run.
+        progress: Called with the name of the stage, the number of lines that are done, and the total.
 
-    Raises ReadError for a text that cannot be read or whose sides differ in length, InputError for an output that
-    already exists or was started otherwise.
+    Raises ReadError for a text that cannot be read or that has sides of different length. Raises InputError if the
+    output exists, or belongs to a stopped run with other settings.
     """
     start, total = time.perf_counter(), text.count()
     settings = _inputs(text) | aligner.signature | {"tokenised": str(tokenised)}
@@ -259,21 +281,24 @@ def align_files(
 
 
 def _learn(aligner: Aligner, rows: Iterator[tuple[TokenizedSentence, TokenizedSentence]], file: ResumableFile) -> None:
-    """Pass over what is aligned already, and let the aligner see the first part of it."""
-    priors_lines = _aligned(rows, file)
-    aligner.learn(islice(priors_lines, aligner.chunk))
-    deque(priors_lines, maxlen=0)
+    """Give the first chunk of the aligned pairs of a stopped run to the aligner; check and skip the other ones."""
+    aligned_pairs = _aligned(rows, file)
+    aligner.learn(islice(aligned_pairs, aligner.chunk))
+    deque(aligned_pairs, maxlen=0)
 
 
 def _aligned(
     rows: Iterator[tuple[TokenizedSentence, TokenizedSentence]], file: ResumableFile
 ) -> Iterator[tuple[TokenizedSentence, TokenizedSentence, Links]]:
-    """Raises ReadError for lines that are not links of these pairs."""
+    """Yield the sentence pairs that a stopped run has aligned, and their links.
+
+    Raises ReadError for a line that does not hold links of its sentence pair.
+    """
     for number, ((source, target), line) in enumerate(zip(islice(rows, file.done), file.written(), strict=True), 1):
         links = parse_links(line, str(file.part), number)
         if any(a >= len(source.spans) or b >= len(target.spans) for a, b in links):
-            reason = f"links of other sentences than {source.text[:40]!r} and its mate"
-            raise ReadError(str(file.part), number, reason, "delete it, and give the command again")
+            reason = f"a link to a word that {source.text[:40]!r} or its translation does not have"
+            raise ReadError(str(file.part), number, reason, "delete this file and run the command again")
         yield source, target, links
 
 
@@ -288,21 +313,21 @@ def pair_files(
 ) -> Report:
     """Write the phrase pairs of a parallel text with word links, one JSON object per line.
 
-    ``{"source": ..., "target": ..., "pairs": [[start, end, start, end], ...]}``: characters of source and target. The
-    text is read twice: first to count the words that may not begin or end a phrase. A stopped run continues where it
-    was.
+    Each object is ``{"source": ..., "target": ..., "pairs": [[start, end, start, end], ...]}``, with offsets of
+    characters in the source, then in the target. The text is read twice: a first pass counts words, to find those that
+    may not begin or end a phrase. If a run is stopped, the same call resumes it.
 
     Args:
         text: Sentence pairs.
-        links: File of word links, a line for each pair.
+        links: File of word links, one line for each sentence pair.
         out: File to write.
-        settings: Which phrase pairs are taken.
-        tokenised: Whether spaces part the words, as when the links were made.
-        force: Overwrite a file that exists.
-        progress: Called with what is being done, how many lines are done, and of how many.
+        settings: Filters of the phrase pairs; None for the defaults.
+        tokenised: Whether words are separated by spaces; must be as in the call that made the links.
+        force: Whether to overwrite an existing file, and to discard a stopped run.
+        progress: Called with the name of the stage, the number of lines that are done, and the total.
 
-    Raises what `align_files` raises, and ReadError for links that are not links of this text. If the text skips what
-    cannot be used, their line has no phrase pairs and is listed.
+    Raises ReadError and InputError as `align_files` does, and ReadError for links that do not belong to the text. With
+    ``skip``, such a line is listed and gets no phrase pairs.
     """
     settings, start = settings or PhraseSettings(), time.perf_counter()
     total = text.count(Path(links))
@@ -331,9 +356,9 @@ def pair_files(
 
 
 def read_pairs(path: str | Path) -> Iterator[PhrasePair]:
-    """Read the phrase pairs of a file that `pair_files` made (gzip if its name ends in .gz).
+    """Read the phrase pairs of a file that `pair_files` wrote (gzip if its name ends in .gz).
 
-    Raises ReadError naming file and line for what is not such a line.
+    Raises ReadError, with file and line, for a line in another format.
     """
     path = Path(path)
     for number, line in numbered_lines(path):
@@ -350,7 +375,7 @@ def read_pairs(path: str | Path) -> Iterator[PhrasePair]:
 def _frequent(
     text: ParallelText, tokenised: bool, settings: PhraseSettings, progress: Callable[[int], None]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """The words of each side that may not begin or end a phrase."""
+    """Return the words of each side that are too frequent to begin or end a phrase."""
     counters = BorderWords(settings.rate, settings.least), BorderWords(settings.rate, settings.least)
     for number, pair in enumerate(text, 1):
         for counter, side in zip(counters, pair, strict=True):
@@ -368,7 +393,7 @@ def _spans(
     number: int,
     damage: Damage,
 ) -> list[tuple[int, int, int, int]]:
-    """The phrase pairs by the links of a line; none for a line that cannot be used and may be skipped."""
+    """Return the phrase pairs of a sentence pair by a line of links; none for an unusable line that may be skipped."""
     try:
         return finder.spans(*pair, parse_links(line, file, number))
     except ReadError as error:
@@ -380,7 +405,7 @@ def _spans(
 
 
 def _inputs(text: ParallelText) -> dict[str, str]:
-    """Identity of the text: a stopped run is only continued on the same one."""
+    """Return facts that identify the text, so that a stopped run is resumed with the same text only."""
     sides = dict(zip(("source", "target"), map(_identity, text.files), strict=False))
     if any(text.languages):
         return sides | {"languages": ",".join(text.languages)}
@@ -388,6 +413,7 @@ def _inputs(text: ParallelText) -> dict[str, str]:
 
 
 def _identity(path: Path) -> str:
+    """Identify a file by its path, size and checksum."""
     try:
         return f"{path.resolve()} of {path.stat().st_size} bytes, checksum {sha256_of(path)[:16]}"
     except OSError as error:

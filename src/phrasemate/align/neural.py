@@ -1,25 +1,26 @@
-"""Word links from the encoder's token states, without training: SimAlign and awesome-align on our own runtime.
+"""Align words by the similarity of the encoder's token states, without training: SimAlign and awesome-align.
 
-A word's vector is that of the word as a phrase, by the trained projection (``head``). Where the model has none, or
-another layer than the last is used, it is the ``mean`` of the states of its tokens. Of a sentence pair with word
-vectors x_1..x_m and y_1..y_n:
+The vector of a word is its vector as a phrase, by the trained projection (pooling "head"). If the model has no head, or
+for another layer than the last, it is the mean of the states of the word's tokens (pooling "mean").
 
-- ``intersection`` (Jalili Sabet et al. 2020, "SimAlign", section 2.2, "Argmax"): i and j are linked where
-  j = argmax_l s(x_i, y_l) and i = argmax_l s(x_l, y_j), s being the cosine.
-- ``itermax`` (the same, algorithm 1): the argmax links, then again the argmax links of S * M, for every pair of which
-  one word at least is still free: M = 1 where both words are free, alpha where one is, 0 where none is.
-  S is (1 + cosine) / 2, alpha 0.9, 2 iterations, as published.
-- ``mwmf`` (the same, "Match"): the links of which no word has two and whose cosines sum to the most; every word of the
-  shorter side has one.
-- ``softmax`` (Dou and Neubig 2021, "Word Alignment by Fine-tuning Embeddings on Parallel Corpora", section 2.1): with
-  S = X Y^T (dot products), i and j are linked where softmax over l of S[i, l] at j and softmax over l of S[l, j] at i
-  both exceed a threshold, 1e-3. They do it on sub-words and link words of which any sub-words are linked; here it
-  is done on the words, and S is divided by a temperature (docs/how-to/align.md). With ``head``, S are cosines.
+Four methods link the words of a sentence pair with word vectors x_1..x_m and y_1..y_n. S (m, n) holds the similarities
+of all pairs of words: cosines, except for ``softmax`` with pooling "mean".
 
-Two more things can decide about S, with any method:
+- ``intersection`` (Jalili Sabet et al. 2020, "SimAlign", section 2.2, "Argmax"): i and j are linked if S[i, j] is the
+  greatest value of its row and of its column.
+- ``itermax`` (SimAlign, algorithm 1): ``intersection`` of S, then of S * M. M is 1 where both words are without a link,
+  alpha where one is, and 0 where neither is. S is (1 + cosine) / 2, alpha is 0.9, with 2 iterations, as published.
+- ``mwmf`` (SimAlign, "Match"): one-to-one links with the greatest sum of cosines. Each word of the shorter side has
+  one.
+- ``softmax`` (Dou and Neubig 2021, "Word Alignment by Fine-tuning Embeddings on Parallel Corpora", section 2.1): i and
+  j are linked if the softmax of row i at j and the softmax of column j at i both exceed a threshold. With pooling
+  "mean", S holds dot products. S is divided by a temperature. The paper links sub-words, then words that contain linked
+  sub-words; here words are linked directly.
 
-- ``units`` "subwords": a pair of words counts as its most similar pair of sub-words, as in both papers.
-- ``ties``: so many times the likeness of the letters is added, for names and numbers that hardly have a meaning.
+Two options change S for any method:
+
+- ``units`` "subwords": the similarity of two words is that of their most similar pair of sub-words, as in both papers.
+- ``ties``: S is increased by this factor times the similarity of the letters, which helps with names and numbers.
 """
 
 from __future__ import annotations
@@ -42,27 +43,35 @@ from phrasemate.utils.machine import parts
 
 METHODS = ("intersection", "itermax", "mwmf", "softmax")
 UNITS = ("words", "subwords")
-CHUNK = 512  # sentence pairs: their word vectors take some 40 MB
-WORDS = 30_000  # of a side whose vectors are held at once: of long lines fewer pairs are
-CELLS = 25_000_000  # similarities of a pair, e.g. of 5,000 words with as many: up to 600 MB while it is linked
+CHUNK = 512  # sentence pairs that are aligned at once: their word vectors take about 40 MB
+WORDS = 30_000  # words of the longer sides in a batch; long sentences make the batches smaller
+CELLS = 25_000_000  # maximum similarities of a sentence pair, e.g. 5,000 x 5,000 words: up to 600 MB
 
 ALPHA = 0.9  # SimAlign, section 3.3
 ITERATIONS = 2  # SimAlign, section 3.3
-HEAD_THRESHOLD, HEAD_TEMPERATURE = 0.5, 0.05  # of the head's cosines; the temperature is that of its training
-THRESHOLD = 1e-3  # awesome-align, section 3.1
-GRAM = 3  # letters of a run whose sets are compared
-TEMPERATURE = 0.1  # theirs is 1; e5's states are shorter than mBERT's (products of 20 to 30), and 1 would link most
+HEAD_THRESHOLD, HEAD_TEMPERATURE = 0.5, 0.05  # for pooling "head"; the head was trained with this temperature
+THRESHOLD = 1e-3  # for pooling "mean"; awesome-align, section 3.1
+GRAM = 3  # characters of an n-gram in `letter_likeness`
+TEMPERATURE = 0.1  # for pooling "mean"; 1 in the paper, which links most words with e5: its states are shorter
 
 
 class NeuralAligner:
-    """Word aligner by the similarity of token states; see the module for the methods.
+    """Word aligner by the similarity of the encoder's token states; the module explains the methods.
 
-    ``layer`` None is the model's last. ``symmetrisation`` None: the method's own (both directions agree); else one of
-    `SYMMETRISATIONS`, over the two directions of ``intersection`` or ``softmax``. ``temperature`` divides the dot
-    products of ``softmax``: 1 is as published, less links fewer words; it and ``threshold`` have a default for each
-    pooling. ``pooling``: "head" or "mean", by default the head where there is one. ``units``: what is compared, "words"
-    or "subwords"; ``ties``: the weight of alike letters (see the module).
-    Raises InputError for invalid settings, and MissingExtra for ``mwmf`` without SciPy.
+    Args:
+        model: Encoder.
+        layer: Layer that gives the token states; None for the last.
+        method: One of `METHODS`: "intersection", "itermax", "mwmf" or "softmax".
+        symmetrisation: One of `SYMMETRISATIONS`, for the two directions of "intersection" or "softmax". None keeps the
+            links on which both directions agree.
+        threshold: Least probability of a link of "softmax"; None for the default of the pooling.
+        temperature: Divisor of the similarities for "softmax": the smaller, the fewer links. None for the default of
+            the pooling; the paper's is 1.
+        pooling: "head" or "mean"; None for the head if the model has one and the last layer is used.
+        units: What is compared, "words" or "subwords".
+        ties: Weight of the similarity of letters, 0 to 1.
+
+    Raises InputError for invalid settings, and MissingExtra for "mwmf" without SciPy.
 
     >>> from phrasemate import load_model
     >>> aligner = NeuralAligner(load_model())
@@ -84,33 +93,33 @@ class NeuralAligner:
     ) -> None:
         check_opened(model, "a model, such as load_model(path)")
         if method not in METHODS or units not in UNITS:
-            reason = f"one of {', '.join(METHODS)} and of {', '.join(UNITS)}"
-            raise InputError(f"method {method!r} of {units!r}; expected {reason}")
+            expected = f"a method of {', '.join(METHODS)} and units of {', '.join(UNITS)}"
+            raise InputError(f"method {method!r}, units {units!r}; expected {expected}")
         if method in ("itermax", "mwmf") and symmetrisation is not None:
-            raise InputError(f"{method} has no directions to symmetrise; take intersection or softmax")
+            raise InputError(f"{method} has no directions to symmetrise; use intersection or softmax")
         if not 0 <= ties <= 1:
-            raise InputError(f"ties {ties}; expected 0 (letters do not count) to 1")
+            raise InputError(f"ties {ties}; expected a number from 0 (letters do not count) to 1")
         if method == "mwmf":
-            _optimize()  # refused now, not after the first chunk
+            _optimize()  # raises MissingExtra now rather than after the first chunk
         uses_head = model.head is not None and layer is None
         if pooling not in (None, "mean", "head") or (pooling == "head" and not uses_head):
-            raise InputError(f"pooling {pooling!r}: expected mean, or head for the last layer of a model that has one")
+            raise InputError(f"pooling {pooling!r}; expected mean, or head for the last layer of a model with a head")
         self.pooling = pooling or ("head" if uses_head else "mean")
         usual = (HEAD_THRESHOLD, HEAD_TEMPERATURE) if self.pooling == "head" else (THRESHOLD, TEMPERATURE)
         threshold = usual[0] if threshold is None else threshold
         temperature = usual[1] if temperature is None else temperature
         if not (0 < threshold < 1 and temperature > 0):
             raise InputError(
-                f"threshold {threshold}, temperature {temperature}; expected 0 < threshold < 1, more than 0"
+                f"threshold {threshold}, temperature {temperature}; expected 0 < threshold < 1 and temperature > 0"
             )
-        symmetrise([], [], symmetrisation or "union")  # refuses an unknown name now, not after the first chunk
+        symmetrise([], [], symmetrisation or "union")  # raises InputError for an unknown name
         self.model, self.layer, self.method, self.symmetrisation = model, layer, method, symmetrisation
         self.threshold, self.temperature, self.chunk = threshold, temperature, CHUNK
         self.units, self.ties = units, ties
 
     @property
     def signature(self) -> dict[str, str]:
-        """Name the settings that decide about the links."""
+        """Return the settings that affect the links, by name."""
         facts = {"method": self.method, "symmetrisation": self.symmetrisation or "none", "model": self.model.hash}
         facts |= {"layer": "last" if self.layer is None else str(self.layer), "pooling": self.pooling}
         if self.method == "softmax":
@@ -119,9 +128,9 @@ class NeuralAligner:
         return facts | ({"ties": str(self.ties)} if self.ties else {})
 
     def align(self, pairs: Sequence[tuple[TokenizedSentence, TokenizedSentence]]) -> list[Links]:
-        """The links of each sentence pair; one pass of the encoder for each side of a chunk.
+        """Return the links of each sentence pair.
 
-        None where one side's words times the other's are more than 25 million: that is not a sentence pair.
+        A pair with more than 25 million word pairs gets no links, because it is certainly not a pair of sentences.
         """
         if self.symmetrisation is not None:
             return [symmetrise(*pair, self.symmetrisation) for pair in self.directions(pairs)]
@@ -130,32 +139,32 @@ class NeuralAligner:
         return [_links(link(values)) for values in self._similarities(pairs)]
 
     def directions(self, pairs: Sequence[tuple[TokenizedSentence, TokenizedSentence]]) -> list[tuple[Links, Links]]:
-        """Align each sentence pair in both directions, as (source word, target word).
+        """Return forward and reverse links of each sentence pair, both as (source word, target word).
 
-        Forward: what each source word chooses among the target words; reverse: what each target word chooses.
-        Raises InputError for ``itermax`` and ``mwmf``, which have none.
+        The forward links are each source word's choice among the target words, the reverse links each target word's
+        choice. Raises InputError for ``itermax`` and ``mwmf``, which have no directions.
         """
         if self.method in ("itermax", "mwmf"):
-            raise InputError(f"{self.method} has no directions; take intersection or softmax")
+            raise InputError(f"{self.method} has no directions; use intersection or softmax")
         masks = map(self._directed, self._similarities(pairs))
         return [(_links(forward), _links(reverse)) for forward, reverse in masks]
 
     def _directed(self, similarity: Floats) -> tuple[Flags, Flags]:
-        """(m, n) links of either direction: what each source word chooses, and what each target word chooses."""
+        """Return the forward and the reverse links as masks (m, n), by a similarity matrix (m, n)."""
         if self.method == "softmax":
             return softmax(similarity / self.temperature, self.threshold)
         return _best(similarity), _best(similarity.T).T
 
     def learn(self, aligned: Iterable[tuple[TokenizedSentence, TokenizedSentence, Links]]) -> None:
-        """Nothing to learn: each sentence pair is aligned by itself."""
+        """Do nothing: each sentence pair is aligned independently of all others."""
 
     def _similarities(self, pairs: Sequence[tuple[TokenizedSentence, TokenizedSentence]]) -> Iterator[Floats]:
-        """(source words, target words) of each pair: dot products of states for softmax, else cosines.
+        """Yield the similarities (source words, target words) of each pair; (0, 0) if there are more than CELLS.
 
-        One after the other: of long sentences, those of a whole chunk would take gigabytes. (0, 0) where a pair alone
-        would.
+        They are dot products for softmax with pooling "mean", else cosines. Batches are bounded, because the vectors of
+        a chunk of long sentences would take gigabytes.
         """
-        for batch in parts(map(_bounded, pairs), _longer, WORDS, self.chunk):
+        for batch in parts(map(_bounded, pairs), _longer_side, WORDS, self.chunk):
             sources, targets = (self._vectors([pair[side] for pair in batch]) for side in (0, 1))
             for pair, (source, firsts), (target, other_firsts) in zip(batch, sources, targets, strict=True):
                 values = source @ target.T
@@ -164,7 +173,7 @@ class NeuralAligner:
                 yield values + self.ties * letter_likeness(*pair) if self.ties else values
 
     def _vectors(self, sentences: Sequence[TokenizedSentence]) -> list[tuple[Floats, Rows]]:
-        """What is compared of each sentence, and where each of its words begins in it."""
+        """Return, for each sentence, the vectors of its words or sub-words, and the first row (words,) of each word."""
         arguments = self.model, sentences, self.layer, self.pooling
         if self.units == "words":
             rows = [(vectors, np.arange(len(vectors))) for vectors in word_vectors(*arguments)]
@@ -176,22 +185,23 @@ class NeuralAligner:
 
 
 def _bounded(pair: tuple[TokenizedSentence, TokenizedSentence]) -> tuple[TokenizedSentence, TokenizedSentence]:
-    """The pair, without its words if they have too many similarities."""
-    few = len(pair[0].spans) * len(pair[1].spans) <= CELLS
-    return pair if few else (TokenizedSentence("", []), TokenizedSentence("", []))
+    """Return the pair, or two empty sentences if it has more than CELLS pairs of words."""
+    fits = len(pair[0].spans) * len(pair[1].spans) <= CELLS
+    return pair if fits else (TokenizedSentence("", []), TokenizedSentence("", []))
 
 
-def _longer(pair: tuple[TokenizedSentence, TokenizedSentence]) -> int:
-    """Words of the longer side."""
+def _longer_side(pair: tuple[TokenizedSentence, TokenizedSentence]) -> int:
+    """Count the words of the longer side."""
     return max(len(side.spans) for side in pair)
 
 
 def word_vectors(
     model: Model, sentences: Sequence[TokenizedSentence], layer: int | None = None, pooling: str = "mean"
 ) -> list[Floats]:
-    """(words, width) for each sentence: the mean of the states of the tokens that a word overlaps.
+    """Return the word vectors of each sentence.
 
-    With pooling "head" (words, dim): the word's vector as a phrase.
+    With pooling "mean" (words, width): the mean of the states of the tokens that overlap the word, at ``layer`` (None
+    for the last). With pooling "head" (words, dim): the word's vector as a phrase, if the model has a head.
     """
     pool = pool_mean if pooling == "mean" or model.head is None else model.head
     word_rows: list[Floats] = []
@@ -205,8 +215,10 @@ def word_vectors(
 def subword_vectors(
     model: Model, sentences: Sequence[TokenizedSentence], layer: int | None = None, pooling: str = "mean"
 ) -> list[tuple[Floats, Rows]]:
-    """For each sentence (tokens, width) of the tokens that its words overlap, word after word; and where each word
-    begins among them.
+    """Return, for each sentence, the vectors (tokens, width) of its words' tokens and each word's first row (words,).
+
+    The tokens of the first word come first, and so on. A token that overlaps two words comes twice. ``layer`` and
+    ``pooling`` are as for `word_vectors`.
     """
     pool = pool_mean if pooling == "mean" or model.head is None else model.head
     token_vectors: list[tuple[Floats, Rows]] = []
@@ -226,14 +238,17 @@ def subword_vectors(
 def _word_rows(
     model: Model, sentences: Sequence[TokenizedSentence], layer: int | None
 ) -> Iterator[tuple[States, list[tuple[Rows, Rows]]]]:
-    """Some sentences' states, and of each sentence the rows of its words' first and last tokens."""
+    """Yield the states of a block of sentences and, for each sentence, the rows of its words' first and last tokens."""
     for part, states in model.runtime.blocks([sentence.text for sentence in sentences], layer):
         spans = [np.array(sentence.spans, np.int32).reshape(-1, 2) for sentence in sentences[part]]
         yield states, [token_rows(states, text, *spans_of_text.T) for text, spans_of_text in enumerate(spans)]
 
 
 def letter_likeness(source: TokenizedSentence, target: TokenizedSentence) -> Floats:
-    """(source words, target words): the Dice coefficients of their sets of runs of three letters, borders included."""
+    """Return the letter similarity of each pair of words, (source words, target words), from 0 to 1.
+
+    It is the Dice coefficient of their sets of character trigrams. Words are case-folded and padded with spaces.
+    """
     grams, target_grams = ([_grams(word) for word in side.words()] for side in (source, target))
     shares = [
         [2 * len(gram_set & target_set) / (len(gram_set) + len(target_set)) for target_set in target_grams]
@@ -243,23 +258,30 @@ def letter_likeness(source: TokenizedSentence, target: TokenizedSentence) -> Flo
 
 
 def _grams(word: str) -> set[str]:
+    """Return the character trigrams of a word."""
     text = f" {word.casefold()} "
     return {text[at : at + GRAM] for at in range(len(text) - GRAM + 1)}
 
 
 def intersection(similarity: Floats) -> Flags:
-    """(m, n) similarities -> (m, n) links: each the other's argmax (SimAlign, "Argmax")."""
+    """Return a mask (m, n) of links by similarities (m, n): pairs that are argmax of both row and column.
+
+    This is "Argmax" of SimAlign (Jalili Sabet et al. 2020, section 2.2).
+    """
     mask: Flags = _best(similarity) & _best(similarity.T).T
     return mask
 
 
 def itermax(similarity: Floats, alpha: float = ALPHA, iterations: int = ITERATIONS) -> Flags:
-    """(m, n) cosines -> (m, n) links by iterated argmax (SimAlign, algorithm 1)."""
+    """Return a mask (m, n) of links by cosines (m, n): iterated argmax (SimAlign, algorithm 1).
+
+    ``alpha`` is the factor of similarities where one of the two words has a link.
+    """
     positive: Floats = np.divide(1 + similarity, 2, dtype=np.float32)
     links = intersection(positive)
     for _ in range(iterations - 1):
         has_link = [links.any(axis=axis, keepdims=True).astype(np.int8) for axis in (0, 1)]  # (1, n), (m, 1)
-        free = 2 - has_link[0] - has_link[1]  # (m, n): how many of the two words
+        free = 2 - has_link[0] - has_link[1]  # (m, n): number of words without a link, of each pair
         weight = np.array([0, alpha, 1], np.float32)[free]
         new: Flags = np.logical_and(intersection(positive * weight), free > 0)
         if not new.any():
@@ -269,7 +291,10 @@ def itermax(similarity: Floats, alpha: float = ALPHA, iterations: int = ITERATIO
 
 
 def mwmf(similarity: Floats) -> Flags:
-    """(m, n) cosines -> (m, n) links of the assignment with the largest sum (SimAlign, "Match")."""
+    """Return a mask (m, n) of links by cosines (m, n): the one-to-one assignment of the greatest sum.
+
+    This is "Match" of SimAlign. Raises MissingExtra without SciPy.
+    """
     links = np.zeros(similarity.shape, np.bool_)
     if similarity.size:
         links[_optimize().linear_sum_assignment(similarity, maximize=True)] = True
@@ -277,15 +302,20 @@ def mwmf(similarity: Floats) -> Flags:
 
 
 def _optimize() -> Any:
+    """Import scipy.optimize. Raises MissingExtra without SciPy."""
     return import_extra("scipy.optimize", "scipy", "match")
 
 
 def softmax(products: Floats, threshold: float = THRESHOLD) -> tuple[Flags, Flags]:
-    """(m, n) dot products -> (m, n) links of the two directions (awesome-align, eq. 1); the alignment is where both."""
+    """Return masks (m, n) of forward and reverse links by dot products (m, n) (awesome-align, eq. 1).
+
+    The alignment of the paper is their intersection.
+    """
     return _softmax(products, 1) > threshold, _softmax(products, 0) > threshold
 
 
 def _softmax(values: Floats, axis: int) -> Floats:
+    """Compute the softmax along an axis of a matrix, which may be empty."""
     if not values.size:
         return values
     powers = np.exp(values - values.max(axis=axis, keepdims=True))
@@ -294,12 +324,13 @@ def _softmax(values: Floats, axis: int) -> Floats:
 
 
 def _best(values: Floats) -> Flags:
-    """True at the first maximum of each row."""
+    """Return a mask that marks the first maximum of each row."""
     mask = np.zeros(values.shape, np.bool_)
     if values.size:
         mask[np.arange(len(values)), values.argmax(axis=1)] = True
     return mask
 
 
-def _links(chosen: Flags) -> Links:
-    return [(int(source), int(target)) for source, target in np.argwhere(chosen)]
+def _links(mask: Flags) -> Links:
+    """Convert a mask (source words, target words) to links."""
+    return [(int(source), int(target)) for source, target in np.argwhere(mask)]

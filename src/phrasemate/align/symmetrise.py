@@ -1,4 +1,4 @@
-"""Join the word links of two directions into one alignment."""
+"""Symmetrise word links: combine the links of two alignment directions into one alignment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from phrasemate.errors import InputError
 
 Links = list[tuple[int, int]]
-"""(source word, target word), counted from 0, sorted, each once."""
+"""Word links as (source word, target word), counted from 0, sorted, without duplicates."""
 
 SYMMETRISATIONS = ("intersection", "union", "grow-diag", "grow-diag-final-and")
 
@@ -16,20 +16,21 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 
 
 def symmetrise(forward: Iterable[tuple[int, int]], reverse: Iterable[tuple[int, int]], how: str) -> Links:
-    """Join the links of two directions, both given as (source word, target word), into one alignment.
+    """Combine the links of two directions, both given as (source word, target word), into one alignment.
 
-    ``grow-diag`` starts from the intersection and adds links of the union that are neighbours of a link (diagonals too)
-    and whose source word or target word has no link yet. ``grow-diag-final-and`` then adds links of the forward, then
-    of the reverse direction, both of whose words have none. Och and Ney (2003), "A Systematic Comparison of Various
-    Statistical Alignment Models"; Koehn et al. (2005), "Edinburgh System Description for the 2005 IWSLT Speech
-    Translation Evaluation". Links are visited by source word, then target word.
+    ``grow-diag`` starts from the intersection and adds neighbouring links of the union, diagonal neighbours included,
+    if their source word or their target word has no link yet. ``grow-diag-final-and`` then adds forward links, then
+    reverse links, if neither of their words has a link. Links are visited by source word, then target word.
+
+    Sources: Och and Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models"; Koehn et al. 2005,
+    "Edinburgh System Description for the 2005 IWSLT Speech Translation Evaluation".
 
     Args:
-        forward: Links from source to target.
-        reverse: Links from target to source.
+        forward: Links that were found from source to target.
+        reverse: Links that were found from target to source.
         how: One of `SYMMETRISATIONS`: intersection, union, grow-diag or grow-diag-final-and.
 
-    Raises InputError for another ``how``.
+    Raises InputError for any other ``how``.
 
     >>> symmetrise([(0, 0), (1, 1)], [(0, 0), (2, 1)], "intersection")
     [(0, 0)]
@@ -49,10 +50,10 @@ def symmetrise(forward: Iterable[tuple[int, int]], reverse: Iterable[tuple[int, 
 
 
 def _grow(links: set[tuple[int, int]], union: Links) -> None:
-    """Add neighbours from the union, pass by pass, until nothing is added; a link counts as soon as it is added.
+    """Add to ``links`` neighbouring links of the union, pass by pass, until a pass adds none.
 
-    Words never lose their links, so a link that was visited adds nothing later. Each link is visited once, and a link
-    that it adds is visited in the next pass.
+    Words never lose a link, so one visit of each link is enough: a second visit could add nothing. A new link is
+    visited in the same pass if it comes after the current one in order, else in the next pass.
     """
     sources, targets = {s for s, _ in links}, {t for _, t in links}
     candidates = set(union)
@@ -74,6 +75,7 @@ def _grow(links: set[tuple[int, int]], union: Links) -> None:
 
 
 def _finish(links: set[tuple[int, int]], candidates: Links) -> None:
+    """Add to ``links`` each candidate, in order, if neither of its words has a link yet."""
     sources, targets = {s for s, _ in links}, {t for _, t in links}
     for source, target in candidates:
         if source not in sources and target not in targets:
