@@ -35,7 +35,7 @@ def test_a_possible_link_is_no_error_and_need_not_be_found() -> None:
 
 def test_no_links_found_are_all_missed() -> None:
     assert quality(counts([[]], [[(0, 0)]], [[(0, 0)]])) == (1, 1, 0, 0)
-    with pytest.raises(InputError, match="without a link"):
+    with pytest.raises(InputError, match="has no sure link"):
         counts([[]], [[]], [[]])
 
 

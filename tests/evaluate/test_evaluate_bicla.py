@@ -285,13 +285,13 @@ def test_input_that_cannot_be_used_is_one_error(folders: tuple[Path, Path]) -> N
     with pytest.raises(InputError, match="BiCLA of de-en: 7"):
         run(settings(folders), [ranker("BiCLA", "de-en", dim=7)])
     available = ", ".join(pair for pair in bicla.PAIRS if pair in PAIRS)
-    lacking = "europarl: lacks the test sets hu-en, hu-de; those of the paper that are there"
+    lacking = "europarl: lacks the test sets hu-en, hu-de; it has these sets of the paper"
     expected = f"{lacking}: {available}; choose with --pairs"
     with pytest.raises(InputError, match=expected):
         run(settings(folders, pairs=("de-en", "hu-en", "hu-de")))
     with pytest.raises(InputError, match="expected two languages such as de-en"):
         run(settings(folders, pairs=("deen",)))
-    with pytest.raises(InputError, match="no language pair; expected some such as de-en"):
+    with pytest.raises(InputError, match="no language pair was given; expected pairs such as de-en"):
         run(settings(folders, pairs=()))
     with pytest.raises(ModelError, match="no word vectors here"):
         run(Settings(data, data, PAIRS, bundled=False))

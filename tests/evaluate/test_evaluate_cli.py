@@ -94,7 +94,7 @@ def test_p_compares_with_the_row_that_is_asked_for(command: Run, folder: Path) -
     [
         (("--model", "x"), "expected NAME=FOLDER"),
         (("--model", "x=/nowhere/at/all"), "no such folder"),
-        ((), "no model: give --model"),
+        ((), "no model was given; give --model"),
         (("--data", "/nowhere/at/all"), "expected the folder of the corpora with gold_alignments/XX-en.jsonl"),
     ],
 )

@@ -45,13 +45,13 @@ def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ('"source target links"', "not a JSON object"),
         ('["source", "target", "links"]', "not a JSON object"),
-        ('{"source": 3, "target": ["b"], "links": []}', "no tokens and links"),
-        ('{"source": "ab", "target": "b", "links": [], "possible": ["0-0"]}', "no tokens and links"),
-        ('{"source": ["a"], "target": ["b", 1], "links": []}', "no tokens and links"),
-        ('{"source": ["a"], "target": ["b"], "links": 3}', "no tokens and links"),
-        ('{"source": ["a"], "target": ["b"], "links": ["0-0"]}', "no tokens and links"),
-        ('{"source": ["a"], "target": ["b"], "links": [[-1, 0]]}', "no tokens and links"),
-        ('{"source": ["a"], "target": ["b"], "links": [[0.0, 0]]}', "no tokens and links"),
+        ('{"source": 3, "target": ["b"], "links": []}', "no tokens with links"),
+        ('{"source": "ab", "target": "b", "links": [], "possible": ["0-0"]}', "no tokens with links"),
+        ('{"source": ["a"], "target": ["b", 1], "links": []}', "no tokens with links"),
+        ('{"source": ["a"], "target": ["b"], "links": 3}', "no tokens with links"),
+        ('{"source": ["a"], "target": ["b"], "links": ["0-0"]}', "no tokens with links"),
+        ('{"source": ["a"], "target": ["b"], "links": [[-1, 0]]}', "no tokens with links"),
+        ('{"source": ["a"], "target": ["b"], "links": [[0.0, 0]]}', "no tokens with links"),
     ],
 )
 def test_a_gold_alignment_with_another_line_in_it_is_named(data: Path, wrong: str, says: str) -> None:
@@ -112,7 +112,7 @@ def test_the_text_that_eflomal_learns_from_is_missed_before_anything_is_computed
 def test_settings_that_make_no_sense_are_named_before_anything_is_computed(
     settings_of: Callable[..., Settings], untouched: None
 ) -> None:
-    with pytest.raises(InputError, match="186 distractor spans in all of the text, 1,000 wanted"):
+    with pytest.raises(InputError, match="the corpora have 186 distractor spans, fewer than 1,000"):
         run(settings_of("segmenter", distractors=1000))
     with pytest.raises(InputError, match="no language"):
         run(settings_of("alignment", langs=()))
@@ -123,7 +123,7 @@ def test_settings_that_make_no_sense_are_named_before_anything_is_computed(
 def test_rows_that_cannot_be_told_apart_or_are_none_are_named_before_anything_is_loaded(
     settings_of: Callable[..., Settings], untouched: None
 ) -> None:
-    with pytest.raises(InputError, match="no model: give --model, or leave --no-bundled out"):
+    with pytest.raises(InputError, match="no model was given; give --model, or omit --no-bundled"):
         run(settings_of("polysemy", models=()))
     with pytest.raises(InputError, match="two rows are named a; give each a name of its own"):
         run(settings_of("polysemy", models=("a=bundled:mean", "b=bundled", "a=bundled:ends")))

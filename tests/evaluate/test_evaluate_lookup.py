@@ -394,7 +394,7 @@ def test_a_folder_without_queries_is_refused(tmp_path: Path) -> None:
     [
         (b"The old b\xe4nk.\n", r"english-4\.txt: not UTF-8 \(invalid continuation byte\); convert it to UTF-8"),
         (b"\n \n", r"english-4\.txt: an empty file; expected English sentences, one per line"),
-        (b"Nothing to see.\n", "english-4: no query with a right wording in it"),
+        (b"Nothing to see.\n", "english-4: it holds no right wording of any query"),
     ],
 )
 def test_a_collection_of_no_use_is_one_error(
@@ -452,7 +452,7 @@ def test_idioms_are_asked_of_text_without_their_mates(tmp_path: Path) -> None:
     assert sentences == sorted([IDIOMS[1][1], IDIOMS[3][1]])
     assert len(read_idioms(tmp_path / "idioms.jsonl", count=1)[1]) == 3
     corpora.lines(tmp_path / "none.jsonl", idiom_rows()[1:2])
-    with pytest.raises(InputError, match="no idiom stands in its sentence"):
+    with pytest.raises(InputError, match="no idiom occurs in its sentence"):
         read_idioms(tmp_path / "none.jsonl")
 
 

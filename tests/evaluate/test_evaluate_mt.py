@@ -174,7 +174,7 @@ def test_comet_is_run_by_its_own_command(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such command"):
         comet_scores(str(tmp_path / "nothing"), ["a"], ["b"], ["c"])
     script.write_text("import sys; sys.exit('no weights')")
-    with pytest.raises(InputError, match=r"left with code 1 \(no weights\)"):
+    with pytest.raises(InputError, match=r"failed with exit code 1 \(no weights\)"):
         comet_scores(command, ["a"], ["b"], ["c"])
 
 

@@ -161,7 +161,7 @@ def test_every_sentence_that_comet_scores_has_a_source(make: Make) -> None:
 
 def test_scores_are_numbers() -> None:
     for value in ("nan", "inf", "-inf"):
-        with pytest.raises(InputError, match="not a number but"):
+        with pytest.raises(InputError, match="is not finite"):
             numbers(["0.5", value], 2, "x")
     assert numbers(["segment.txt\tSegment 0\tscore: 1", "segment.txt\tscore: 2"], 1, "x") == [1.0]
 

@@ -72,7 +72,7 @@ def test_chunks_stop_at_the_sentence_that_has_enough() -> None:
     assert [chunk.texts for chunk in chunks(texts, 4)] == [["one two", "three"]]
     assert [chunk.texts for chunk in chunks(texts, 5)] == [["one two", "three", "four five"]]
     assert list(chunks(texts, 0)) == []
-    with pytest.raises(InputError, match="8 distractor spans in all of the text, 9 wanted"):
+    with pytest.raises(InputError, match="the corpora have 8 distractor spans, fewer than 9"):
         list(chunks(texts, 9))
 
 

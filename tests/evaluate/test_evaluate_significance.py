@@ -166,7 +166,7 @@ def test_scores_that_are_not_paired_are_refused() -> None:
 @pytest.mark.parametrize("test", [bootstrap_test, randomisation_test, t_test])
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_scores_that_are_not_numbers_are_not_significant(test: Any, wrong: float) -> None:
-    with pytest.raises(InputError, match="not numbers, of 1 queries"):
+    with pytest.raises(InputError, match="scores of 1 queries are not finite"):
         test([wrong, 0.5, 0.25], [0.0, 0.5, 0.5])
 
 

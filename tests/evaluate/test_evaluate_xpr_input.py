@@ -140,7 +140,7 @@ def test_one_folder_for_both_languages_is_another_system(tmp_path: Path) -> None
 def test_a_table_cannot_be_named_like_a_language_pair(tmp_path: Path) -> None:
     settings = one_row(tmp_path)
     settings.rows.write_text('[[row]]\ntable = "de-en"\nname = "a"\nvectors = "v/{lang}"\n')
-    with pytest.raises(InputError, match="a table is named 'de-en', as a language pair is"):
+    with pytest.raises(InputError, match="the table 'de-en' has the name of a language pair"):
         run(settings)
 
 

@@ -1,10 +1,15 @@
-"""Alignment error rate on gold word alignments, and speed: the neural methods and eflomal in one run.
+"""Word aligners on gold alignments: alignment error rate and speed of the neural methods and of eflomal.
 
-Words are those of the gold sets. AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), over all links of a set. S are the sure
-links, P these and the possible ones. Where a set has no possible links, P is S. See Och and Ney 2003, "A Systematic
-Comparison of Various Statistical Alignment Models", section 5. eflomal learns from the gold sentences and from the
-first lines of the parallel file of that language, which count in its time. The neural methods see each sentence pair
-by itself.
+Words are the words of the gold sets. With A the links of an aligner, S the sure gold links and P the sure and possible
+ones, over all sentence pairs of a set:
+
+    AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
+
+P equals S in a set without possible links. Source: Och and Ney 2003, "A Systematic Comparison of Various Statistical
+Alignment Models", section 5.
+
+eflomal learns from the gold sentences and from the first lines of the language's parallel file. Its time includes these
+lines. The neural methods align each sentence pair independently of the others.
 """
 
 from __future__ import annotations
@@ -45,7 +50,7 @@ Counts = NDArray[np.float64]
 
 
 class Quality(NamedTuple):
-    """Alignment error rate, precision and recall over all links of a set, and how many links were found."""
+    """Alignment error rate, precision and recall over all links of a set, and the number of proposed links."""
 
     aer: float
     precision: float
@@ -54,18 +59,24 @@ class Quality(NamedTuple):
 
 
 def counts(links: Sequence[Links], sure: Sequence[Links], acceptable: Sequence[Links]) -> Counts:
-    """(sentence pairs, 4): found links that are sure, those that are acceptable, all found links, all sure links.
+    """Count the links of each sentence pair.
 
-    Raises InputError where there are no sure links at all.
+    Args:
+        links: Links that the aligner proposes, for each sentence pair.
+        sure: Sure gold links of each sentence pair.
+        acceptable: Sure and possible gold links of each sentence pair.
+
+    Returns an array (sentence pairs, 4): proposed links that are sure, proposed links that are acceptable, all proposed
+    links, all sure links. Raises InputError if no sentence pair has a sure link.
     """
     if not any(sure):
-        raise InputError("a gold alignment without a link; restore the file")
+        raise InputError("the gold alignment has no sure link; restore the file")
     groups = zip(map(set, links), map(set, sure), map(set, acceptable), strict=True)
     return np.array([[len(a & s), len(a & p), len(a), len(s)] for a, s, p in groups], np.float64)
 
 
 def quality(table: Counts) -> Quality:
-    """Quality of `counts`; precision of no links is 1: none of them is wrong."""
+    """Return the quality over all rows of `counts`; the precision of zero links is 1."""
     sure, acceptable, links, gold = table.sum(0).tolist()
     return Quality(
         1 - (sure + acceptable) / (links + gold), acceptable / links if links else 1.0, sure / gold, int(links)
@@ -73,7 +84,10 @@ def quality(table: Counts) -> Quality:
 
 
 def difference(table: Counts, other: Counts) -> Estimate:
-    """How much more AER than the other aligner's, with the interval of a paired bootstrap over sentence pairs."""
+    """Return the AER of one aligner minus that of another, with its 95 % interval.
+
+    The interval comes from the paired bootstrap over sentence pairs.
+    """
     ratios = [resampled_means(item[:, :2].sum(1)) / resampled_means(item[:, 2:].sum(1)) for item in (table, other)]
     low, high = np.quantile(ratios[1] - ratios[0], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(quality(table).aer - quality(other).aer, float(low), float(high))
@@ -87,9 +101,17 @@ def evaluate_alignment(
     extra: int,
     progress: Progress = lambda what, step, total: None,
 ) -> tuple[Table, dict[str, str]]:
-    """The table, and a remark for the signature where eflomal, or what a method needs, is not installed.
+    """Measure all aligners on the gold alignments of all languages.
 
-    ``most``: how many sentence pairs of a language at most; ``extra``: pairs for eflomal to learn from besides.
+    Args:
+        models: Models of the neural methods, by name.
+        data: Folder of the corpora.
+        langs: Languages to measure.
+        most: Largest number of sentence pairs of a language; a language that is absent has no limit.
+        extra: Number of further sentence pairs that eflomal learns from.
+        progress: Called with a label, the number of finished languages and the number of all languages.
+
+    Returns the table, and remarks for the signature about methods whose packages are not installed.
     """
     rows: list[tuple[Any, ...]] = []
     remarks: dict[str, str] = {}
@@ -113,12 +135,12 @@ def evaluate_alignment(
             beside = None if table is tables[0] else difference(table, tables[0])
             rows.append((f"{lang}-en", name, *quality(table), rate, beside))
     progress("word links", len(langs), len(langs))
-    note = "beside the first: AER less that of the first row of the pair [95 % paired bootstrap interval]"
+    note = "beside the first: AER minus the AER of the pair's first row [95 % paired bootstrap interval]"
     return Table("alignment", "Word alignment against gold links", HEADER, tuple(rows), note), remarks
 
 
 def _neural(model: Model, arguments: Mapping[str, Any], pairs: Pairs) -> tuple[list[Links], float]:
-    """Links and sentence pairs a second of one setting."""
+    """Return the links of one neural method, and its speed in sentence pairs per second."""
     aligner = NeuralAligner(model, **arguments)
     aligner.align(pairs[:1])  # kernels are made on first use
     start_time = time.perf_counter()
@@ -127,7 +149,7 @@ def _neural(model: Model, arguments: Mapping[str, Any], pairs: Pairs) -> tuple[l
 
 
 def _eflomal(pairs: Pairs, data: Path, lang: str, extra: int) -> Iterator[tuple[str, list[Links], float]]:
-    """Links and sentence pairs a second of each symmetrisation of one run."""
+    """Yield each symmetrisation of one eflomal run: its name, the links, and the speed in sentence pairs per second."""
     aligner = EflomalAligner()
     more = [
         (TokenizedSentence.of(foreign), TokenizedSentence.of(english))

@@ -1,10 +1,9 @@
-"""Evaluation of BiCLA (Glavaš and Vulić, ECIR 2019) as one run: rankers, ensembles, zero-shot transfer; its tables.
+"""Evaluation of BiCLA (Glavaš and Vulić, ECIR 2019): rankers, ensembles and zero-shot transfer, with their tables.
 
-Everything takes average precisions, [test pair][system] -> (n,).
-
-Mate retrieval on sentence sets of several language pairs: every sentence of the first language ranks all sentences of
-the second, and its own translation is the one answer. MAP is the mean of the average precisions, p is the two-tailed
-paired t-test over them.
+The task is mate retrieval on sentence sets of several language pairs. Every sentence of the first language ranks all
+sentences of the second, and its translation is the only right answer. MAP is the mean of the average precisions; p is
+from the two-tailed paired t-test over them. The tables are computed from average precisions, a mapping test pair ->
+system -> (n,).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from phrasemate.vectors.word_vectors import WordVectors
 
 
 class SentenceSet(NamedTuple):
-    """``pair`` such as de-en, and its sentences: sentence i of one language is the mate of i of the other."""
+    """Sentence set of a language pair (``pair``, such as de-en); query i and document i are translations."""
 
     pair: str
     queries: list[str]
@@ -42,14 +41,14 @@ class SentenceSet(NamedTuple):
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Languages of the queries and of the documents."""
+        """Return the languages of the queries and of the documents."""
         source, _, target = self.pair.partition("-")
         return source, target
 
     def candidates(self, scores: Floats) -> Floats:
-        """The scores (n, n) with -inf where a document reads as the mate does without being it: no wrong answer.
+        """Return the scores (n, n), with -inf for other documents with the mate's wording: they are not wrong answers.
 
-        An accent may be a character of its own in the one and not in the other.
+        Wordings are compared in composed Unicode, so that it does not matter whether an accent is a separate character.
         """
         number = numbered(map(composed, self.documents))
         again = (number[:, None] == number) & ~np.eye(len(number), dtype=bool)
@@ -57,10 +56,10 @@ class SentenceSet(NamedTuple):
 
 
 def read_set(folder: Path, pair: str, first: int | None = None) -> SentenceSet:
-    """PAIR.SOURCE and PAIR.TARGET of a folder, a sentence a line; of ``first`` lines, None for all.
+    """Read PAIR.SOURCE and PAIR.TARGET of a folder, one sentence on each line, at most ``first`` lines (None: all).
 
-    Raises InputError for files that are absent, empty or differ in length, ReadError for a blank line or one that is
-    not UTF-8.
+    Raises InputError if a file is missing or the two differ in length, ReadError for an empty file, a blank line or a
+    line that is not UTF-8.
     """
     paths = tuple(folder / f"{pair}.{language}" for language in pair.split("-"))
     if len(paths) != 2:
@@ -90,10 +89,10 @@ def _lines(path: Path) -> list[str]:
 
 
 def average_precisions(scores: Floats) -> Doubles:
-    """(n,) of a matrix (n, n) in which document i is the one answer of query i: 1 / (rank + 1).
+    """Return (n,) average precisions of scores (n, n), where document i is the only right answer of query i.
 
-    With one answer a query, average precision is the reciprocal rank; where documents tie with the answer it is the
-    expected one in a random order. Raises InputError for NaN among the scores.
+    With one right answer, average precision is the reciprocal rank 1 / (rank + 1). If documents tie with the answer, it
+    is the expected value in a random order. Raises InputError for NaN among the scores.
     """
     check_numbers(scores)
     gold = np.diag(scores)[:, None]
@@ -102,7 +101,7 @@ def average_precisions(scores: Floats) -> Doubles:
 
 
 def run_precisions(run: Run) -> Doubles:
-    """(n,) the same of a ranking, in its order; 0 where it does not list the answer."""
+    """Return (n,) average precisions of a run, by the order of its lists; 0 for a query whose list lacks the answer."""
     hits = run.ids == np.arange(len(run.ids))[:, None]
     precisions: Doubles = np.where(hits.any(1), 1 / (hits.argmax(1) + 1.0), 0.0)
     return precisions
@@ -110,12 +109,12 @@ def run_precisions(run: Run) -> Doubles:
 
 Precisions = Mapping[str, Mapping[str, Doubles]]
 
-LEVEL = 0.01  # of significance
+LEVEL = 0.01  # significance level
 UNTRAINED = ("QLM", "AGG", "TbT")
 KINDS = ("source", "target", "full")
-BY_SCORES = ", scores"  # ends the name of an ensemble that is not one of ranks
+BY_SCORES = ", scores"  # suffix of the names of ensembles that interpolate scores instead of ranks
 PAIRS = ("de-en", "cs-en", "hu-en", "cs-de", "hu-de", "cs-hu")
-# Glavaš and Vulić 2019, table 2, and the best row of table 3.
+# MAP in Glavaš and Vulić 2019: table 2, and the best row of table 3.
 PAPER = {
     "QLM": dict(zip(PAIRS, (0.303, 0.121, 0.141, 0.064, 0.054, 0.083), strict=True)),
     "AGG": dict(zip(PAIRS, (0.390, 0.547, 0.372, 0.374, 0.356, 0.378), strict=True)),
@@ -124,11 +123,15 @@ PAPER = {
     "BiCLA": dict(zip(PAIRS, (0.604, 0.665, 0.569, 0.562, 0.577, 0.575), strict=True)),
 }
 PAPER_BEST = dict(zip(PAIRS, (0.708, 0.859, 0.726, 0.697, 0.647, 0.708), strict=True))
-_OTHERWISE = "Paper: other word vectors and other training text than ours, the same test sets."
+_OTHERWISE = "Paper: the same test sets, but other word vectors and other training text."
 
 
 def kind_of(trained: str, tested: str) -> str:
-    """The kind of zero-shot transfer: "source" (that language alone differs), "target" or "full"; "" for none."""
+    """Return the kind of zero-shot transfer between two pairs.
+
+    "source": only the source language differs; "target": only the target language differs; "full": both differ; "": the
+    pairs are equal.
+    """
     if trained == tested:
         return ""
     equal_source, equal_target = (a == b for a, b in zip(trained.split("-"), tested.split("-"), strict=True))
@@ -136,7 +139,7 @@ def kind_of(trained: str, tested: str) -> str:
 
 
 def ranker_tables(precisions: Precisions) -> list[Table]:
-    """Table 2: MAP of each ranker, and p of the difference to BiCLA."""
+    """Return table 2 (MAP of each ranker), and the table of p against BiCLA."""
     pairs, rows = list(precisions), []
     for name in _systems(precisions):
         rows.append((name, *_maps(precisions, name)))
@@ -146,13 +149,13 @@ def ranker_tables(precisions: Precisions) -> list[Table]:
     simple_rankers = [name for name in _systems(precisions) if name != "BiCLA"]
     if "BiCLA" in _systems(precisions) and simple_rankers:
         tests = tuple((name, *(_p(precisions[pair], "BiCLA", name) for pair in pairs)) for name in simple_rankers)
-        note = "Two-tailed paired t-test over average precisions; worse: BiCLA is the worse one."
+        note = "Two-tailed paired t-test over average precisions; worse: BiCLA has the lower MAP."
         tables.append(Table("rankers p", "p of BiCLA against the others", ("ranker", *pairs), tests, note))
     return tables
 
 
 def ensemble_tables(precisions: Precisions, rankers: Precisions) -> list[Table]:
-    """Table 3: MAP of each ensemble, the best of each pair and of either kind, and p of its difference to BiCLA."""
+    """Return table 3 (MAP of each ensemble and the best of each pair), and tables of p of the best against BiCLA."""
     pairs = list(precisions)
     rows: list[tuple[Any, ...]] = [(name, *_maps(precisions, name)) for name in _systems(precisions)]
     best = {kind: _best_ensembles(precisions, kind) for kind in ("ranks", "scores")}
@@ -173,7 +176,7 @@ def ensemble_tables(precisions: Precisions, rankers: Precisions) -> list[Table]:
 
 
 def _best_ensembles(precisions: Precisions, kind: str) -> dict[str, str]:
-    """The name of each pair's best ensemble of ranks or of scores."""
+    """Return the name of the best ensemble of each pair; ``kind`` is "ranks" or "scores"."""
     parts = {
         pair: {name: value for name, value in item.items() if name.endswith(BY_SCORES) == (kind == "scores")}
         for pair, item in precisions.items()
@@ -184,7 +187,15 @@ def _best_ensembles(precisions: Precisions, kind: str) -> dict[str, str]:
 def transfer_tables(
     precisions: Precisions, with_agg: Mapping[str, Mapping[tuple[str, str], Doubles]], rankers: Precisions
 ) -> list[Table]:
-    """Table 4, zero-shot transfer: every model on every pair; table 5: the same with AGG; both by kind of transfer."""
+    """Return tables 4 and 5 and a summary of each by kind of transfer.
+
+    Table 4 has the MAP of every model on every pair, table 5 that of its ensembles with AGG.
+
+    Args:
+        precisions: Average precisions by test pair and pair that the model was trained on.
+        with_agg: Average precisions of the ensembles with AGG, by test pair, then (trained pair, weights).
+        rankers: Average precisions of the rankers, by test pair and name.
+    """
     header, names = ("trained on", *precisions), _systems(precisions)
     note = "The diagonal is not transfer. Columns: tested on."
 
@@ -201,7 +212,11 @@ def transfer_tables(
 
 
 def _kinds(name: str, title: str, precisions: Precisions, rankers: Precisions) -> Table:
-    """Rows, one a pair: the best ranker without training, the supervised figure, and mean and best of each transfer."""
+    """Return a table with a row for each test pair.
+
+    Its columns are the best ranker without training, the model trained on the pair itself, and mean and best of each
+    kind of transfer.
+    """
     rows = []
     for pair, systems in precisions.items():
         simple = _best_untrained(rankers[pair])
@@ -217,7 +232,7 @@ def _kinds(name: str, title: str, precisions: Precisions, rankers: Precisions) -
 
 
 def summary_table(rankers: Precisions, ensembles: Precisions, transfer: Precisions) -> Table:
-    """Count the cases in which what the paper finds holds for these figures."""
+    """Count in how many cases the paper's findings hold for these figures."""
     rows: list[tuple[str, int, int]] = []
     measured_pairs = [pair for pair in rankers if "BiCLA" in rankers[pair]]
     for name in (*UNTRAINED, "InAtt"):
@@ -253,7 +268,7 @@ def _map(systems: Mapping[str, Doubles], name: str) -> float | None:
 
 
 def _with_mean(values: Sequence[float | None]) -> list[float | None]:
-    """The values and their mean; no mean where one is missing."""
+    """Return the values and their mean; the mean is None if a value is missing."""
     numbers = [value for value in values if value is not None]
     return [*values, float(np.mean(numbers)) if len(numbers) == len(values) else None]
 
@@ -267,7 +282,7 @@ def _p(systems: Mapping[str, Doubles], first: str, second: str) -> str | None:
 
 
 def _signed(first: Doubles, second: Doubles) -> str:
-    """p, and "worse" where the first is the worse one."""
+    """Return p, followed by "worse" if the first system has the lower mean."""
     t, p = t_test(first, second)
     return (f"{p:.4f}" if p >= 0.0001 else "<.0001") + " worse" * (t < 0)
 
@@ -279,18 +294,20 @@ def _better(first: Doubles, second: Doubles) -> bool:
 
 PARTS = ("rankers", "ensembles", "transfer")
 SETS = Path("sentence_bench") / "europarl"
-TWO = ((0.5, 0.5), (0.7, 0.3), (0.9, 0.1))  # weights of the paper's ensembles, the first for BiCLA
+# Weights of the paper's ensembles of two and of three rankers; the first weight is BiCLA's.
+TWO = ((0.5, 0.5), (0.7, 0.3), (0.9, 0.1))
 THREE = ((0.3, 0.3, 0.3), (0.6, 0.2, 0.2), (0.8, 0.1, 0.1))
-OTHERS = ("QLM", "AGG", "TbT", "InAtt")  # that BiCLA is combined with
+OTHERS = ("QLM", "AGG", "TbT", "InAtt")  # rankers that BiCLA is combined with
 
 Sentences = Sequence[Floats]
 
 
 class TrainedRanker(NamedTuple):
-    """A trained model: its ``kind`` (BiCLA, InAtt), the ``pair`` it was trained on, the ``hash`` of its folder.
+    """Trained model: its ``kind`` (BiCLA, InAtt), the ``pair`` it was trained on, and the ``hash`` of its folder.
 
-    ``score`` takes the word vectors of queries and of documents, (words, ``dim``) a sentence, and a callback (pairs
-    done, of all), and gives the (queries, documents) scores. ``vectors``: hashes of the vectors it was trained with.
+    ``score`` returns the scores (queries, documents). It takes the word vectors (words, ``dim``) of each query and of
+    each document, and a callback for progress (finished pairs, all pairs). ``vectors`` has the hash of the word vectors
+    of each language that the model was trained with.
     """
 
     kind: str
@@ -303,14 +320,18 @@ class TrainedRanker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of the evaluation.
+    """Settings of the BiCLA evaluation.
 
     Args:
         data: Folder that holds sentence_bench/europarl/PAIR.LANG.
         vectors: Folder of word vectors, one for each language.
-        bundled: Rows of the model that comes with the package.
-        reranker: Folder of the re-ranker of the bundled encoder (None: the one that comes with it).
-        first: Only so many sentences of each set (0: all).
+        pairs: Language pairs to test on.
+        parts: Parts to run, some of `PARTS`.
+        bundled: Whether the bundled encoder is measured too.
+        reranker: Folder of the re-ranker of the bundled encoder; None for the bundled re-ranker.
+        first: Number of sentences of each set (0: all).
+        threads: Threads of the encoder; None for the default.
+        out: Folder for results and plots; None to write nothing.
     """
 
     data: Path
@@ -328,8 +349,8 @@ class Settings:
 class Figures:
     """Average precisions (n,) of each system on each test pair.
 
-    ``rankers`` [pair][name]; ``ensembles`` [pair][name]; ``transfer`` [pair][pair trained on], ``with_agg`` [pair]
-    [(pair trained on, weights)].
+    ``rankers`` and ``ensembles`` are test pair -> name -> (n,). ``transfer`` is test pair -> trained pair -> (n,).
+    ``with_agg`` is test pair -> (trained pair, weights) -> (n,).
     """
 
     rankers: dict[str, dict[str, Doubles]] = field(default_factory=dict)
@@ -343,9 +364,12 @@ def run(
     trained: Sequence[TrainedRanker] = (),
     progress: Progress = lambda title, step, total: None,
 ) -> Result:
-    """Measure. Raises InputError before anything is computed where something that is needed is not there."""
+    """Run the parts of the evaluation on all sets; ``trained`` are the trained models.
+
+    Raises InputError before anything is computed if something that is needed is missing.
+    """
     if not settings.pairs:
-        raise InputError("no language pair; expected some such as de-en")
+        raise InputError("no language pair was given; expected pairs such as de-en")
     make_folder(settings.out)
     work = _Work(settings, trained, progress)
     figures = Figures()
@@ -371,7 +395,7 @@ def _tables(settings: Settings, figures: Figures) -> list[Table]:
 
 
 def _check_sets(settings: Settings) -> None:
-    """Raises InputError that names the test sets that are not there, and those that are."""
+    """Raise InputError if test sets are missing, naming them and those that exist."""
     folder = settings.data / SETS
 
     def is_there(pair: str) -> bool:
@@ -380,12 +404,12 @@ def _check_sets(settings: Settings) -> None:
     absent = [pair for pair in settings.pairs if pair.count("-") == 1 and not is_there(pair)]
     if absent:
         pairs_there = ", ".join(pair for pair in PAIRS if is_there(pair)) or "none"
-        reason = f"{folder}: lacks the test sets {', '.join(absent)}; those of the paper that are there: {pairs_there}"
+        reason = f"{folder}: lacks the test sets {', '.join(absent)}; it has these sets of the paper: {pairs_there}"
         raise InputError(f"{reason}; choose with --pairs")
 
 
 class _Work:
-    """Systems that the sets are measured with: word vectors, trained rankers, the encoder."""
+    """Sentence sets, and the systems that are measured on them: word vectors, trained rankers, the encoder."""
 
     def __init__(self, settings: Settings, trained: Sequence[TrainedRanker], progress: Progress) -> None:
         self._settings, self._progress = settings, progress
@@ -405,7 +429,10 @@ class _Work:
         self._reranker = self._second_look()
 
     def _second_look(self) -> Attention | None:
-        """The re-ranker; of those that come with the package, only one that belongs to the model."""
+        """Return the re-ranker of the bundled model, or None.
+
+        The bundled re-ranker is used only if it was trained for the bundled model.
+        """
         if self._model is None:
             return None
         reranker = load_reranker(self._settings.reranker)
@@ -414,17 +441,17 @@ class _Work:
         return Attention(self._model, reranker)
 
     def _check_widths(self) -> None:
-        """Raises InputError where two languages, or a model and its vectors, cannot be of one space."""
+        """Raise InputError if word vectors and models do not all have the same number of dimensions."""
         dims = {f"vectors of {language}": space.dim for language, space in self._vectors.items()}
         dims |= {f"{kind} of {pair}": item.dim for (kind, pair), item in self._trained.items()}
         if len(set(dims.values())) > 1:
             widths = ", ".join(f"{name}: {dim}" for name, dim in dims.items())
             raise InputError(
-                f"{self._settings.vectors}: not all of one width ({widths}); expected vectors of one space"
+                f"{self._settings.vectors}: different numbers of dimensions ({widths}); expected vectors of one space"
             )
 
     def measure(self, sentence_set: SentenceSet, figures: Figures) -> None:
-        """Measure all systems on one set."""
+        """Measure all systems on one set and add their average precisions to the figures."""
         pair, parts = sentence_set.pair, self._settings.parts
         sides = zip((sentence_set.queries, sentence_set.documents), sentence_set.languages, strict=True)
         words = [[content_words(text, self._stop[language]) for text in side] for side, language in sides]
@@ -448,7 +475,7 @@ class _Work:
         }
 
     def _learnt(self, sentence_set: SentenceSet, words: list[list[list[str]]]) -> dict[str, Floats]:
-        """Systems that were trained on the pair itself."""
+        """Return the scores of the systems that were trained on this pair."""
         kinds = [kind for kind in ("InAtt", "BiCLA") if (kind, sentence_set.pair) in self._trained]
         return {kind: self._scored(self._trained[kind, sentence_set.pair], sentence_set, words) for kind in kinds}
 
@@ -469,7 +496,7 @@ class _Work:
         return {"encoder": cosines, "encoder, CSLS": csls(cosines)}
 
     def _reranked(self, sentence_set: SentenceSet, scores: Mapping[str, Floats]) -> dict[str, Doubles]:
-        """The first of the encoder's lists, put in another order."""
+        """Return the average precisions of the encoder's lists whose first entries the re-ranker has reordered."""
         if self._reranker is None:
             return {}
         self._progress(f"{sentence_set.pair}: re-ranker", 0, 1)
@@ -477,7 +504,10 @@ class _Work:
         return {"encoder, CSLS, re-ranker": run_precisions(run)}
 
     def _ensembles(self, pair: str, scores: Mapping[str, Floats]) -> dict[str, Doubles]:
-        """BiCLA with one and with two of the others: by interpolation of ranks, as in the paper, and of z-scores."""
+        """Return the average precisions of BiCLA with one and with two other rankers.
+
+        The ensembles interpolate ranks, as in the paper, or z-scores of the scores.
+        """
         runs = {name: run_of(scores[name], name=name) for name in ("BiCLA", *OTHERS) if name in scores}
         rankers = list(runs)[1:]
         subsets: list[tuple[tuple[str, ...], tuple[float, ...]]] = []
@@ -495,7 +525,7 @@ class _Work:
     def _transfer(
         self, sentence_set: SentenceSet, words: list[list[list[str]]], scores: Mapping[str, Floats], figures: Figures
     ) -> None:
-        """BiCLA trained on every pair, alone and with AGG."""
+        """Add the average precisions of BiCLA trained on every pair, alone and with AGG."""
         figures.transfer[sentence_set.pair], figures.with_agg[sentence_set.pair] = {}, {}
         simple = run_of(scores["AGG"])
         for (kind, pair), ranker in self._trained.items():
@@ -512,7 +542,7 @@ class _Work:
                 figures.with_agg[sentence_set.pair][pair, weighted(weights)] = fusion
 
     def signature(self) -> dict[str, Any]:
-        """Signature of the figures: how they were made."""
+        """Return the signature of the figures: data, word vectors, models, package versions."""
         facts: dict[str, Any] = {"data": digest([path for group in self.sets for path in group.paths])}
         facts["sentences"] = ",".join(str(len(group.queries)) for group in self.sets)
         facts["parts"] = ",".join(self._settings.parts)
@@ -525,7 +555,7 @@ class _Work:
         return signature(self._model, **facts, **self._strangers())
 
     def _strangers(self) -> dict[str, str]:
-        """List what was trained with other vectors than those that it is measured with."""
+        """Return a warning that lists the models trained with other word vectors than those used here."""
         hashes = {language: space.facts.get("hash") for language, space in self._vectors.items()}
         warnings = [
             f"{kind} {pair} ({language})"
@@ -537,12 +567,12 @@ class _Work:
 
 
 def weighted(weights: Sequence[float]) -> str:
-    """(0.5, 0.5) -> ".5/.5"."""
+    """Format weights: (0.5, 0.5) becomes ".5/.5"."""
     return "/".join(f"{weight:g}".removeprefix("0") for weight in weights)
 
 
 def _plain(figures: Figures) -> dict[str, Any]:
-    """Mapping for JSON: every average precision, so that any other test can be made."""
+    """Return a mapping for JSON with every average precision, so that other tests can be computed later."""
 
     def rounded(scores: Mapping[Any, Doubles]) -> dict[str, list[float]]:
         return {

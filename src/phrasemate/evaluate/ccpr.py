@@ -1,4 +1,4 @@
-"""The evaluation of CCPR (Li et al. 2024) as one run: its parts, the models they measure, tables, plots, signature."""
+"""Evaluation of CCPR (Li et al. 2024): runs its parts on some models and collects tables, plots and a signature."""
 
 from __future__ import annotations
 
@@ -19,16 +19,28 @@ from phrasemate.types import Progress
 
 PARTS = ("phrases", "alignment", "segmenter", "polysemy")
 BUNDLED = "bundled"
-BASELINES = ("sentence", "mean", "ends")  # of the bundled model, where no other row is asked for
+BASELINES = ("sentence", "mean", "ends")  # poolings of the bundled model that are measured if no row is given
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of the evaluation: measures and data.
+    """Settings of the CCPR evaluation.
 
-    ``models``: rows as ``NAME=FOLDER[:POOLING]``. ``against``: the row that p compares with, None for the last.
-    ``cs``: sentence pairs of the Czech gold alignment (it has 2,487); ``extra``: pairs for eflomal to learn from.
-    ``polysemy``: another set of ambiguous phrases than the bundled one.
+    Args:
+        data: Folder of the corpora.
+        parts: Parts to run, some of `PARTS`.
+        models: Rows of the table of phrases, each ``NAME=FOLDER[:POOLING]``.
+        bundled: Whether the bundled model is a row too, the last one.
+        muse: Whether the multilingual Universal Sentence Encoder is a row too.
+        against: Row that all others are compared with; None for the last row.
+        distractors: Least number of distractor spans.
+        cs: Number of sentence pairs of the Czech gold alignment, which has 2,487.
+        extra: Number of further sentence pairs that eflomal learns from.
+        langs: Languages to measure.
+        threads: Threads of the encoder; None for the default.
+        seed: Seed of the resampling.
+        out: Folder for results and plots; None to write nothing.
+        polysemy: File of ambiguous phrases; None for the bundled one.
     """
 
     data: Path
@@ -48,7 +60,7 @@ class Settings:
 
 
 class ModelRow(NamedTuple):
-    """A row of the table of phrases: its name, the folder of its model (None: the bundled one), its pooling."""
+    """Row of the table of phrases: its name, its model's folder (None: the bundled model), its pooling."""
 
     name: str
     folder: Path | None
@@ -56,19 +68,19 @@ class ModelRow(NamedTuple):
 
 
 class _LoadedModels(NamedTuple):
-    """The models by folder, each once, and the rows with their models."""
+    """Models by folder, each loaded once, and the rows that use them."""
 
     models: dict[Path | None, Model]
     rows: list[ModelRow]
 
     def distinct(self) -> dict[str, Model]:
-        """List each model once, by the name of its last row, in the order of these rows."""
+        """Return each model once, under the name of the last row that uses it."""
         last = {row.folder: row for row in self.rows}
         return {row.name: self.models[row.folder] for row in self.rows if last[row.folder] is row}
 
 
 def parse_row(text: str) -> ModelRow:
-    """``NAME=FOLDER[:POOLING]``; the folder may be ``bundled``. Raises InputError for anything else."""
+    """Parse ``NAME=FOLDER[:POOLING]``; the folder may be ``bundled``. Raises InputError for any other text."""
     name, equals, rest = text.partition("=")
     folder, colon, pooling = (rest, "", "") if ":" not in rest or Path(rest).exists() else rest.rpartition(":")
     if not (name and equals and folder) or (colon and not pooling):
@@ -77,7 +89,10 @@ def parse_row(text: str) -> ModelRow:
 
 
 def run(settings: Settings, progress: Progress = lambda label, step, total: None) -> Result:
-    """Measure. Raises InputError before anything is computed where the corpora are not there, or not as expected."""
+    """Run the parts of the evaluation.
+
+    Raises InputError before anything is computed if the corpora are missing or not as expected.
+    """
     settings = replace(settings, langs=tuple(dict.fromkeys(settings.langs)))
     distractors = _check(settings)
     make_folder(settings.out)
@@ -93,9 +108,10 @@ def run(settings: Settings, progress: Progress = lambda label, step, total: None
 
 
 def _check(settings: Settings) -> dict[str, str]:
-    """Reads all that the parts will read: hours may lie between the first and the last. Raises InputError.
+    """Read everything that the parts will read, so that errors show at once and not after hours.
 
-    Returns what tells the distractors from others, as `digest` does it for the test sets.
+    Returns the digest of the distractor sentences for the signature; empty if the parts use none. Raises InputError and
+    ReadError.
     """
     from phrasemate.evaluate.phrases import chunks, read_set, rivals_of
     from phrasemate.evaluate.polysemy import BUNDLED_SET, read_polysemy
@@ -103,7 +119,7 @@ def _check(settings: Settings) -> dict[str, str]:
     parts = set(settings.parts)
     check_seed(settings.seed)
     if not settings.langs:
-        raise InputError(f"no language; expected some of {', '.join(LANGS)}")
+        raise InputError(f"no language was given; expected some of {', '.join(LANGS)}")
     check_folder(settings.data, settings.parts)
     if parts & {"alignment", "segmenter"}:
         for lang in settings.langs:
@@ -127,7 +143,7 @@ def _load(settings: Settings) -> _LoadedModels:
     if not rows:
         rows = [ModelRow(pooling, None, pooling) for pooling in BASELINES]
         if not settings.bundled:
-            raise InputError("no model: give --model, or leave --no-bundled out")
+            raise InputError("no model was given; give --model, or omit --no-bundled")
     if settings.bundled:
         rows.append(ModelRow(BUNDLED, None, None))
     names = [row.name for row in rows] + ["MUSE"] * settings.muse
@@ -191,7 +207,7 @@ def _polysemy(settings: Settings, loaded: _LoadedModels, result: Result, progres
 
 
 def _digest(settings: Settings) -> str:
-    """Digest of the test sets that the parts read, so that a figure names what it was measured on."""
+    """Return the digest of the test sets that the parts read, so that a figure names its data."""
     from phrasemate.evaluate.polysemy import BUNDLED_SET
 
     names = sorted({file.split("/")[0] for part in settings.parts for file in EXPECTED[part]} - {"parallel"})

@@ -1,4 +1,4 @@
-"""The folder of the corpora that the protocols read, and what they say when something is not there."""
+"""Readers of the evaluation corpora, with errors that say what is missing or damaged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.text.text_file import numbered_lines
 
 LANGS = ("de", "cs", "ro", "fr")
+# The second language of a pair, with its script (Hant) and country (BR).
 _TARGET = re.compile(r"-[^-_]+(?:[-_](?:[A-Z][a-z]{3}|[A-Z]{2}))*$")
+# Files that each part of the CCPR evaluation reads.
 EXPECTED = {
     "phrases": ("phrase_bench/XX-en.jsonl", "parallel/en-{cs,de,es,fr}.tsv.gz"),
     "alignment": ("gold_alignments/XX-en.jsonl",),
@@ -27,7 +29,7 @@ EXPECTED = {
 
 
 def check_folder(data: Path, parts: Iterable[str]) -> None:
-    """Raises InputError where the folder lacks one that the parts of an evaluation read from."""
+    """Raise InputError if the folder lacks a subfolder that some part of the evaluation reads from."""
     files = sorted({file for part in parts for file in EXPECTED[part]})
     missing = sorted({file.split("/")[0] for file in files if not (data / file.split("/")[0]).is_dir()})
     if missing:
@@ -35,14 +37,14 @@ def check_folder(data: Path, parts: Iterable[str]) -> None:
         raise InputError(
             f"{data}: {problem}; "
             f"expected the folder of the corpora with {', '.join(files)} (XX: {', '.join(LANGS)}); "
-            "name it with --data, or leave parts out with --only"
+            "name it with --data, or choose parts with --only"
         )
 
 
 def json_lines(path: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Read one JSON object a line, each with the keys.
+    """Read a file with one JSON object on each line; every object must have the keys.
 
-    Raises InputError for no file, ReadError for an empty one and for a line that is not so.
+    Raises InputError if the file is missing, ReadError if it is empty or a line is not such an object.
     """
     if not path.is_file():
         raise InputError(f"{path}: no such file; expected JSON lines with {', '.join(keys)}")
@@ -64,7 +66,10 @@ def json_lines(path: Path, keys: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def parallel(data: Path, lang: str, first: int | None = None) -> Iterator[tuple[str, str]]:
-    """(English, other) of the first lines of a parallel file. Raises InputError where it is absent or damaged."""
+    """Yield the (English, foreign) sentences of a parallel file, at most the ``first`` lines of it.
+
+    Raises InputError if the file is missing or damaged.
+    """
     path = data / "parallel" / f"en-{lang}.tsv.gz"
     try:
         with gzip.open(path, "rt", encoding="utf-8-sig", newline="\n") as file:
@@ -77,7 +82,7 @@ def parallel(data: Path, lang: str, first: int | None = None) -> Iterator[tuple[
 
 
 class Gold(NamedTuple):
-    """A gold alignment: its sentence pairs, their sure links, and the sure and possible links together."""
+    """Gold alignment: sentence pairs, the sure links of each, and the acceptable (sure or possible) links of each."""
 
     pairs: list[tuple[TokenizedSentence, TokenizedSentence]]
     sure: list[Links]
@@ -85,18 +90,20 @@ class Gold(NamedTuple):
 
 
 def links_of(data: Path, lang: str, first: int | None = None) -> Gold:
-    """The gold alignment of a language, links sorted.
+    """Read the gold alignment of a language; the links of a sentence pair are sorted.
 
-    A side is a list of tokens, or a text whose words are those of `TokenizedSentence.of`. Without ``possible``, sure
-    links alone are acceptable. A link may name a token behind the last: no aligner finds it. Raises InputError for no
-    file, ReadError for a line without sentences or with links that are not pairs of numbers.
+    A side of a sentence pair is a list of tokens, or a text that `TokenizedSentence.of` divides into words. Without
+    ``possible`` links, only sure links are acceptable. A link may point beyond the last token; no aligner finds such a
+    link.
+
+    Raises InputError if the file is missing, ReadError for a line without sentences or with malformed links.
     """
     path = data / "gold_alignments" / f"{lang}-en.jsonl"
     rows = json_lines(path, ("source", "target", "links"))[:first]
     for number, row in enumerate(rows, 1):
         if not _linked(row["source"], row["target"], row["links"], row.setdefault("possible", [])):
-            requirement = "expected texts or lists of tokens, and pairs of numbers of their words, from 0"
-            raise ReadError(str(path), number, "no tokens and links between them", requirement)
+            requirement = "expected texts or lists of tokens, and links as pairs of word numbers from 0"
+            raise ReadError(str(path), number, "no tokens with links between them", requirement)
     pairs = [(_worded(row["source"]), _worded(row["target"])) for row in rows]
     sure = [{(source, target) for source, target in row["links"]} for row in rows]
     acceptable = [
@@ -110,7 +117,7 @@ def _worded(side: str | list[str]) -> TokenizedSentence:
 
 
 def _linked(source: Any, target: Any, *groups: Any) -> bool:
-    """Whether these are two sentences, and groups of pairs of numbers from 0."""
+    """Return whether the sides are two sentences and each group is a list of links (pairs of numbers from 0)."""
     if not all(
         isinstance(side, str) or (isinstance(side, list) and all(isinstance(token, str) for token in side))
         for side in (source, target)
@@ -127,19 +134,22 @@ def _linked(source: Any, target: Any, *groups: Any) -> bool:
 
 
 def languages(pair: str) -> tuple[str, str]:
-    """Source and target of a pair such as de-en; script and country of a language begin with a capital (de-zh-Hant)."""
+    """Split a pair such as ``de-en`` into source and target language.
+
+    Script and country of a language begin with a capital letter, as in ``de-zh-Hant``.
+    """
     match = _TARGET.search(pair)
     at = match.start() if match else pair.rfind("-")
     return pair[: max(at, 0)], pair[at + 1 :] if at >= 0 else ""
 
 
 def name_of(folder: Path) -> str:
-    """Name of a folder as it was given; of ``.`` and ``..`` that of the folder that they stand for."""
+    """Return a folder's name as it was given; for ``.`` and ``..`` the name of the folder that they stand for."""
     return folder.name if folder.name.strip(".") else folder.resolve().name
 
 
 def digest(paths: Iterable[Path]) -> str:
-    """The first 12 hex digits of the SHA-256 over the contents, in this order."""
+    """Return the first 12 hex digits of the SHA-256 over the contents of the files, in this order."""
     hasher = hashlib.sha256()
     for path in paths:
         hasher.update(path.read_bytes())

@@ -1,16 +1,16 @@
-"""Looking phrases and idioms up in text that is not their translation: is the first answer right?
+"""Look-up of phrases and idioms in text that is not their translation: how often the first answer is right.
 
-Systems: the search with each of its switches, sentence search, and a dictionary alone.
+The systems are the search with each of its switches, sentence search, and a dictionary alone.
 
-A query is a phrase in its sentence; the collection holds English sentences, none of them the translation of a query's.
-An answer is right if the phrase is linked to its wording anywhere in a large parallel text, or if a dictionary gives
-it. Wordings are compared as lemmas, without articles and "to". Only queries for which the collection holds a right
-wording count. Whether the confidence can be trusted is measured on all queries, as a user does not know which have an
+A query is a phrase in its sentence. The collection holds English sentences, none of them the translation of a query's
+sentence. An answer is right if the phrase is linked to its wording anywhere in a large parallel text, or if a
+dictionary lists it. Wordings are compared as lemmas, without articles and "to". Only queries with a right wording in
+the collection count. Confidences are measured on all queries, because a user does not know which queries have an
 answer. ``bench/lookup_set.py`` makes queries and collections; docs/results/lookup.md explains them.
 
-A stress row of the lookup yardstick, as hardly any word of an idiom means what the answer's words mean. The file has a
-JSON object a line: de, en (a sentence pair), idiom_de, idiom_en, direction; in the direction "en-de" the two idioms
-have changed places. Words of the German idiom are looked for in the sentence by their lemmas, in any order.
+Idioms are a harder test, since hardly any word of an idiom means the same as a word of the answer. Their file has one
+JSON object on each line with the keys de, en (a sentence pair), idiom_de, idiom_en, direction. In the direction "en-de"
+the two idioms are swapped. The words of the German idiom are matched with the sentence by their lemmas, in any order.
 """
 
 from __future__ import annotations
@@ -47,17 +47,18 @@ from phrasemate.utils import import_extra
 from phrasemate.utils.storage import save_arrays
 
 HALVES = ("dev", "test")
-DEPTH = 10  # answers that are looked at
-LEADING = frozenset({"a", "an", "the", "to"})
+DEPTH = 10  # number of first answers that count
+LEADING = frozenset({"a", "an", "the", "to"})  # words that are removed from the beginning of a wording
 
 
 class LookupQuery(NamedTuple):
-    """A phrase to look up.
+    """Phrase to look up.
 
-    ``right``: wordings that are right, as `lemmas` has them. ``sense``: those with the meaning that the phrase has in
-    its sentence; None where the phrase is not ambiguous. ``function_start``: whether it begins with a function word.
-    ``mate``: the translation of the sentence, if the collection may hold it. ``usual``: the right wordings that are
-    usual ones; None where the set does not tell. ``part_of_speech``: of its translation, "" if unknown.
+    ``right``: right wordings, in the form of `lemmas`. ``sense``: the right wordings with the meaning that the phrase
+    has in its sentence; None if the phrase is not ambiguous. ``function_start``: whether the phrase begins with a
+    function word. ``mate``: the translation of the sentence, if the collection may hold it. ``usual``: the right
+    wordings that are usual ones; None if the set does not say. ``part_of_speech``: that of the translation, "" if
+    unknown.
     """
 
     phrase: Phrase
@@ -72,10 +73,10 @@ class LookupQuery(NamedTuple):
 
 
 class SenseQuery(NamedTuple):
-    """An ambiguous phrase to look up.
+    """Ambiguous phrase to look up.
 
-    ``right``: wordings, as `lemmas` has them, with the meaning that the phrase has in its sentence; ``other``: those of
-    its other meanings. ``mate``: the translation of the sentence, which is not to be searched.
+    ``right``: wordings with the meaning that the phrase has in its sentence, in the form of `lemmas`; ``other``:
+    wordings of its other meanings. ``mate``: the translation of the sentence, which is excluded from the search.
     """
 
     phrase: Phrase
@@ -86,18 +87,18 @@ class SenseQuery(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """Rank of the first right answer of each query, of the first one of the right sense, and of the first usual one.
+    """Ranks (queries,) of the first right answer, the first answer of the right sense, and the first usual answer.
 
-    0: first, inf: none.
+    Rank 0 is the first answer; inf means that no answer is right.
     """
 
     right: NDArray[np.float64]
-    sense: NDArray[np.float64]  # NaN where the phrase is not ambiguous
-    usual: NDArray[np.float64]  # NaN where the set does not tell
+    sense: NDArray[np.float64]  # NaN if the phrase is not ambiguous
+    usual: NDArray[np.float64]  # NaN if the set does not say which wordings are usual
 
 
 def read_lookups(path: Path, half: str) -> list[LookupQuery]:
-    """The queries of a half, "dev" or "test", of a file of ``bench/lookup_set.py``.
+    """Read the queries of one half ("dev" or "test") of a file of ``bench/lookup_set.py``.
 
     Raises InputError for another half, ReadError for a line that is not a query.
     """
@@ -123,7 +124,10 @@ def read_lookups(path: Path, half: str) -> list[LookupQuery]:
 
 
 def read_senses(path: Path, half: str) -> list[SenseQuery]:
-    """The ambiguous phrases of a half of a senses.jsonl of ``bench/lookup_set.py``. Errors as of `read_lookups`."""
+    """Read the ambiguous phrases of one half of a senses.jsonl of ``bench/lookup_set.py``.
+
+    Raises InputError for another half, ReadError for a line that is not an ambiguous phrase.
+    """
     if half not in HALVES:
         raise InputError(f"half {half!r}; expected {' or '.join(HALVES)}")
     queries = []
@@ -139,9 +143,9 @@ def read_senses(path: Path, half: str) -> list[SenseQuery]:
 
 
 def lemmas(wording: str) -> str:
-    """Lemmas of an English wording, by which it is compared: no case, no punctuation, no articles and "to" before it.
+    """Return the lemmas of an English wording, without case, punctuation, and articles or "to" at its beginning.
 
-    Lemmas are those of the package simplemma. Raises MissingExtra where it is not installed.
+    The lemmas are those of the package simplemma. Raises MissingExtra if it is not installed.
     """
     parts = [wording[start:end].casefold() for start, end in words(wording)]
     while len(parts) > 1 and parts[0] in LEADING:
@@ -151,23 +155,23 @@ def lemmas(wording: str) -> str:
 
 @lru_cache(1 << 18)
 def lemma(word: str, language: str = "en") -> str:
-    """The lemma of a word, case-folded. Raises MissingExtra where the package simplemma is not installed."""
+    """Return the case-folded lemma of a word. Raises MissingExtra if the package simplemma is not installed."""
     return str(import_extra("simplemma", "simplemma", "evaluate").lemmatize(word, language)).casefold()
 
 
 def _word(word: str) -> str:
-    """The lemma of a case-folded English word without a genitive's s."""
+    """Return the lemma of a case-folded English word without the genitive 's."""
     return lemma(word.removesuffix("'s").removesuffix("’s"))
 
 
 def answerable(queries: Sequence[LookupQuery], sentences: Iterable[str]) -> list[bool]:
-    """Whether the sentences hold a right wording of each query, as whole words."""
+    """Return for each query whether a sentence contains one of its right wordings as whole words."""
     wordings = present({wording for query in queries for wording in query.right}, sentences)
     return [not query.right.isdisjoint(wordings) for query in queries]
 
 
 def present(wordings: set[str], sentences: Iterable[str]) -> set[str]:
-    """Wordings, as `lemmas` has them, that stand in one of the sentences as whole words."""
+    """Return the wordings (in the form of `lemmas`) that occur in some sentence as whole words."""
     longest = max((wording.count(" ") + 1 for wording in wordings), default=0)
     subset: set[str] = set()
     for sentence in sentences:
@@ -179,7 +183,10 @@ def present(wordings: set[str], sentences: Iterable[str]) -> set[str]:
 
 
 def ranks(queries: Sequence[LookupQuery], answers: Sequence[Sequence[str]]) -> Ranks:
-    """Ranks of the first right wording in each query's answers, best first; only the first `DEPTH` count."""
+    """Return the ranks of the first right wordings in each query's answers, which are in order of quality.
+
+    Only the first `DEPTH` answers count.
+    """
     ranks = np.empty((3, len(queries)))
     for number, (query, wordings) in enumerate(zip(queries, answers, strict=True)):
         answer = [lemmas(wording) for wording in wordings[:DEPTH]]
@@ -188,14 +195,14 @@ def ranks(queries: Sequence[LookupQuery], answers: Sequence[Sequence[str]]) -> R
 
 
 def _first(wordings: Sequence[str], right: frozenset[str] | None) -> float:
-    """The place of the first right wording, inf if there is none; NaN where nothing tells what is right."""
+    """Return the index of the first right wording, inf if there is none; NaN if ``right`` is None."""
     if right is None:
         return np.nan
     return next((float(place) for place, wording in enumerate(wordings) if wording in right), np.inf)
 
 
 def strata(query: LookupQuery) -> dict[str, str]:
-    """Strata that a query is counted under, beside all: its language, domain, length, kind."""
+    """Return the strata of a query: its language, domain, number of words and kind, for instance."""
     length = len(words(query.phrase.text))
     return {
         "language": query.language,
@@ -210,9 +217,14 @@ def strata(query: LookupQuery) -> dict[str, str]:
 def lookup_tables(
     queries: Sequence[LookupQuery], systems: Mapping[str, Ranks], against: str, what: str, seed: int = 0
 ) -> list[Table]:
-    """The table of all systems, and one of each system's right-first share by stratum; ``what`` names the collection.
+    """Return the table of all systems, and the table of each system's share of right first answers by stratum.
 
-    p: paired randomisation test of right first against the system ``against``.
+    Args:
+        queries: Queries.
+        systems: Ranks of each system.
+        against: System that the others are compared with, by the paired randomisation test.
+        what: Name of the collection.
+        seed: Seed of the resampling.
     """
     first = {name: (ranks.right < 1).astype(float) for name, ranks in systems.items()}
     rows: list[tuple[Any, ...]] = []
@@ -246,7 +258,14 @@ def lookup_tables(
 
 
 def sense_table(queries: Sequence[LookupQuery], systems: Mapping[str, Ranks], against: str, what: str) -> Table:
-    """Table of how often the first answer of ambiguous phrases has the right sense, and how often another one."""
+    """Return the table of how often the first answer to an ambiguous phrase has the right sense or a wrong one.
+
+    Args:
+        queries: Ambiguous phrases.
+        systems: Ranks of each system.
+        against: System that the others are compared with, by the paired randomisation test.
+        what: Name of the collection.
+    """
     first = {name: (ranks.sense < 1).astype(float) for name, ranks in systems.items()}
     rows = tuple(
         (
@@ -265,7 +284,7 @@ def sense_table(queries: Sequence[LookupQuery], systems: Mapping[str, Ranks], ag
 def confidence_table(
     sure: Mapping[str, NDArray[np.float64]], first: Mapping[str, NDArray[np.bool_]], what: str
 ) -> Table:
-    """Table of how often answers of similar confidence are right.
+    """Return the table of how often answers of similar confidence are right.
 
     Args:
         sure: For each system the confidence in the first answer of each query, (queries,).
@@ -285,8 +304,8 @@ def confidence_table(
     return Table(f"confidence {what}", f"Confidence, {what}", header, tuple(rows), note)
 
 
-COUNT = 200  # idioms that are asked
-WIDEST = 3  # words of a sentence to a word of its idiom
+COUNT = 200  # number of idioms that are asked
+WIDEST = 3  # longest match of an idiom in a sentence, as a multiple of the idiom's number of words
 GERMAN_FUNCTION_WORDS = frozenset(
     """
     der die das den dem des ein eine einen einem einer eines kein keine keinen keinem keiner und oder
@@ -299,9 +318,10 @@ GERMAN_FUNCTION_WORDS = frozenset(
 
 
 def read_idioms(path: Path, count: int = COUNT, seed: int = 0) -> tuple[list[LookupQuery], list[str]]:
-    """At most ``count`` queries that are drawn from a file, and English sentences of it, none the mate of a query.
+    """Draw at most ``count`` queries from a file of idioms, and return them with English sentences to search.
 
-    Raises InputError where no idiom stands in its sentence, ReadError for a line that is not a pair with its idioms.
+    These are the English sentences of the file without the mates of the queries. Raises InputError if no idiom occurs
+    in its sentence, ReadError for a line that is not a sentence pair with its idioms.
     """
     rows = json_lines(path, ("de", "en", "idiom_de", "idiom_en", "direction"))
     random.Random(seed).shuffle(rows)
@@ -318,15 +338,16 @@ def read_idioms(path: Path, count: int = COUNT, seed: int = 0) -> tuple[list[Loo
             queries.append(LookupQuery(Phrase(row["de"], *place), "de", "idioms", right, None, False))
             mates.add(row["en"])
     if not queries:
-        raise InputError(f"{path}: no idiom stands in its sentence; expected German sentences with their idioms")
+        raise InputError(f"{path}: no idiom occurs in its sentence; expected German sentences with their idioms")
     return queries, sorted({row["en"] for row in rows} - mates)
 
 
 def place_of(idiom: str, sentence: str) -> tuple[int, int] | None:
-    """Start and end of the shortest run of words with all content words of an idiom; None where there is no short one.
+    """Return start and end of the shortest run of words with all content words of an idiom; None if there is none.
 
-    A single word is not an idiom. The idiom's words before the run belong to it, as in "in den Kinderschuhen".
-    A word of the idiom may be several with ``|`` between them, of which one is enough.
+    A run that is too long or has a single word does not count. Words of the idiom directly before the run are added to
+    it, as in "in den Kinderschuhen". A part of the idiom may list alternatives with ``|`` between them, one of which
+    must occur.
     """
     content_words = [choice for part in idiom.split() if (choice := _choice(part.split("|")))]
     every = _german(idiom.replace("|", " ").split())
@@ -345,35 +366,38 @@ def place_of(idiom: str, sentence: str) -> tuple[int, int] | None:
 
 
 def _choice(part: Iterable[str]) -> frozenset[str]:
-    """The lemmas of what may stand for one word of an idiom; none for a function word."""
+    """Return the lemmas of the alternatives for one word of an idiom; empty for a function word."""
     return _german(word for word in part if words(word) and word.casefold() not in GERMAN_FUNCTION_WORDS)
 
 
 def _german(parts: Iterable[str]) -> frozenset[str]:
-    """Words and their lemmas, case-folded: an idiom may be listed without its capitals, which change lemmas."""
+    """Return words and their lemmas, case-folded.
+
+    An idiom may be listed without its capital letters, and lemmas depend on these, so both spellings are looked up.
+    """
     forms = [form for part in parts for form in (part, part.casefold(), part.capitalize())]
     return frozenset(form.casefold() for form in forms) | {lemma(form, "de") for form in forms}
 
 
-SWITCHES: dict[str, dict[str, Any]] = {  # of the bundled model's search
+SWITCHES: dict[str, dict[str, Any]] = {  # arguments of the `Searcher` with the bundled model
     "search": {},
     "without lexicon": {"lexicon": False},
     "views": {"views": Views()},
     "quick": {"views": False},
 }
-PHRASES = "phrases alone"  # context-free: vectors of the phrases without their sentences, and the lexicon
-VECTORS = "vectors alone"  # context-free vectors and nothing else
+PHRASES = "phrases alone"  # the search with vectors of the phrases without their sentences
+VECTORS = "vectors alone"  # such vectors only, without the lexicon and the second look
 SENTENCES, DICTIONARY = "sentences", "dictionary"
 SYSTEMS = (*SWITCHES, PHRASES, VECTORS, SENTENCES, DICTIONARY)
-BANDS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.1)  # of confidence, each without its upper end
-NEAR = 50  # sentences in which sentence search looks for the phrase
-BATCH = 256  # queries
+BANDS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.1)  # limits of the bands of confidence; a band excludes its upper limit
+NEAR = 50  # number of nearest sentences whose phrases are the candidates of sentence search
+BATCH = 256  # queries that are searched together
 
 
 class Answers(NamedTuple):
-    """Answers of a system: distinct wordings for each query, the best first, and the confidence in the first one.
+    """Answers of a system to each query: distinct wordings in order of quality, and the confidence in the first one.
 
-    ``confidence`` is None where the system has none.
+    ``confidence`` is None if the system has none.
     """
 
     wordings: list[list[str]]
@@ -382,7 +406,7 @@ class Answers(NamedTuple):
 
 @dataclass(frozen=True)
 class Collection:
-    """English sentences to be searched; ``base`` holds the first of them, if it is a collection, too."""
+    """English sentences to search; ``base`` is a collection with the first of these sentences, or None."""
 
     name: str
     sentences: list[str]
@@ -390,15 +414,18 @@ class Collection:
 
     @property
     def document(self) -> Document:
-        """The sentences that the base does not hold."""
+        """Return a document with the sentences that the base does not hold."""
         return Document.from_texts(self.name, self.sentences[len(self.base.sentences) if self.base else 0 :])
 
     def folder(self, work: Path, model: Model) -> Path:
-        """Folder of the index; the name tells other sentences and models apart."""
+        """Return the folder of the index; its name differs for other sentences and other models."""
         return work / f"{self.name}-{self.document.digest[:8]}-{model.hash[:8]}"
 
     def indexed(self, work: Path, model: Model, threads: int | None, progress: Progress) -> Path:
-        """The folder of the index, which is made if it is not there yet, whole or not at all."""
+        """Return the folder of the index, which is made first if it does not exist.
+
+        The folder appears only when the index is complete.
+        """
         folder = self.folder(work, model)
         if folder.exists():
             return folder
@@ -417,7 +444,7 @@ class Collection:
 
 
 def search_answers(searcher: Searcher, queries: Sequence[LookupQuery], progress: Callable[[int], None]) -> Answers:
-    """The wordings of the groups of a search, in which the mates of the queries count for nothing."""
+    """Return the wordings of the groups that a search finds; the mates of the queries are excluded."""
     request = SearchRequest(DEPTH, contexts=1)
     answers: list[Answer] = []
     for batch in _batches(queries):
@@ -436,7 +463,7 @@ def _batches(queries: Sequence[LookupQuery]) -> Iterator[Sequence[LookupQuery]]:
 def sentence_answers(
     index: BaseIndex, model: Model, queries: Sequence[LookupQuery], progress: Callable[[int], None]
 ) -> Answers:
-    """The phrases nearest the query's phrase in the `NEAR` sentences that are nearest its sentence."""
+    """Return the phrases nearest the query among those of the `NEAR` sentences nearest the query's sentence."""
     sentence_vectors, phrases = _sentences(index, model)
     answers: list[list[str]] = []
     for batch in _batches(queries):
@@ -451,7 +478,10 @@ def sentence_answers(
 
 
 def _sentences(index: BaseIndex, model: Model) -> tuple[NDArray[np.float32], list[range]]:
-    """The vectors (n, dim) of an index's sentences, which are kept in its folder's neighbour; the phrases of each."""
+    """Return the vectors (n, dim) of an index's sentences, and the phrase ids of each sentence.
+
+    The vectors are stored in a file beside the folder of the index.
+    """
     rows = list(index.store.all_sentences())
     path = Path(index.path).with_suffix(".sentences")
     if not path.exists():
@@ -460,7 +490,7 @@ def _sentences(index: BaseIndex, model: Model) -> tuple[NDArray[np.float32], lis
 
 
 def _wordings(index: BaseIndex, ids: NDArray[np.int64], vector: NDArray[np.float32]) -> list[str]:
-    """The `DEPTH` first distinct wordings of phrases by cosine, highest first."""
+    """Return the first `DEPTH` distinct wordings of phrases, by cosine, highest first."""
     if not len(ids):
         return []
     cosines = index.vectors(ids) @ vector
@@ -475,7 +505,7 @@ def _wordings(index: BaseIndex, ids: NDArray[np.int64], vector: NDArray[np.float
 
 
 def dictionary_answers(lexicon: Lexicon, queries: Sequence[LookupQuery], sentences: Sequence[str]) -> Answers:
-    """The English equivalents of a dictionary that stand in the sentences, in its order."""
+    """Return the English equivalents of a dictionary that occur in the sentences, in the dictionary's order."""
     listed_answers = [
         [equivalent.text for equivalent in lexicon.equivalents(query.phrase.text, query.language, "en")]
         for query in queries
@@ -485,16 +515,16 @@ def dictionary_answers(lexicon: Lexicon, queries: Sequence[LookupQuery], sentenc
 
 
 class Systems:
-    """All systems: those of `SYSTEMS`, which use the bundled model, and ``models``, each searched as it is by default.
+    """All systems: those of `SYSTEMS`, which use the bundled model, and the default search of each of ``models``.
 
-    ``work``: folder of the indexes and vectors of collections, which are made once.
+    ``work`` is the folder for the indexes and vectors of collections; what it already holds is used again.
     """
 
     def __init__(self, bundled: Model, models: Mapping[str, Model], work: Path, threads: int | None) -> None:
         self.bundled, self.models, self.work, self.threads = bundled, dict(models), work, threads
 
     def answers(self, name: str, collection: Collection, queries: Sequence[LookupQuery], progress: Progress) -> Answers:
-        """The answers of a system. Raises InputError without a lexicon."""
+        """Return the answers of the system ``name``. Raises InputError for "dictionary" if no lexicon is installed."""
         if name == DICTIONARY:
             lexicon = bundled_lexicon()
             if lexicon is None:
@@ -515,17 +545,27 @@ class Systems:
             return search_answers(Searcher(index, model, **switches), queries, tell)
 
 
-Ask = Callable[[str, Collection, Sequence[LookupQuery]], Answers]  # of a system, by its name
+Ask = Callable[[str, Collection, Sequence[LookupQuery]], Answers]  # gives the answers of a system, by its name
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings: the questions and the systems.
+    """Settings of the look-up evaluation.
 
-    ``folder``: what ``bench/lookup_set.py`` wrote. ``sizes``: of the collections, in sentences. ``langs``: none for
-    all. ``models``: systems as ``NAME=FOLDER``. ``systems``: those to ask, none for all. ``against``: the system that p
-    compares with, "" for the first. ``work``: where indexes are kept, None for a temporary folder. ``idioms``: a file
-    of `phrasemate.evaluate.lookup`, to be asked, too, of the smallest collection and the file's sentences.
+    Args:
+        folder: Folder that ``bench/lookup_set.py`` wrote.
+        sizes: Sizes of the collections, in sentences.
+        half: Half of the queries, "dev" or "test".
+        langs: Languages of the queries; empty for all.
+        models: Further systems, each ``NAME=FOLDER`` of a model.
+        systems: Systems to ask; empty for all.
+        against: System that the others are compared with; "" for the first.
+        work: Folder for indexes; None for a temporary folder.
+        idioms: File of idioms, which are looked up in the smallest collection and the file's own sentences; None for
+            none.
+        threads: Threads of the encoder and the search; None for the default.
+        seed: Seed of draws and resampling.
+        out: Folder for results; None to write nothing.
     """
 
     folder: Path
@@ -543,7 +583,10 @@ class Settings:
 
 
 def run(settings: Settings, progress: Progress = lambda stage, count, total: None) -> Result:
-    """Ask and count. Raises InputError before anything is computed where the set is not there, or not as expected."""
+    """Ask all systems and measure their answers.
+
+    Raises InputError or ReadError before anything is computed if the set is missing or not as expected.
+    """
     check_seed(settings.seed)
     queries, files = _queries(settings)
     collections = [_collection(settings.folder / f"english-{size}.txt") for size in sorted(set(settings.sizes))]
@@ -581,7 +624,10 @@ def run(settings: Settings, progress: Progress = lambda stage, count, total: Non
 
 
 def _queries(settings: Settings) -> tuple[list[LookupQuery], list[Path]]:
-    """The queries of the languages, and the files that hold them."""
+    """Return the queries of the languages, and the files that hold them.
+
+    Raises InputError if the folder has no queries, or none of a language.
+    """
     paths = {path.stem: path for path in sorted(settings.folder.glob("??.jsonl"))}
     if not paths:
         raise InputError(f"{settings.folder}: no queries in it; expected XX.jsonl as bench/lookup_set.py writes them")
@@ -593,9 +639,9 @@ def _queries(settings: Settings) -> tuple[list[LookupQuery], list[Path]]:
 
 
 def _collection(path: Path) -> Collection:
-    """The sentences of a file, of which a line may hold several.
+    """Read the sentences of a file; a line may hold several.
 
-    Raises InputError where it is missing, ReadError where it is not UTF-8 or empty.
+    Raises InputError if the file is missing, ReadError if it is not UTF-8 or empty.
     """
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
@@ -610,10 +656,14 @@ def _collection(path: Path) -> Collection:
 
 
 def _names(settings: Settings, models: list[str]) -> list[str]:
-    """The systems that are asked, in the order of their rows. Raises InputError for an unknown one."""
+    """Return the systems to ask, in the order of the table's rows.
+
+    Raises InputError for an unknown system, or for models with the same name.
+    """
     systems = [*models, *SYSTEMS]
     if len(set(systems)) < len(systems) or len(models) < len(settings.models):
-        raise InputError(f"--model {', '.join(settings.models)}: two rows of one name; there are {', '.join(SYSTEMS)}")
+        reserved = f"a name must be new and not one of {', '.join(SYSTEMS)}"
+        raise InputError(f"--model {', '.join(settings.models)}: two rows of one name; {reserved}")
     for name in [*settings.systems, *filter(None, [settings.against])]:
         if name not in systems:
             raise InputError(f"no system {name!r}; there are {', '.join(systems)}")
@@ -630,11 +680,11 @@ def _ask(
 ) -> None:
     """Add the tables of a collection, and each system's ranks, -1 for a query without a right answer.
 
-    All queries are asked. Those without a right wording in the collection count in the table of confidences alone.
+    All queries are asked. Queries without a right wording in the collection count only in the table of confidences.
     """
     able = np.array(answerable(queries, collection.sentences), np.bool_)
     if not able.any():
-        raise InputError(f"{collection.name}: no query with a right wording in it")
+        raise InputError(f"{collection.name}: it holds no right wording of any query")
     answers = {name: ask(name, collection, queries) for name in names}
     ranks_by_system = {name: ranks(queries, system.wordings) for name, system in answers.items()}
     title = f"{settings.half} half, {collection.name}" if collection.base is None else collection.name
@@ -655,9 +705,9 @@ def _ask(
 def _ask_senses(
     settings: Settings, names: list[str], ask: Ask, senses: list[SenseQuery], collection: Collection, result: Result
 ) -> None:
-    """Add the table of the ambiguous phrases of which the collection has the right sense and another one.
+    """Add the table of the ambiguous phrases whose right sense and another sense both occur in the collection.
 
-    Sentence search is not asked: it would need the sentence's mate.
+    Sentence search is not asked, since it cannot exclude the mates.
     """
     wordings = present({wording for query in senses for wording in query.right | query.other}, collection.sentences)
     queries = [

@@ -1,12 +1,12 @@
-"""Measures of a ranking in which each query has exactly one right answer, and how sure a figure is.
+"""Measures of rankings with exactly one right answer for each query, with intervals and significance tests.
 
-A rank is 0-based: how many wrong answers score higher than the right one. Ties count half, so that a model that gives
-the same score to everything does not look good. Where ties are many, `Ranking` keeps them apart and every measure is
-its expected value over a random order of what is tied.
+A rank is 0-based: the number of wrong answers that score higher than the right one. A tie counts as half a rank, so
+that a model that gives everything the same score does not look good. `Ranking` counts ties separately: its measures are
+expected values over a random order of the tied answers.
 
 Bootstrap intervals and paired tests of two systems over the same queries: Efron and Tibshirani 1993, "An Introduction
-to the Bootstrap", chapters 13 (percentile interval) and 16 (test). Randomisation: Yeh 2000, "More accurate tests for
-the statistical significance of result differences". All are two-sided; the same seed gives the same figures.
+to the Bootstrap", chapters 13 (percentile interval) and 16 (test). Randomisation test: Yeh 2000, "More accurate tests
+for the statistical significance of result differences". All tests are two-sided. The same seed gives the same figures.
 """
 
 from __future__ import annotations
@@ -25,35 +25,39 @@ from phrasemate.utils.arrays import Doubles
 
 Floats = NDArray[np.floating]
 
-SMALL = 32  # harmonic numbers up to here are summed, further ones taken from the series (error below 1e-12)
+SMALL = 32  # harmonic numbers up to here are summed, larger ones come from the series (error below 1e-12)
 _HARMONIC = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, SMALL + 1))])
 
 
 class Ranking(NamedTuple):
-    """Ranks of queries, (n,) each: wrong answers that score ``higher`` than the right one, those ``tied`` with it.
+    """Ranks of the right answers of queries, with ties counted separately.
 
-    ``higher`` is infinite where the right answer is not among the candidates at all.
+    ``higher`` (n,) is the number of wrong answers that score higher than the right one, ``tied`` (n,) the number that
+    score the same. ``higher`` is infinite if the right answer is not among the candidates.
     """
 
     higher: Doubles
     tied: Doubles
 
     def hits(self, k: int = 1) -> Doubles:
-        """(n,) the chance that the right answer is among the first k: (k - higher) / (tied + 1), within 0 and 1."""
+        """Return (n,) probabilities that the right answer is among the first k.
+
+        The formula is (k - higher) / (tied + 1), limited to 0 and 1.
+        """
         hits: Doubles = np.clip((k - self.higher) / (self.tied + 1), 0, 1)
         return hits
 
     def reciprocal(self) -> Doubles:
-        """(n,) the expected 1 / (rank + 1): the mean of 1 / (higher + 1) to 1 / (higher + tied + 1)."""
+        """Return (n,) the expected reciprocal rank: the mean of 1 / (higher + 1) to 1 / (higher + tied + 1)."""
         finite = np.isfinite(self.higher)
         higher = np.where(finite, self.higher, 0)
         mean = (harmonic(higher + self.tied + 1) - harmonic(higher)) / (self.tied + 1)
-        ranks: Doubles = np.where(self.tied == 0, 1 / (higher + 1), mean)  # exactly what any other way to count gives
+        ranks: Doubles = np.where(self.tied == 0, 1 / (higher + 1), mean)  # exact without ties
         return np.where(finite, ranks, 0.0)
 
 
 def harmonic(numbers: Doubles) -> Doubles:
-    """(n,) whole numbers -> (n,) 1 + 1/2 + ... + 1/number, 0 for 0."""
+    """Return the harmonic numbers (n,) of whole numbers (n,): 1 + 1/2 + ... + 1/number, 0 for 0."""
     small = _HARMONIC[np.minimum(numbers, SMALL).astype(np.int64)]
     large = np.maximum(numbers, 1.0)
     series = np.log(large) + np.euler_gamma + 1 / (2 * large) - 1 / (12 * large**2) + 1 / (120 * large**4)
@@ -61,14 +65,14 @@ def harmonic(numbers: Doubles) -> Doubles:
 
 
 def check_numbers(scores: Floats) -> None:
-    """Raises InputError for NaN: no wrong answer scores higher than that, so it would be the best of all."""
+    """Raise InputError for NaN scores: no score is higher than NaN, so a right answer with NaN would rank first."""
     wrong = int(np.isnan(scores).sum())
     if wrong:
-        raise InputError(f"{wrong:,} of {scores.size:,} scores are not numbers; look at the model that gave them")
+        raise InputError(f"{wrong:,} of {scores.size:,} scores are not numbers; check the model that gave them")
 
 
 def ranks_of(scores: Floats, gold: NDArray[np.int64]) -> Doubles:
-    """(queries,) rank of column ``gold[i]`` in row i of ``scores`` (queries, candidates).
+    """Return (queries,) the rank of column ``gold[i]`` in row i of ``scores`` (queries, candidates).
 
     Raises InputError for NaN among the scores.
     """
@@ -80,24 +84,24 @@ def ranks_of(scores: Floats, gold: NDArray[np.int64]) -> Doubles:
 
 
 def accuracy(ranks: Doubles, k: int = 1) -> float:
-    """acc@k: the share of queries whose right answer is among the first k."""
+    """Return acc@k, the share of queries whose right answer is among the first k."""
     return float((ranks < k).mean())
 
 
 def mean_reciprocal_rank(ranks: Doubles) -> float:
-    """MRR, the mean of 1 / (rank + 1); with one right answer a query it equals MAP."""
+    """Return MRR, the mean of 1 / (rank + 1); with one right answer for each query it equals MAP."""
     return float((1 / (ranks + 1)).mean())
 
 
 SAMPLES = 10_000
 LEVEL = 0.95
-EXACT = 16  # differences up to which all 2^n signs are tried: 65,536
+EXACT = 16  # number of differences up to which all 2^n combinations of signs are tried: 65,536
 CELLS = 4_000_000  # numbers drawn at once, 32 MB
-ROUNDING = 1e-9  # sums of the same numbers in another order may differ by so much
+ROUNDING = 1e-9  # rounding error of a sum, which depends on the order of its terms
 
 
 class Estimate(NamedTuple):
-    """A figure and the ends of its 95 % interval.
+    """Figure with the lower and upper end of its 95 % interval.
 
     >>> estimate = bootstrap([1, 1, 1, 0])
     >>> estimate.value, estimate.low < estimate.value < estimate.high
@@ -110,7 +114,7 @@ class Estimate(NamedTuple):
 
 
 def check_seed(seed: int) -> int:
-    """The seed. Raises InputError for one below 0, which NumPy does not take."""
+    """Return the seed. Raises InputError for a negative one, which NumPy does not accept."""
     if seed < 0:
         raise InputError(f"seed {seed}; expected 0 or more")
     return seed
@@ -119,25 +123,25 @@ def check_seed(seed: int) -> int:
 def resampled_means(
     scores: ArrayLike, groups: ArrayLike | None = None, samples: int = SAMPLES, seed: int = 0
 ) -> Doubles:
-    """(samples,) means of the scores, (n,), each time of n that are drawn with replacement.
+    """Return (samples,) means of resampled scores: each sample draws n of the scores (n,) with replacement.
 
-    ``groups`` (n,): whatever belongs together (queries of one phrase) is drawn together. Raises InputError for no
-    scores, scores that are not numbers, or another number of groups.
+    ``groups`` (n,) names the group of each score, for instance its phrase; a group is drawn as a whole. Raises
+    InputError if there are no scores, if a score is not finite, or if the numbers of groups and scores differ.
     """
     values, weights = _units(scores, groups)
     return np.concatenate([(times @ values) / (times @ weights) for times in _draws(len(values), samples, seed)])
 
 
 def _draws(units: int, samples: int, seed: int) -> Iterator[Doubles]:
-    """(some, units) how many times each unit was drawn, until there are as many rows as samples."""
+    """Yield arrays (rows, units) that say how often each unit was drawn, ``samples`` rows in all."""
     size = max(1, CELLS // units)
     for start in range(0, samples, size):
         yield _drawn(units, min(size, samples - start), seed, start)
 
 
-@lru_cache(maxsize=4)  # a table asks for the same draws for each of its rows
+@lru_cache(maxsize=4)  # all rows of a table use the same draws
 def _drawn(units: int, size: int, seed: int, start: int) -> Doubles:
-    """(size, units): how many times each unit was drawn; sums of a row are ``units``."""
+    """Return (size, units) how often each unit was drawn; each row sums to ``units``."""
     draw = np.random.default_rng((check_seed(seed), start))
     return draw.multinomial(units, np.full(units, 1 / units), size=size).astype(np.float64)
 
@@ -149,8 +153,8 @@ def bootstrap(
 
     Args:
         scores: A score for each query.
-        groups: Group of each query; groups are resampled as a whole. None: each query by itself.
-        samples: Resamples.
+        groups: Group of each query; a group is resampled as a whole. None: each query is its own group.
+        samples: Number of resamples.
         seed: Seed of the draws.
         level: Share of the resampled means inside the interval.
     """
@@ -164,7 +168,11 @@ def stratified(
     seed: int = 0,
     level: float = LEVEL,
 ) -> Estimate:
-    """The mean of the means of several sets, each resampled by itself, with its percentile interval."""
+    """Estimate the mean of the means of several sets, with its percentile interval; each set is resampled separately.
+
+    ``groups`` are those of `bootstrap`, for each set. Raises InputError for a level outside 0 to 1 or fewer than 1
+    sample.
+    """
     if not 0 < level < 1 or samples < 1:
         raise InputError(f"level {level}, samples {samples}; expected a level between 0 and 1 and 1 sample or more")
     owners: Sequence[ArrayLike | None] = [None] * len(sets) if groups is None else groups
@@ -176,9 +184,9 @@ def stratified(
 def joint_means(
     sets: Sequence[ArrayLike], groups: Sequence[ArrayLike], samples: int = SAMPLES, seed: int = 0
 ) -> Doubles:
-    """(samples,) means of the means of several sets, whose queries are drawn by groups that the sets may share.
+    """Return (samples,) means of the means of several sets that share groups of queries.
 
-    ``groups``: for each set the group of each query. A group that is drawn counts in every set that has it.
+    ``groups`` names the group of each query, for each set. A drawn group counts in every set that contains it.
     """
     names = [np.asarray(group) for group in groups]
     units, owners = np.unique(np.concatenate(names), return_inverse=True)
@@ -186,16 +194,17 @@ def joint_means(
     columns = [(np.asarray(scores), owner) for scores, owner in zip(sets, np.split(owners, edges), strict=True)]
     values = np.stack([np.bincount(owner, scores, len(units)) for scores, owner in columns], 1)  # (units, sets)
     weights = np.stack([np.bincount(owner, minlength=len(units)) for _, owner in columns], 1).astype(np.float64)
-    with np.errstate(invalid="ignore"):  # a set of which nothing was drawn is left out of that mean
+    with np.errstate(invalid="ignore"):  # 0/0 is NaN for a set without a drawn group; nanmean ignores such a set
         draws = _draws(len(units), samples, seed)
         return np.concatenate([np.nanmean((times @ values) / (times @ weights), axis=1) for times in draws])
 
 
 def over_runs(sets: Sequence[ArrayLike], groups: Sequence[ArrayLike], seed: int = 0) -> Estimate:
-    """The mean of the means of several sets of scores (runs, queries), with an interval for other queries and runs.
+    """Estimate the mean of the means of several sets of scores (runs, queries), for other queries and other runs.
 
-    The queries are drawn as in `joint_means`. To their interval comes that of Student's t over the runs' means, as
-    errors add up: by their squares. One run tells nothing of others. Raises InputError for unequal numbers of runs.
+    The queries are drawn as in `joint_means`. The interval combines two errors as the root of the sum of their squares:
+    the bootstrap interval over queries, and Student's t interval over the means of the runs. A single run contributes
+    no error of runs. Raises InputError if the sets differ in their numbers of runs.
     """
     scores = [np.atleast_2d(np.asarray(run_scores, np.float64)) for run_scores in sets]
     counts = {len(run_scores) for run_scores in scores}
@@ -216,7 +225,11 @@ def over_runs(sets: Sequence[ArrayLike], groups: Sequence[ArrayLike], seed: int 
 def bootstrap_test(
     first: ArrayLike, second: ArrayLike, groups: ArrayLike | None = None, samples: int = SAMPLES, seed: int = 0
 ) -> float:
-    """P of the paired bootstrap: how often resampled differences stray from their mean as far as it is from zero."""
+    """Return p of the paired bootstrap test between two systems.
+
+    It is the share of resamples whose difference deviates from the measured mean difference by at least the latter's
+    absolute value.
+    """
     return stratified_test([(first, second)], [groups], samples, seed)
 
 
@@ -226,7 +239,7 @@ def stratified_test(
     samples: int = SAMPLES,
     seed: int = 0,
 ) -> float:
-    """Test, as `bootstrap_test`, the mean of the means of several sets, each resampled by itself.
+    """Return p of `bootstrap_test` for the mean of the means of several sets; each set is resampled separately.
 
     A set has the scores of the first system and of the second.
     """
@@ -239,9 +252,9 @@ def stratified_test(
 
 
 def randomisation_test(first: ArrayLike, second: ArrayLike, samples: int = SAMPLES, seed: int = 0) -> float:
-    """The p value of a paired randomisation test: how often random signs give a sum at least as large.
+    """Return p of the paired randomisation test: how often random signs give a sum of differences at least as large.
 
-    Exact where at most 16 queries differ, else of ``samples`` random draws.
+    Exact if at most 16 queries differ, otherwise from ``samples`` random draws.
 
     Args:
         first: Scores of the first system, one for each query.
@@ -266,11 +279,15 @@ def randomisation_test(first: ArrayLike, second: ArrayLike, samples: int = SAMPL
 
 
 def t_test(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:
-    """(t, p) of Student's paired t-test; (0, 1) where no query differs, t infinite where all differ alike."""
+    """Return (t, p) of Student's paired t-test.
+
+    The result is (0, 1) if no query differs; t is infinite if all queries differ by the same amount. Raises InputError
+    for fewer than two pairs of scores.
+    """
     differences = _differences(first, second)
     count = len(differences)
     if count < 2:
-        raise InputError(f"{count} pair of scores; a t-test needs 2 or more")
+        raise InputError(f"{count} pairs of scores; a t-test needs 2 or more")
     mean, deviation = float(differences.mean()), float(differences.std(ddof=1))
     if deviation == 0:
         return (0.0, 1.0) if mean == 0 else (math.copysign(math.inf, mean), 0.0)
@@ -279,12 +296,18 @@ def t_test(first: ArrayLike, second: ArrayLike) -> tuple[float, float]:
 
 
 def student_tails(t: float, freedom: float) -> float:
-    """Probability of a value beyond -|t| or |t| under Student's t. Raises MissingExtra without scipy."""
+    """Return the probability of a value beyond -|t| or |t| under Student's t distribution.
+
+    ``freedom`` is the number of degrees of freedom. Raises MissingExtra if scipy is not installed.
+    """
     return 2 * float(_special().stdtr(freedom, -abs(t)))
 
 
 def student_quantile(share: float, freedom: float) -> float:
-    """The t below which so large a share of Student's distribution lies. Raises MissingExtra without scipy."""
+    """Return the quantile of Student's t distribution below which ``share`` of it lies.
+
+    ``freedom`` is the number of degrees of freedom. Raises MissingExtra if scipy is not installed.
+    """
     return float(_special().stdtrit(freedom, share))
 
 
@@ -293,6 +316,7 @@ def _special() -> Any:
 
 
 def _differences(first: ArrayLike, second: ArrayLike) -> Doubles:
+    """Return (n,) the first scores minus the second. Raises InputError unless both are finite and of one length."""
     left, right = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if left.shape != right.shape or left.ndim != 1 or not len(left):
         raise InputError(
@@ -300,12 +324,15 @@ def _differences(first: ArrayLike, second: ArrayLike) -> Doubles:
         )
     differences = left - right
     if not np.isfinite(differences).all():
-        raise InputError(f"scores that are not numbers, of {(~np.isfinite(differences)).sum()} queries")
+        raise InputError(f"scores of {(~np.isfinite(differences)).sum()} queries are not finite; check the systems")
     return differences
 
 
 def _units(scores: ArrayLike, groups: ArrayLike | None) -> tuple[Doubles, Doubles]:
-    """Units that are drawn: sums of scores and numbers of scores, of each group or of each score."""
+    """Return the sums of scores and the numbers of scores, (units,) each.
+
+    A unit is a group or, without groups, a single score.
+    """
     values = np.asarray(scores, np.float64)
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
         raise InputError(f"scores of shape {values.shape}; expected a row of one or more finite numbers")

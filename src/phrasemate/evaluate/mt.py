@@ -1,6 +1,6 @@
-"""Translations of several systems: BLEU, chrF, TER, BERTScore and COMET, intervals and paired tests, hint statistics.
+"""Evaluation of translations: BLEU, chrF, TER, BERTScore and COMET with intervals and paired tests, and use of hints.
 
-A folder of runs has a folder for each direction (``de-en``). In it are ``reference.txt`` and a file for each system:
+A folder of runs has a folder for each direction (``de-en``). It holds ``reference.txt`` and a file for each system:
 ``.jsonl`` as `phrasemate mt` writes it, or ``.txt`` with a translation on each line.
 """
 
@@ -48,15 +48,15 @@ from phrasemate.types import Progress
 from phrasemate.utils.machine import cache_folder
 
 _SEGMENT = re.compile(r"\bsegment\s+\d", re.IGNORECASE)
-SHOWN = 300  # characters of the command's complaint that are repeated
+SHOWN = 300  # characters of the command's error output that a message quotes
 
 
 def comet_scores(
     command: str, sources: Sequence[str], outputs: Sequence[str], references: Sequence[str]
 ) -> list[float]:
-    """The scores of each sentence by ``command -s SRC -t OUTPUT -r REFERENCE`` (``comet-score``, with its options).
+    """Return the score of each sentence from ``command -s SRC -t OUTPUT -r REFERENCE``, for instance ``comet-score``.
 
-    Raises InputError for a command that fails or prints something else.
+    Raises InputError for a command that fails or whose output is not one score for each sentence.
     """
     try:
         words = shlex.split(command)
@@ -81,14 +81,16 @@ def comet_scores(
             raise InputError(f"{words[0]}: cannot be run ({error.strerror}); expected COMET's comet-score") from None
         except subprocess.CalledProcessError as error:
             message = " ".join((error.stderr or error.stdout or "").split())[-SHOWN:]
-            raise InputError(f"{command}: left with code {error.returncode} ({message})") from None
+            raise InputError(f"{command}: failed with exit code {error.returncode} ({message})") from None
     return numbers(process.stdout.splitlines(), len(outputs), command)
 
 
 def numbers(lines: Sequence[str], count: int, name: str) -> list[float]:
-    """Read one score a line, in order; of a line such as ``out.txt  Segment 3  score: 0.81`` the last word.
+    """Read one score from each line, in order; it is the last word of the line.
 
-    The system's own score (``score:`` without ``Segment``) is left out. Raises InputError.
+    If there are lines such as ``out.txt  Segment 3  score: 0.81``, only these are read, and not the score of the system
+    (``score:`` without ``Segment``). Raises InputError for a line without a finite number, or for another number of
+    scores than ``count``. ``name`` names the input in messages.
     """
     full_lines = [line for line in lines if line.strip()]
     segments = [line for line in full_lines if _SEGMENT.search(line)]
@@ -98,9 +100,9 @@ def numbers(lines: Sequence[str], count: int, name: str) -> list[float]:
         raise InputError(f"{name}: a line does not end in a number; expected one score per line") from None
     wrong = next((value for value in values if not isfinite(value)), None)
     if wrong is not None:
-        raise InputError(f"{name}: not a number but {wrong}; expected one score per line")
+        raise InputError(f"{name}: the score {wrong} is not finite; expected one score per line")
     if len(values) != count:
-        raise InputError(f"{name}: {len(values)} scores of {count} translations")
+        raise InputError(f"{name}: {len(values)} scores of {count} translations; expected one score per translation")
     return values
 
 
@@ -114,11 +116,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to measure; ``runs`` as in the module's text. ``against``: the baseline (default: plain, else the first).
+    """Settings of the evaluation of translations.
 
-    ``bertscore``: a model folder, or "bundled". ``scores``: files of scores that were made elsewhere, one a line, by
-    SCORE:DIRECTION:SYSTEM. ``comet``: the command of COMET, which is run for every system. ``terms``: term bases, whose
-    terms' use is counted (`phrasemate.mt.scores`).
+    Args:
+        runs: Folder of runs, as the module describes it.
+        against: System that the others are compared with; "" for "plain" if it exists, else the first.
+        only: Systems to measure; empty for all.
+        bertscore: Folder of the model for BERTScore, or "bundled"; None to leave BERTScore out.
+        layer: Layer of that model; None for the last.
+        scores: Files of scores from elsewhere, one score on each line, by SCORE:DIRECTION:SYSTEM.
+        comet: Command of COMET, which is run for every system; "" to leave COMET out.
+        terms: Term bases whose terms are looked for in the translations (`phrasemate.mt.scores`).
+        samples: Number of resamples.
+        out: Folder for results; None to write nothing.
     """
 
     runs: Path
@@ -134,9 +144,9 @@ class Settings:
 
 
 class Direction(NamedTuple):
-    """The references of one direction and, of each system, its translations and what else it wrote down.
+    """References of one direction, and the records of each system: translations with further facts.
 
-    ``paths``: the files that were read.
+    ``paths`` are the files that were read.
     """
 
     name: str
@@ -149,7 +159,10 @@ class Direction(NamedTuple):
 
 
 def run(settings: Settings, progress: Progress = lambda what, step, total: None) -> Result:
-    """Measure every system. Raises InputError, before anything is computed, for files that do not fit each other."""
+    """Measure every system.
+
+    Raises InputError before anything is computed if the files do not fit together.
+    """
     directions = read_runs(settings.runs, settings.only)
     baseline = _baseline(directions, settings.against)
     foreign = _foreign(settings, directions)
@@ -180,7 +193,7 @@ def run(settings: Settings, progress: Progress = lambda what, step, total: None)
 
         foreign["COMET"] = _by_system(directions, comet)
     for name, scores in foreign.items():
-        note = "scores that were made elsewhere"
+        note = "scores from elsewhere"
         result.tables.append(_score_table(name, note, scores, directions, baseline, settings.samples))
     if settings.terms:
         terms = _terms(settings, directions)
@@ -198,7 +211,10 @@ def run(settings: Settings, progress: Progress = lambda what, step, total: None)
 
 
 def read_runs(folder: Path, only: Sequence[str] = ()) -> list[Direction]:
-    """The directions of a folder, or the folder itself as one. Raises InputError."""
+    """Read the directions of a folder, or the folder itself if it is one direction.
+
+    Raises InputError if there are no translations, or none by a system of ``only``.
+    """
     if (folder / REFERENCE).is_file():
         folders = [folder]
     elif folder.is_dir():
@@ -217,9 +233,9 @@ def read_runs(folder: Path, only: Sequence[str] = ()) -> list[Direction]:
 
 
 def read_direction(folder: Path, only: Sequence[str] = ()) -> Direction:
-    """The references and systems of a folder.
+    """Read the references and systems of a folder.
 
-    Raises InputError for files of different lengths, ReadError for a line that is not as expected.
+    Raises InputError for files of different lengths, ReadError for an empty file of references.
     """
     references = _lines(folder / REFERENCE)
     if not references:
@@ -259,7 +275,7 @@ def _records(path: Path) -> list[dict[str, Any]]:
 
 
 def _hinted(record: Mapping[str, Any]) -> bool:
-    """Whether phrases and hints, if there are any, are lists, and each hint has equivalents with a text."""
+    """Return whether phrases and hints, if present, are lists, and each hint has equivalents with a text."""
     phrases, hints = record.get("phrases", []), record.get("hints", [])
     if not isinstance(phrases, list) or not isinstance(hints, list):
         return False
@@ -272,7 +288,7 @@ def _hinted(record: Mapping[str, Any]) -> bool:
 
 
 def _lines(path: Path) -> list[str]:
-    """Read lines without what would add lines in the middle of one (form feeds, separators). Raises ReadError."""
+    """Return the lines of a file, divided at line feeds only. Raises ReadError."""
     return [line for _, line in numbered_lines(path)]
 
 
@@ -288,7 +304,7 @@ def _baseline(directions: Sequence[Direction], required: str) -> str:
 
 
 def _foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
-    """Scores that were made elsewhere."""
+    """Read the scores from elsewhere. Raises InputError for an unknown system or a reserved name."""
     by_name = {item.name: item for item in directions}
     reserved_names = {*METRICS, "hints", "lines", "signature"}
     reserved_names |= {"BERTScore"} if settings.bertscore is not None else set()
@@ -307,7 +323,7 @@ def _foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
 
 
 def _made_by(settings: Settings) -> dict[str, str]:
-    """Describe what scores depend on beside the translations: a layer, files of scores, a command."""
+    """Return what the scores depend on besides the translations: layer, files of scores, command, term bases."""
     facts = {} if settings.layer is None else {"layer": str(settings.layer)}
     if settings.scores:
         facts["scores"] = digest([path for _, path in sorted(settings.scores.items())])
@@ -317,7 +333,7 @@ def _made_by(settings: Settings) -> dict[str, str]:
 
 
 def _sources(direction: Direction, system: str) -> list[str]:
-    """The sentences that COMET needs beside translations and references."""
+    """Return the source sentences of a system, which COMET needs. Raises InputError if one is missing."""
     sources = [record.get("source") for record in direction.systems[system]]
     if None in sources or not any(sources):
         line = sources.index(None) + 1 if None in sources else 1
@@ -328,14 +344,14 @@ def _sources(direction: Direction, system: str) -> list[str]:
 
 
 def _by_system(directions: Sequence[Direction], measure: Callable[[Direction, str], T]) -> dict[tuple[str, str], T]:
-    """What is measured of each system of each direction."""
+    """Return what ``measure`` gives for each system of each direction."""
     return {(item.name, system): measure(item, system) for item in directions for system in item.systems}
 
 
 def _terms(settings: Settings, directions: Sequence[Direction]) -> dict[str, list[Term]]:
-    """The terms of each direction. Raises InputError where one has no source or no term."""
+    """Return the terms of each direction. Raises InputError for a direction without source sentences or terms."""
     cache: Path | None = None
-    with suppress(InputError):  # no home
+    with suppress(InputError):  # there is no home folder
         cache = cache_folder() / "dictionaries"
     dictionaries = open_dictionaries(settings.terms, cache=cache)
     terms = {}
@@ -356,7 +372,7 @@ def _terms(settings: Settings, directions: Sequence[Direction]) -> dict[str, lis
 
 
 def _uses(terms: Sequence[Term], direction: Direction, system: str) -> list[float]:
-    """1 for each term of which a system's translation has an equivalent, else 0."""
+    """Return for each term 1 if the system's translation has one of its equivalents, else 0."""
     stems = [stems_of(text, _target(direction)) for text in direction.outputs(system)]
     return [float(uses(stems[term.line], term)) for term in terms]
 
@@ -364,7 +380,7 @@ def _uses(terms: Sequence[Term], direction: Direction, system: str) -> list[floa
 def _term_table(
     terms: Mapping[str, Sequence[Term]], directions: Sequence[Direction], baseline: str, settings: Settings
 ) -> Table:
-    """Share of the terms whose equivalent is used."""
+    """Return the table of the share of terms whose equivalent is used."""
     scores = _by_system(directions, lambda direction, system: _uses(terms[direction.name], direction, system))
     lines = {name: [term.line for term in term_list] for name, term_list in terms.items()}
     counts = ", ".join(f"{len(numbers)} in {name}" for name, numbers in lines.items())
@@ -373,7 +389,10 @@ def _term_table(
 
 
 def _term_hint_table(terms: Mapping[str, Sequence[Term]], directions: Sequence[Direction], baseline: str) -> Table:
-    """Terms by what hints say of them: their number, and how often system and baseline use the right wording."""
+    """Return the table of terms by kind of hint.
+
+    It has their number, and how often the system and the baseline use the right wording.
+    """
     rows: list[tuple[Any, ...]] = []
     for direction in directions:
         term_list, target = terms[direction.name], _target(direction)
@@ -399,7 +418,7 @@ def _term_hint_table(terms: Mapping[str, Sequence[Term]], directions: Sequence[D
 
 
 def _metric_table(name: str, directions: Sequence[Direction], baseline: str, samples: int) -> Table:
-    """A row for each system, a column for each direction, then the mean of the directions into one language."""
+    """Return the table of a metric: a row for each system, columns for each direction and for means of directions."""
 
     def counts(direction: Direction, system: str) -> NDArray[np.float64]:
         return corpus_statistics(metric(name, _target(direction)), direction.outputs(system), direction.references)
@@ -431,9 +450,10 @@ def _score_table(
     samples: int,
     lines: Mapping[str, Sequence[int]] | None = None,
 ) -> Table:
-    """Table of a metric whose scores each sentence has by itself.
+    """Return the table of a metric that scores each sentence separately.
 
-    ``lines`` has the sentence of each score of a direction, where a sentence has several, drawn together then.
+    ``lines`` has the sentence of each score of a direction, if a sentence may have several scores; these are resampled
+    together.
     """
     names = list(dict.fromkeys(system for _, system in scores))
     groups = {
@@ -460,7 +480,7 @@ def _score_table(
 
 
 def _hint_table(directions: Sequence[Direction]) -> Table:
-    """Table of what became of the hints."""
+    """Return the table of how many hints are right and how many were followed."""
     rows: list[tuple[Any, ...]] = []
     for direction in directions:
         for system, records in direction.systems.items():
@@ -472,15 +492,16 @@ def _hint_table(directions: Sequence[Direction]) -> Table:
             rows.append((direction.name, system, *(counts[name] for name in COUNTED), *shares, follow_rate))
     header = ("direction", "system", "phrases", "with hints", "equivalents", "in reference", "in output", "both")
     note = (
-        "phrases that the segmenter found; those that got hints; their equivalents; hinted phrases of which an "
-        "equivalent occurs in the reference, in the output, the same one in both; the last three are shares: of the "
-        "hinted phrases the first two, right hints that were followed the third"
+        "phrases: of the segmenter; with hints: phrases that got hints; equivalents: those of the hints; in reference, "
+        "in output, both: phrases with hints whose equivalent occurs in the reference, in the output, the same one in "
+        "both; right, followed: in reference and in output as shares of the phrases with hints; right followed: both "
+        "as a share of in reference"
     )
     return Table("hints", "Hints", (*header, "right", "followed", "right followed"), tuple(rows), note)
 
 
 def _line_table(directions: Sequence[Direction]) -> Table:
-    """Sentences, failures, answers that were cut."""
+    """Return the table of the numbers of sentences, failures, empty translations and answers that were cut."""
     rows = [
         (
             direction.name,
@@ -493,12 +514,12 @@ def _line_table(directions: Sequence[Direction]) -> Table:
         for direction in directions
         for system, records in direction.systems.items()
     ]
-    note = "failed: no answer, or none that holds a translation; these lines are empty and count as such"
+    note = "failed: no answer, or an answer without a translation; such a line counts as an empty translation"
     return Table("lines", "Lines", ("direction", "system", "lines", "failed", "empty", "cut"), tuple(rows), note)
 
 
 def _groups(directions: Sequence[Direction]) -> list[tuple[str, list[Direction]]]:
-    """List each direction by itself, then those into one language together, where there are several."""
+    """Return each direction alone, then the directions with the same target language together if there are several."""
     groups = [(direction.name, [direction]) for direction in directions]
     for target in dict.fromkeys(map(_target, directions)):
         members = [direction for direction in directions if _target(direction) == target]
@@ -512,7 +533,7 @@ def _target(direction: Direction) -> str:
 
 
 def _signatures(directions: Sequence[Direction]) -> dict[str, str]:
-    """Signatures of sacrebleu's metrics, for one reference."""
+    """Return sacrebleu's signature of each metric, for one reference."""
     signatures: dict[str, dict[str, None]] = {name: {} for name in METRICS}
     for name in METRICS:
         for target in dict.fromkeys(map(_target, directions)):

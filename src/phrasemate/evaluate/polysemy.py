@@ -1,17 +1,20 @@
-"""Ambiguous phrases: do vectors in context find the English of the right sense, where vectors without context cannot?
+"""Ambiguous phrases: whether vectors in context find the English of the right sense, where vectors alone cannot.
 
-The set is our own (polysemy.jsonl): phrases of six languages, each with two senses or more. Each sense has marked
-contexts, and marked English sentences that are not translations of them, its mates. For each context:
+The set (polysemy.jsonl) was made for this package. It has phrases of six languages, each with two senses or more. Each
+sense has source sentences with the phrase marked (contexts), and marked English sentences that are not their
+translations (mates). Two measures are taken for each context:
 
-- sense: is the best mate of the right sense above the best mates of the other senses of this phrase? Where n senses
-  tie for the best and the right one is among them, it counts 1/n.
-- acc@1: is the best of the mates of all phrases one of the right sense? Where mates tie, the share that is right.
+- sense: is the best mate of the right sense above the best mates of the phrase's other senses? If n senses tie for
+  the best and the right one is among them, the context counts 1/n.
+- acc@1: is the best of the mates of all phrases one of the right sense? If several mates tie, the context counts as
+  the share of them that is right.
 
-The vector of a phrase says first what its words mean, then which sense. "Less alone" is the vector of the source in
-its sentence less `LESS` times that of the phrase alone. What the sentence adds is left: it tells senses apart better
-and finds the phrase among others worse. "Two steps" uses both (`choose_by_shift`).
+A phrase vector encodes mainly what the words mean, and only weakly which sense is meant. The view "less alone"
+subtracts from the vector in context `LESS` times the vector of the phrase alone. The remainder is what the sentence
+adds: it separates senses better, and finds the phrase among all others worse. "Two steps" uses both vectors and the
+similarity of the whole sentences (`choose_by_shift`).
 
-Intervals and p come from the bootstrap over phrases, as the contexts of a phrase are not independent.
+Intervals and p come from the bootstrap over phrases, because the contexts of a phrase are not independent.
 """
 
 from __future__ import annotations
@@ -34,21 +37,21 @@ from phrasemate.utils.arrays import Doubles, Floats
 from phrasemate.utils.margin import csls
 
 BUNDLED_SET = Path(__file__).with_name("polysemy.jsonl")
-EPSILON = 2e-6  # cosines that differ by less are tied; float32 rounds so
+EPSILON = 2e-6  # cosines that differ by less are tied; the rounding of float32
 LESS = 0.8  # chosen on the phrases with even numbers
-# How much of the source phrase in its sentence and alone is added up, and whether mates are encoded alone.
+# Weight of the source vector in context, weight of the source vector alone, and whether mates are encoded alone.
 VIEWS = {
     "in context": (1.0, 0.0, False),
     "less alone": (1.0, -LESS, False),
     "source alone": (0.0, 1.0, False),
     "both alone": (0.0, 1.0, True),
 }
-SENTENCE = 0.2  # share of the whole sentences' similarity in two steps; this and `WITHIN`: chosen like `LESS`
-WITHIN = 0.01  # CSLS: mates as near to the best are proposed
+SENTENCE = 0.2  # weight of the whole sentences' similarity in "two steps"; chosen like `LESS`
+WITHIN = 0.01  # the first step proposes mates whose CSLS is at most this much below the best; chosen like `LESS`
 
 
 class Sense(NamedTuple):
-    """Sense of a word: its usual English, marked source contexts, marked English sentences."""
+    """Sense of a phrase: its usual English, marked source sentences (contexts), marked English sentences (mates)."""
 
     english: str
     contexts: list[Phrase]
@@ -56,7 +59,7 @@ class Sense(NamedTuple):
 
 
 class AmbiguousPhrase(NamedTuple):
-    """A phrase with its senses."""
+    """Ambiguous phrase of a language with its senses."""
 
     lang: str
     phrase: str
@@ -64,14 +67,14 @@ class AmbiguousPhrase(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Scores of contexts, (n,): the chance that the sense, and that the best of all mates, is right."""
+    """Scores (n,) of contexts: the probabilities that the sense is right and that the best of all mates is right."""
 
     sense: Doubles
     first: Doubles
 
 
 def read_polysemy(path: Path = BUNDLED_SET) -> list[AmbiguousPhrase]:
-    """The phrases of a file. Raises ReadError for a line that is not as the module says."""
+    """Read the ambiguous phrases of a file. Raises ReadError for a line that does not follow the format."""
     entries = []
     for number, row in enumerate(json_lines(path, ("lang", "phrase", "senses")), 1):
         try:
@@ -82,7 +85,8 @@ def read_polysemy(path: Path = BUNDLED_SET) -> list[AmbiguousPhrase]:
         except (KeyError, TypeError, QueryError) as error:
             raise ReadError(str(path), number, f"{error!s}", "expected senses with contexts and mates") from error
         if len(senses) < 2 or not all(sense.contexts and sense.mates for sense in senses):
-            raise ReadError(str(path), number, "too little", "expected two senses, each with a context and a mate")
+            reason = "fewer than two senses, or a sense without contexts or mates"
+            raise ReadError(str(path), number, reason, "expected two senses, each with a context and a mate")
         entries.append(AmbiguousPhrase(row["lang"], row["phrase"], senses))
     return entries
 
@@ -95,9 +99,13 @@ def _marked(text: str) -> Phrase:
 
 
 def score_senses(phrases: Sequence[AmbiguousPhrase], similar: Floats) -> Scores:
-    """(contexts, mates) similarities, both in the order of the phrases and their senses -> scores of each context.
+    """Score each context by its similarities to all mates.
 
-    Raises InputError for NaN among them.
+    Args:
+        phrases: Ambiguous phrases.
+        similar: Similarities (contexts, mates), both in the order of the phrases and their senses.
+
+    Raises InputError for NaN among the similarities.
     """
     check_numbers(similar)
     context_phrase, context_sense = _numbers(phrases, "contexts")
@@ -115,35 +123,37 @@ def score_senses(phrases: Sequence[AmbiguousPhrase], similar: Floats) -> Scores:
 
 
 def _numbers(phrases: Sequence[AmbiguousPhrase], side: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(sentences,) the number of each one's phrase, and of its sense, counted over all phrases."""
+    """Return two arrays (sentences,): the number of each sentence's phrase, and of its sense counted over all phrases.
+
+    ``side`` is "contexts" or "mates".
+    """
     owners = np.repeat(np.arange(len(phrases)), [len(phrase.senses) for phrase in phrases])
     sizes = [len(getattr(sense, side)) for phrase in phrases for sense in phrase.senses]
     return np.repeat(owners, sizes), np.repeat(np.arange(len(sizes)), sizes)
 
 
 def choose_by_shift(similar: Floats, similar_alone: Floats) -> Floats:
-    """Rank mates in two steps: those near the context are proposed, what the context adds chooses.
+    """Rank mates in two steps: propose those near the context, then order these by what the context adds.
 
-    Step one takes the mates whose CSLS is within `WITHIN` of the best. Step two ranks them, and after them the others,
-    by the CSLS of what is left of the similarity without `LESS` times that of the phrase alone. CSLS compares a mate
-    with its ten nearest contexts, so a look-up depends on the other look-ups.
+    Step one proposes the mates whose CSLS is within `WITHIN` of the best. Step two ranks all mates by the CSLS of the
+    similarity in context minus `LESS` times the similarity of the phrase alone. Proposed mates come before all others.
+    CSLS compares a mate with its ten nearest contexts, so the result for one context depends on the other contexts.
 
     Args:
         similar: (contexts, mates) similarities of phrases in their sentences.
         similar_alone: (contexts, mates) similarities of the contexts' phrases alone with mates in their sentences.
 
-    Returns:
-        (contexts, mates) scores, only to be compared within a row.
+    Returns scores (contexts, mates), comparable only within a row.
     """
     near = csls(similar)
     left = csls(similar - np.float32(LESS) * similar_alone)
     proposed = near >= near.max(1, keepdims=True) - WITHIN
-    ranked: Floats = np.where(proposed, left + np.ptp(left) + 1, left)  # any proposed mate is above all others
+    ranked: Floats = np.where(proposed, left + np.ptp(left) + 1, left)  # every proposed mate is above all others
     return ranked
 
 
 def evaluate_senses(model: Encoder, phrases: Sequence[AmbiguousPhrase]) -> dict[str, Scores]:
-    """The scores of each of `VIEWS`, and of two steps."""
+    """Return the scores of each of `VIEWS`, and of the two steps (`choose_by_shift`)."""
     contexts = [context for phrase in phrases for sense in phrase.senses for context in sense.contexts]
     mates = [mate for phrase in phrases for sense in phrase.senses for mate in sense.mates]
     source, source_alone = model.encode(contexts), model.encode([alone(context) for context in contexts])
@@ -159,12 +169,15 @@ def evaluate_senses(model: Encoder, phrases: Sequence[AmbiguousPhrase]) -> dict[
 
 
 def _sentence(phrase: Phrase) -> Phrase:
-    """The whole sentence of a phrase, as a phrase."""
+    """Return the whole sentence of a phrase as a phrase."""
     return Phrase(phrase.context, 0, len(phrase.context))
 
 
 def polysemy_tables(models: Mapping[str, Encoder], phrases: Sequence[AmbiguousPhrase], seed: int = 0) -> list[Table]:
-    """Tables of each model with each view, and of guessing; and the share of right senses in each language."""
+    """Return the table of scores by model and view, with a row for guessing, and the table of right senses by language.
+
+    Intervals and p come from the bootstrap over phrases with this seed.
+    """
     owners = _numbers(phrases, "contexts")[0]
     langs = np.array([phrases[number].lang for number in owners])
     chance = np.array([1 / len(phrases[number].senses) for number in owners])
@@ -182,7 +195,7 @@ def polysemy_tables(models: Mapping[str, Encoder], phrases: Sequence[AmbiguousPh
     rows.append(("chance", "", bootstrap(chance, owners, seed=seed), None, None, None, None))
     header = ("model", "vectors", "sense", "acc@1", "points lost, sense", "points lost, acc@1", "p")
     title = f"Ambiguous phrases: {len(phrases)} phrases, {len(owners)} contexts"
-    note = "[95 % interval of the bootstrap over phrases]; lost: against the same model in context; p: of sense"
+    note = "[95 % interval of the bootstrap over phrases]; lost: against the same model in context; p: of the sense"
     columns = ("model", "vectors", *np.unique(langs))
     by_language = Table("polysemy languages", "Right senses by language", columns, tuple(by_lang))
     return [Table("polysemy", title, header, tuple(rows), note), by_language]

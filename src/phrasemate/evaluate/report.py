@@ -1,6 +1,6 @@
-"""Tables, signatures, plots (SVG) and curves of training; what evaluations and benchmarks share.
+"""Tables, signatures, plots (SVG) and training curves, shared by evaluations and benchmarks.
 
-matplotlib is optional and is loaded only here.
+matplotlib is optional and is imported only here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ PACKAGES = ("openvino", "faiss-cpu", "numpy", "torch", "transformers", "eflomal"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: ``rows`` of cells, one for each name of ``header``; a cell may be an `Estimate`; ``note`` reads it."""
+    """Table with a cell for each name of ``header`` in each row; a cell may be an `Estimate`.
+
+    ``note`` explains how to read the table.
+    """
 
     name: str
     title: str
@@ -38,14 +41,14 @@ class Table:
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Mapping for JSON: the rows as objects."""
+        """Return a mapping for JSON, each row as an object."""
         rows = [dict(zip(self.header, map(_plain, row), strict=True)) for row in self.rows]
         return {"title": self.title, "note": self.note, "rows": rows}
 
 
 @dataclass(slots=True)
 class Result:
-    """Tables, what goes into the JSON after them (curves, counts), the signature, and the files that were written."""
+    """Result of an evaluation: tables, further content for JSON (``more``), signature, and the written files."""
 
     tables: list[Table] = field(default_factory=list)
     more: dict[str, Any] = field(default_factory=dict)
@@ -53,13 +56,13 @@ class Result:
     written: list[Path] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Mapping for JSON."""
+        """Return a mapping for JSON: the tables by name, then ``more``, then the signature."""
         return {table.name: table.as_dict() for table in self.tables} | self.more | {"signature": self.signature}
 
     def write(self, folder: Path | None, name: str) -> None:
-        """Write ``NAME.json`` into a folder, and the plots that an evaluation of this name has; None writes nothing.
+        """Write ``NAME.json`` and the plots of the evaluation of this name into a folder; None writes nothing.
 
-        A file is there whole or not at all. Raises InputError if one cannot be written.
+        A file is written completely or not at all. Raises InputError if a file cannot be written.
         """
         if folder is not None:
             text = json.dumps(self.as_dict(), indent=1, ensure_ascii=False, default=float)
@@ -71,14 +74,14 @@ class Result:
 
 
 class ModelDescription(NamedTuple):
-    """Description of a model in a signature; the model itself need not be kept for it."""
+    """Name and hash of a model for a signature, so that the model itself need not stay in memory."""
 
     name: str
     hash: str
 
 
 def signature(models: Model | Mapping[str, Model | ModelDescription] | None, **settings: Any) -> dict[str, Any]:
-    """Signature of a number: settings, models, versions, machine, date."""
+    """Return the facts that a figure depends on: settings, models, package versions, machine, date."""
     facts: dict[str, Any] = dict(settings)
     models_by_name: Mapping[str, Model | ModelDescription] = (
         models if isinstance(models, Mapping) else {"": models} if models is not None else {}
@@ -102,7 +105,7 @@ def signature_line(facts: Mapping[str, Any]) -> str:
 
 
 def text_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Columns of plain text."""
+    """Format rows as columns of plain text."""
     cells = [list(header), *([cell(value) for value in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     lines = ("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in cells)
@@ -110,7 +113,7 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def cell(value: Any) -> str:
-    """A value as people read it: four digits below ten, whole numbers above; an estimate with its interval."""
+    """Format a value: floats with four decimals below 10 and none above, an estimate with its interval."""
     if isinstance(value, Estimate):
         return f"{_short(value.value)} [{_short(value.low)}, {_short(value.high)}]"
     if value is None:
@@ -129,7 +132,7 @@ def _plain(value: Any) -> Any:
 
 
 def _processor() -> str:
-    """Name, family and model: two processors of one name may differ twofold in bfloat16."""
+    """Return name, family and model of the processor: two of one name may differ twofold in bfloat16 speed."""
     facts: dict[str, str] = {}
     if Path("/proc/cpuinfo").exists():
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -140,13 +143,16 @@ def _processor() -> str:
 
 
 def need_matplotlib() -> None:
-    """Raises MissingExtra where matplotlib is not installed."""
+    """Raise MissingExtra if matplotlib is not installed."""
     if find_spec("matplotlib") is None:
         raise MissingExtra("matplotlib", "train")
 
 
 def make_folder(folder: Path | None) -> None:
-    """Make the folder of results with plots, if one is wanted. Raises MissingExtra without matplotlib."""
+    """Create the folder for results and plots, unless it is None.
+
+    Raises MissingExtra if matplotlib is not installed.
+    """
     if folder is not None:
         need_matplotlib()
         folder.mkdir(parents=True, exist_ok=True)
@@ -154,7 +160,10 @@ def make_folder(folder: Path | None) -> None:
 
 @contextmanager
 def _figure(path: Path, height: int) -> Iterator[Any]:
-    """A figure that becomes an SVG file, the same for the same content. No window system is needed."""
+    """Yield a figure and save it as an SVG file; the same content gives the same bytes.
+
+    It needs no window system. Raises MissingExtra if matplotlib is not installed.
+    """
     need_matplotlib()
     import matplotlib
     from matplotlib.figure import Figure
@@ -166,9 +175,9 @@ def _figure(path: Path, height: int) -> Iterator[Any]:
 
 
 def draw(results: Mapping[str, Any], folder: Path, of: str) -> list[Path]:
-    """Draw what the results (`Result.as_dict`) of an evaluation (ccpr, bicla, xpr) hold; returns the files.
+    """Draw the plots of an evaluation ("ccpr", "bicla" or "xpr") into a folder and return their files.
 
-    No window system is needed. The files of the same results are the same, byte for byte.
+    ``results`` is a `Result.as_dict`; plots whose data it lacks are left out. The same results give the same bytes.
     """
     files = []
     for name, (columns, plot) in _PLOTS[of].items():
@@ -180,7 +189,7 @@ def draw(results: Mapping[str, Any], folder: Path, of: str) -> list[Path]:
 
 
 def _bars(axes: Any, table: Any) -> None:
-    """A group of bars for each estimate of a table, one bar a row, with the interval."""
+    """Draw a group of bars for each column of estimates, one bar for each row, with the interval."""
     rows = table["rows"]
     names = [key for key, value in rows[0].items() if isinstance(value, Mapping)]
     width = 0.8 / len(rows)
@@ -197,7 +206,7 @@ def _bars(axes: Any, table: Any) -> None:
 
 
 def _thresholds(axes: Any, curves: Any) -> None:
-    """Precision, recall and F1 of the learned segmenter at every threshold."""
+    """Draw precision, recall and F1 of the learned segmenter at every threshold."""
     for name, curve in curves["learned"].items():
         for measure, style in (("precision", ":"), ("recall", "--"), ("F1", "-")):
             axes.plot(curve["threshold"], curve[measure], style, label=f"{name} {measure}")
@@ -206,7 +215,7 @@ def _thresholds(axes: Any, curves: Any) -> None:
 
 
 def _sizes(axes: Any, curves: Any) -> None:
-    """F1 by number of spans: the learned segmenter's curve, the n-gram segmenter's points."""
+    """Draw F1 by number of spans: curves of the learned segmenters, points of the n-gram segmenter."""
     for name, curve in curves["learned"].items():
         axes.plot(curve["spans"], curve["F1"], label=name)
     axes.plot(curves["ngram"]["spans"], curves["ngram"]["F1"], "k.", label="n-gram")
@@ -215,7 +224,7 @@ def _sizes(axes: Any, curves: Any) -> None:
 
 
 def _retrieval(axes: Any, points: Any) -> None:
-    """acc@1 by number of spans in the index."""
+    """Draw acc@1 by number of spans in the index."""
     for kind, style in (("learned", "o-"), ("ngram", "k.--")):
         points_of_kind = sorted((row["spans"], row["acc@1"]) for row in points if row["segmenter"] == kind)
         if points_of_kind:
@@ -225,12 +234,12 @@ def _retrieval(axes: Any, points: Any) -> None:
 
 
 def _transfer(axes: Any, table: Any) -> None:
-    """A heat map of XPR, whose tables are named by whoever asks for them."""
+    """Draw a heat map of an XPR table, whose own title is only its name."""
     _heat(axes, {**table, "title": "acc@1 of each model on each language pair"})
 
 
 def _heat(axes: Any, table: Any) -> None:
-    """The figure of each model (row) on each test pair (column), written into its cell."""
+    """Draw a heat map of the figure of each model (row) on each test pair (column), with the figures in the cells."""
     rows = table["rows"]
     name, *columns = (key for key in rows[0] if key not in ("mean", "difference", "p"))
     values = [[row[pair] if row[pair] is not None else float("nan") for pair in columns] for row in rows]
@@ -245,8 +254,10 @@ def _heat(axes: Any, table: Any) -> None:
 
 
 def _by_number(what: str) -> Callable[[Any, Any], None]:
+    """Return a function that draws acc@1 of each row by a varied number."""
+
     def plot(axes: Any, points: Any) -> None:
-        """acc@1 of each row by a number that was varied."""
+        """Draw acc@1 of each row by the number."""
         for name in dict.fromkeys(point["row"] for point in points):
             points_of_row = sorted((point["value"], point["acc@1"]) for point in points if point["row"] == name)
             axes.plot(*zip(*points_of_row, strict=True), "o-", label=name)
@@ -278,7 +289,10 @@ SHARES = ("acc@1", "dev acc@1", "dev score", "dev sentences", "dev f1")
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of ``metrics.jsonl`` with a step; none where there is no file; one that was cut short is left out."""
+    """Return the lines of ``metrics.jsonl`` that have a step; empty if there is no file.
+
+    Lines that are not JSON are skipped, such as a last line that was cut short.
+    """
     if not path.exists():
         return []
     lines = []
@@ -293,9 +307,9 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def draw_curves(metrics: Path, out: Path) -> bool:
-    """Losses above, shares below, by step, as an SVG file; False where there is nothing to draw.
+    """Draw losses and shares by step as an SVG file; returns False if there is nothing to draw.
 
-    Raises MissingExtra where matplotlib is not installed.
+    Raises MissingExtra if matplotlib is not installed.
     """
     lines = read_metrics(metrics)
     if not lines:
@@ -303,7 +317,7 @@ def draw_curves(metrics: Path, out: Path) -> bool:
     out.parent.mkdir(parents=True, exist_ok=True)
     with _figure(out, 6) as figure:
         axes = figure.subplots(2, 1, sharex=True)
-        by_loss = any("dev loss" in line for line in lines)  # then the score is a loss too, and no share
+        by_loss = any("dev loss" in line for line in lines)  # then "dev score" is a loss, not a share
         for axis, names, title in zip(axes, (LOSSES, SHARES), ("loss", "share right"), strict=True):
             for name in (name for name in names if not (by_loss and name == "dev score")):
                 _plot(axis, lines, name)

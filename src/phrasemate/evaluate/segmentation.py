@@ -1,24 +1,24 @@
 """Evaluation of segmenters: the learned and the n-gram segmenter against the phrases that gold word links imply.
 
-Gold phrases of a sentence: of all consistent phrase pairs (`phrasemate.align.consistent_boxes`) of its gold links, this
-sentence's side. Words are those of `phrasemate.text.words`, as in training: a gold token that holds several (low-down)
-gives its links to each, one that holds none (punctuation) gives them to nothing. A phrase has one to six words on both
-sides and a letter. It does not begin or end with a word without a link, nor with a frequent one. Frequent is a word
-with more than 0.06 occurrences a sentence on that side of the set, and more than 5 in all. Both sides of every set are
-counted, and all together: precision is the share of proposed spans that are gold, recall the share of gold spans
-proposed.
+The gold phrases of a sentence are its sides of all consistent phrase pairs (`phrasemate.align.consistent_boxes`) of its
+gold links. Words are those of `phrasemate.text.words`, as in training. A gold token with several words (low-down) gives
+its links to each of them; a token without a word (punctuation) loses its links. A phrase has one to six words on both
+sides and a letter. It does not begin or end with a word without a link, or with a frequent word. A word is frequent if
+it has more than 0.06 occurrences for each sentence on that side of the set, and more than 5 in all. Precision is the
+share of proposed spans that are gold, recall the share of gold spans that are proposed. Both are measured on each side
+of every set, and on all sides together.
 
-Learned: every span of up to six words with its probability, cut at every threshold. N-gram: one point for each number
-of words and each way to tell frequent words. These are the model's list, or besides it words that are at least a given
-share of the side's own words. At equal index size: as many of the most probable spans of all sentences as the n-gram
-segmenter proposes in them.
+The learned segmenter gives every span of up to six words a probability, and is measured at every threshold. The n-gram
+segmenter is measured for each number of words and each definition of frequent words. These
+are in the model's list, or have a given share of the side's words. At equal index size, the learned segmenter proposes
+as many spans of all sentences as the n-gram segmenter, the most probable ones.
 
-Accuracy of phrase retrieval at equal index size is that of CCPR, table 4. The index holds the spans that a segmenter
-proposes in the target and distractor sentences of phrase_bench, and nothing else; a gold span that it lacks is a miss.
-The n-gram segmenter is given 1 to 6 words, its frequent words counted in these sentences. Each time the learned one is
-cut at the probability that gives as many spans (more only where probabilities are equal). Vectors, queries, ranks and
-ties are as in `phrasemate.evaluate.phrases`. The target sentences of a set are candidates for its own queries; the
-size is that of all together.
+Phrase retrieval at equal index size is measured as in CCPR, table 4. The index holds only the spans that a segmenter
+proposes in the target and distractor sentences of phrase_bench. A gold span that the index lacks is a miss. The n-gram
+segmenter has a limit of 1 to 6 words, and its frequent words are counted in these sentences. The learned segmenter is
+cut at the probability that gives as many spans, or more if probabilities are equal. Vectors, queries, ranks and ties
+are those of `phrasemate.evaluate.phrases`. The target sentences of a set are candidates for its own queries only; the
+index size counts all of them.
 """
 
 from __future__ import annotations
@@ -41,26 +41,31 @@ from phrasemate.types import Progress
 from phrasemate.utils.arrays import Floats, Offsets
 
 MAX_WORDS = 6
-RATE, LEAST = 0.06, 5  # of words that are not borders: results/log/evaluate.md; a small set needs a least count
+# Occurrences in each sentence, and in all, above which a word is frequent (see results/log/evaluate.md). The second
+# limit is for small sets.
+RATE, LEAST = 0.06, 5
 THRESHOLDS = np.arange(0, 100) / 100
 
 
 class Ngram(NamedTuple):
-    """A setting of the n-gram segmenter; ``rate``: from which share on words are frequent besides the model's list."""
+    """Setting of the n-gram segmenter.
+
+    Words whose share is ``rate`` or more are frequent, besides those of the model's list; None: those of the list only.
+    """
 
     max_words: int
     rate: float | None
 
     @property
     def name(self) -> str:
-        """Short."""
+        """Return a short name of the setting for tables."""
         return f"{self.max_words} word{'s' * (self.max_words > 1)}" + (
             f", rate {self.rate}" if self.rate else ", list only"
         )
 
 
 NGRAMS = tuple(Ngram(size, rate) for rate in (None, 0.008, 0.004, 0.002, 0.001) for size in range(1, MAX_WORDS + 1))
-USUAL = 0.004  # the rate of the index
+USUAL = 0.004  # rate of the n-gram segmenter in the measurement of phrase retrieval
 
 
 class Side(NamedTuple):
@@ -72,14 +77,14 @@ class Side(NamedTuple):
 
 
 class SpanScores(NamedTuple):
-    """Spans of some texts, each text's (n, 2) offsets and (n,) probabilities."""
+    """Spans of several texts: the offsets (n, 2) and probabilities (n,) of each text."""
 
     spans: list[Offsets]
     scores: list[Floats]
 
 
 class Counts(NamedTuple):
-    """Counts of proposed spans, of right ones among these, and of all right ones."""
+    """Numbers of proposed spans, of proposed spans that are gold (``right``), and of gold spans."""
 
     proposed: int
     right: int
@@ -87,22 +92,22 @@ class Counts(NamedTuple):
 
     @property
     def precision(self) -> float:
-        """1 where nothing is proposed."""
+        """Return the precision; 1 if nothing is proposed."""
         return self.right / self.proposed if self.proposed else 1.0
 
     @property
     def recall(self) -> float:
-        """1 where there is nothing to find."""
+        """Return the recall; 1 if there are no gold spans."""
         return self.right / self.gold if self.gold else 1.0
 
     @property
     def f1(self) -> float:
-        """2 right / (proposed + gold)."""
+        """Return F1, 2 right / (proposed + gold)."""
         return 2 * self.right / max(1, self.proposed + self.gold)
 
 
 def gold_sides(data: Path, lang: str, first: int | None = None) -> list[Side]:
-    """Read the two sides of a gold alignment, the other language's first."""
+    """Read the two sides of a gold alignment, first the foreign and then the English one."""
     pairs, links, _ = links_of(data, lang, first)
     reworded_pairs = [_reworded(*pair, link) for pair, link in zip(pairs, links, strict=True)]
     counters = BorderWords(RATE, LEAST), BorderWords(RATE, LEAST)
@@ -122,9 +127,9 @@ def gold_sides(data: Path, lang: str, first: int | None = None) -> list[Side]:
 def _reworded(
     source: TokenizedSentence, target: TokenizedSentence, links: Links
 ) -> tuple[TokenizedSentence, TokenizedSentence, Links]:
-    """Sentence pairs in words as training has them, each with the links of the tokens that it overlaps.
+    """Return a sentence pair in the words of `phrasemate.text.words`, with the links of the tokens under each word.
 
-    A link to a token that is not there leads to no word.
+    A link to a token that does not exist gives no link.
     """
     new = TokenizedSentence.of(source.text), TokenizedSentence.of(target.text)
     owners = [_overlapping(old.spans, fresh.spans) for old, fresh in zip((source, target), new, strict=True)]
@@ -134,12 +139,12 @@ def _reworded(
 
 
 def _overlapping(tokens: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Numbers of the words that each token overlaps."""
+    """Return the numbers of the words that each token overlaps."""
     return [[number for number, (low, high) in enumerate(words) if low < end and start < high] for start, end in tokens]
 
 
 def learned_spans(model: Model, texts: Sequence[str]) -> SpanScores:
-    """Every span of up to six words with its probability, of each text; no spans where the model has learned none."""
+    """Return every span of up to six words with its probability; no spans if the model has no learned segmenter."""
     if model.learned is None:
         return SpanScores([np.zeros((0, 2), np.int32)] * len(texts), [np.zeros(0, np.float32)] * len(texts))
     segmenter = model.learned.using(threshold=0.0, max_words=MAX_WORDS, overlapping=True)
@@ -154,14 +159,14 @@ def learned_spans(model: Model, texts: Sequence[str]) -> SpanScores:
 
 
 def ngram_spans(model: Model, texts: Sequence[str], setting: Ngram) -> list[set[tuple[int, int]]]:
-    """The spans that the n-gram segmenter proposes, frequent words being counted in these texts."""
+    """Return the spans that the n-gram segmenter proposes in each text; frequent words are counted in these texts."""
     segmenter = NgramSegmenter(model.config.get("common_words", ()), setting.max_words)
     frequent = frequent_words(texts, setting.rate)
     return [{(span.start, span.end) for span in spans} for spans in segmenter.find(texts, None, frequent).lists()]
 
 
 def frequent_words(texts: Iterable[str], rate: float | None) -> frozenset[str]:
-    """The words that are at least this share of the words of the texts; none for None."""
+    """Return the words whose share of all words of the texts is at least ``rate``; none if ``rate`` is None."""
     if rate is None:
         return frozenset()
     counter = FrequentWords()
@@ -177,9 +182,16 @@ def evaluate_segmenters(
     most: Mapping[str, int],
     progress: Progress = lambda label, step, total: None,
 ) -> tuple[list[Table], dict[str, Any]]:
-    """The table of thresholds, the table of equal sizes, and the curves.
+    """Return the table of thresholds, the table of equal sizes, and the curves for plots.
 
-    ``most``: how many sentence pairs of a language at most. The n-gram segmenter is that of the last model.
+    The n-gram segmenter uses the list of frequent words of the last model.
+
+    Args:
+        models: Models by name.
+        data: Folder of the corpora.
+        langs: Languages of the gold alignments.
+        most: Largest number of sentence pairs of a language; a language that is absent has no limit.
+        progress: Called with a label, the number of finished steps and the number of all steps.
     """
     sides = [side for lang in langs for side in gold_sides(data, lang, most.get(lang))]
     curves: dict[str, Any] = {"learned": {}, "ngram": {}}
@@ -205,11 +217,15 @@ def evaluate_segmenters(
     return tables, {"segmenter_curves": curves}
 
 
-SHOWN = (0.3, 0.5, 0.7, 0.9)
+SHOWN = (0.3, 0.5, 0.7, 0.9)  # thresholds in the table
 
 
 class _RankedSpans(NamedTuple):
-    """Spans by probability, highest first: ``scores`` (n,), ``right`` (n,), and the number of gold spans."""
+    """Spans by probability, highest first.
+
+    ``scores`` (n,) are the probabilities, ``right`` (n,) says whether each is gold, ``gold`` is the number of gold
+    spans.
+    """
 
     scores: Floats
     right: NDArray[np.bool_]
@@ -217,29 +233,29 @@ class _RankedSpans(NamedTuple):
 
     @classmethod
     def of(cls, scored: SpanScores, side: Side) -> _RankedSpans:
-        """Pool the spans of all texts of a side."""
+        """Return the spans of all texts of a side."""
         texts = zip(scored.spans, side.gold, strict=True)
         right = [(start, end) in gold for spans, gold in texts for start, end in spans.tolist()]
         return cls.joined([cls(np.concatenate(scored.scores), np.array(right, np.bool_), sum(map(len, side.gold)))])
 
     @classmethod
     def joined(cls, parts: Sequence[_RankedSpans]) -> _RankedSpans:
-        """Several together."""
+        """Return the spans of several parts together."""
         scores, right = np.concatenate([p.scores for p in parts]), np.concatenate([p.right for p in parts])
         order = np.argsort(-scores, kind="stable")
         return cls(scores[order], right[order], sum(p.gold for p in parts))
 
     def first(self, count: int) -> Counts:
-        """Counts of the ``count`` most probable spans."""
+        """Return the counts of the ``count`` most probable spans."""
         count = min(count, len(self.scores))
         return Counts(count, int(self.right[:count].sum()), self.gold)
 
     def at(self, threshold: float) -> Counts:
-        """Counts of the spans of this probability or more."""
+        """Return the counts of the spans with at least this probability."""
         return self.first(int(np.searchsorted(-self.scores, -np.float32(threshold), side="right")))
 
     def curve(self) -> dict[str, list[float]]:
-        """Over all thresholds."""
+        """Return number of spans, precision, recall and F1 at each threshold."""
         counts = [self.at(float(threshold)) for threshold in THRESHOLDS]
         return {"threshold": THRESHOLDS.tolist()} | _columns(counts)
 
@@ -268,7 +284,10 @@ def _threshold_rows(
 def _size_rows(
     model: Model, sides: Sequence[Side], learned: Mapping[str, _RankedSpans]
 ) -> tuple[list[tuple[Any, ...]], dict[str, Any]]:
-    """The n-gram segmenter's points by number of spans, and each learned one's F1 with as many."""
+    """Return a row for each setting of the n-gram segmenter, by its number of spans, and the points for a plot.
+
+    The row has the F1 of each learned segmenter with the same number of spans.
+    """
     points = []
     gold = [spans for side in sides for spans in side.gold]
     for setting in NGRAMS:
@@ -285,21 +304,24 @@ def _size_rows(
 
 
 def _summary(rows: Sequence[tuple[Any, ...]]) -> str:
-    """Count the sizes at which the last learned segmenter is better."""
+    """Say at how many sizes the last learned segmenter is better."""
     if len(rows[0]) < 6:
-        return "no model here has a learned segmenter"
+        return "no model has a learned segmenter"
     apart = [row[-1] - row[4] for row in rows]
     return (
         f"learned above n-gram at {sum(d > 0 for d in apart)} of {len(apart)} sizes, least difference {min(apart):+.4f}"
     )
 
 
-SIZES = (1, 2, 3, 4, 5, 6)  # words of the n-gram segmenter
-CHUNK = 1_000  # sentences
+SIZES = (1, 2, 3, 4, 5, 6)  # limits of words of the n-gram segmenter
+CHUNK = 1_000  # sentences that are encoded together
 
 
 class _Candidates(NamedTuple):
-    """Spans of one text, (n, 2): probability by the learned segmenter, words by the n-gram one (0: not proposed)."""
+    """Spans (n, 2) of one text, their probabilities by the learned segmenter, and their words.
+
+    The number of words is 0 if the n-gram segmenter does not propose the span.
+    """
 
     spans: Offsets
     scores: Floats
@@ -314,7 +336,18 @@ def evaluate_index_sizes(
     progress: Progress = lambda label, step, total: None,
     seed: int = 0,
 ) -> tuple[Table, list[dict[str, Any]]]:
-    """The table, and its points for a plot. A model without a learned segmenter gets the n-gram columns only."""
+    """Return the table of phrase retrieval by index size, and its points for a plot.
+
+    A model without a learned segmenter gets the columns of the n-gram segmenter only.
+
+    Args:
+        model: Model with its segmenters.
+        data: Folder of the corpora.
+        distractors: Least number of distractor spans, in whole sentences.
+        langs: Languages of the sets.
+        progress: Called with a label, the number of finished sentences and the number of all sentences.
+        seed: Seed of the resampling.
+    """
     sets = [read_set(data, lang) for lang in langs]
     texts = [text for chunk in chunks(rivals_of(data, sets), distractors) for text in chunk.texts]
     all_texts = [text for group in sets for text in group.targets.texts] + texts
@@ -331,7 +364,7 @@ def evaluate_index_sizes(
 
 
 class _Finder:
-    """Finder of all candidates of texts."""
+    """Finder of the candidates of both segmenters in texts."""
 
     def __init__(self, model: Model, frequent: frozenset[str]) -> None:
         self.model, self.frequent = model, frequent
@@ -341,15 +374,15 @@ class _Finder:
         return list(map(_merged, *learned_spans(self.model, texts), ngram_lengths(self.model, texts, self.frequent)))
 
     def vectors(self, texts: Sequence[str], spans: Sequence[Offsets]) -> Iterator[Floats]:
-        """(some spans, dim), block by block."""
+        """Yield the vectors (m, dim) of consecutive spans, block by block."""
         for _, block in self.source.blocks(texts, spans):
             yield block.vectors
 
 
 def ngram_lengths(model: Model, texts: Sequence[str], frequent: frozenset[str]) -> list[dict[tuple[int, int], int]]:
-    """Lengths by text: span -> number of words, of all that the n-gram segmenter proposes at its longest.
+    """Return for each text the spans that the n-gram segmenter proposes at its longest, with their numbers of words.
 
-    With a limit of n words it proposes those of n words or fewer.
+    With a limit of n words it proposes exactly those of n words or fewer.
     """
     segmenter = NgramSegmenter(model.config.get("common_words", ()), max(SIZES))
     lengths = []
@@ -362,13 +395,13 @@ def ngram_lengths(model: Model, texts: Sequence[str], frequent: frozenset[str]) 
 
 
 def _merged(spans: Offsets, scores: Floats, lengths: dict[tuple[int, int], int]) -> _Candidates:
-    """The learned segmenter's spans, and after them those that only the n-gram segmenter has."""
+    """Return the spans of the learned segmenter, followed by those that only the n-gram segmenter proposes."""
     span_lengths = np.array([lengths.get((start, end), 0) for start, end in spans.tolist()], np.int64)
     return _with(_Candidates(spans, scores, span_lengths), lengths)
 
 
 def _cuts(finder: _Finder, texts: Sequence[str], progress: Progress) -> tuple[Floats, list[tuple[int, int]]]:
-    """(sizes,) the probabilities that give the learned index the n-gram index's sizes; and both sizes of each."""
+    """Return (sizes,) the probabilities that cut the learned index to the n-gram index's sizes, and both sizes."""
     scores: list[Floats] = []
     counts = np.zeros(max(SIZES) + 1, np.int64)
     for at in range(0, len(texts), CHUNK):
@@ -380,13 +413,13 @@ def _cuts(finder: _Finder, texts: Sequence[str], progress: Progress) -> tuple[Fl
     score_order = np.sort(np.concatenate(scores))[::-1]
     sizes = [int(counts[1 : size + 1].sum()) for size in SIZES]
     cuts = np.array([score_order[min(size, len(score_order)) - 1] if size else 2.0 for size in sizes], np.float32)
-    cuts = np.maximum(cuts, np.finfo(np.float32).tiny)  # what only the n-gram segmenter has is never learned
+    cuts = np.maximum(cuts, np.finfo(np.float32).tiny)  # spans of only the n-gram segmenter have the probability 0
     having = [int(np.searchsorted(-score_order, -cut, side="right")) for cut in cuts]
     return cuts, list(zip(sizes, having, strict=True))
 
 
 def _weights(some: Sequence[_Candidates], cuts: Floats) -> Floats:
-    """(spans, 2 x sizes): whether each span is in the n-gram index of each size, and in the learned one."""
+    """Return (spans, 2 x sizes) whether each span is in the n-gram index of each size, then in the learned one."""
     lengths = np.concatenate([candidates.lengths for candidates in some])[:, None]
     scores = np.concatenate([candidates.scores for candidates in some])[:, None]
     ngram = (lengths > 0) & (lengths <= np.array(SIZES))
@@ -394,13 +427,16 @@ def _weights(some: Sequence[_Candidates], cuts: Floats) -> Floats:
 
 
 def _of_set(finder: _Finder, one: PhraseSet, cuts: Floats) -> Tally:
-    """The tally of a set with the candidates of its own sentences; infinite where an index lacks the gold span."""
+    """Return the tally of a set over the candidates of its own sentences.
+
+    ``higher`` is infinite for an index that lacks the gold span.
+    """
     texts = one.targets.texts
     flat = [(row, start, end) for row, span in enumerate(one.targets.spans) for start, end in span.tolist()]
     gold = [flat[number] for number in one.gold]
     targets: list[dict[tuple[int, int], int]] = [{} for _ in texts]
     for row, start, end in sorted(gold):
-        targets[row][start, end] = 0  # of no segmenter
+        targets[row][start, end] = 0  # no segmenter need propose it
     candidates = list(map(_with, finder(texts), targets))
     spans = [(row, start, end) for row, item in enumerate(candidates) for start, end in item.spans.tolist()]
     places = {span: number for number, span in enumerate(spans)}
@@ -410,14 +446,14 @@ def _of_set(finder: _Finder, one: PhraseSet, cuts: Floats) -> Tally:
     weights = _weights(candidates, cuts)
     tally = Tally(queries, (queries * vectors[rows]).sum(1), weights.shape[1])
     tally.count(vectors, weights)
-    tally.tied -= weights[rows]  # the gold span itself
+    tally.tied -= weights[rows]  # the gold span ties with itself
     tally.higher[weights[rows] == 0] = np.inf
     tally.tied[weights[rows] == 0] = 0
     return tally
 
 
 def _with(candidates: _Candidates, lengths: Mapping[tuple[int, int], int]) -> _Candidates:
-    """Add the spans that the candidates lack, with these lengths and the probability 0."""
+    """Return the candidates and the spans that they lack, with these lengths and the probability 0."""
     having = set(map(tuple, candidates.spans.tolist()))
     more = {span: length for span, length in lengths.items() if span not in having}
     return _Candidates(
@@ -439,7 +475,7 @@ def _count(
 def _table(
     ranking: Ranking, sizes: Sequence[tuple[int, int]], learned: bool, seed: int
 ) -> tuple[Table, list[dict[str, Any]]]:
-    """``ranking``: (queries, 2 x sizes)."""
+    """Return the table of phrase retrieval and its points; ``ranking`` holds arrays (queries, 2 x sizes)."""
     hits, finite = ranking.hits(1), np.isfinite(ranking.higher)
     rows: list[tuple[Any, ...]] = []
     points: list[dict[str, Any]] = []

@@ -1,13 +1,13 @@
-"""Evaluation of XPR (Zheng et al. 2022) on a data set of its form: acc@1 in both directions, by setting.
+"""Evaluation of XPR (Zheng et al. 2022) on a data set of its form: acc@1 in both directions, for a list of settings.
 
-::
+The settings are the rows of a TOML file::
 
     [[row]]
-    table = "supervised"            # rows of a table are compared with the first of it
+    table = "supervised"            # the rows of a table are compared with its first row
     name = "XPR"
     model = "models/xpr-{pair}-{seed}"   # a model folder or "bundled"; {pair} and {seed} are filled in
     pooling = "head"                # mean, ends, head, or "mean+head" (default: mean)
-    examples = 32                   # sentences of a phrase at most; 0: the bare phrase
+    examples = 32                   # most example sentences of a phrase; 0: the bare phrase
     bare = 0.5                      # weight of the bare phrase beside its examples (default: 0.0, as in the paper)
     layer = 8                       # default: the last
     csls = 2                        # neighbours of CSLS instead of the cosine (default: 0, the cosine)
@@ -18,20 +18,22 @@
     table = "supervised"
     name = "CLWE"
     vectors = "vectors/{lang}"      # folders of word vectors instead of a model; a phrase is the mean of its words
-    mapped = true                   # an orthogonal mapping learnt on the training pairs
-    mapped_on = ["zh-en"]           # of other language pairs: zero-shot; of all: multilingual (default: the pair's own)
+    mapped = true                   # whether an orthogonal mapping is learnt on the training pairs
+    mapped_on = ["zh-en"]           # language pairs it is learnt on (default: the tested pair)
 
-A list in ``examples`` or ``layer`` makes a row of each of its values.
+With other pairs than the tested one, ``mapped_on`` measures zero-shot transfer; with all pairs, a multilingual mapping.
+A list in ``examples`` or ``layer`` stands for a row with each of its values.
 
-A query is a phrase of the test part; the candidates are the phrases of the other side of the test part. Vectors are
-compared by cosine (eq. 5), or by CSLS where a row says so. Candidates that mean the same by the data set's own word are
-no wrong answers: those whose pair shares a wording with the query's pair on either side.
+A query is a phrase of the test part; the candidates are the phrases of the test part in the other language. Vectors are
+compared by cosine (eq. 5), or by CSLS if the row says so. A candidate is not a wrong answer if its pair shares a
+wording with the query's pair on either side: it then means the same.
 
-Intervals are for other phrases and other seeds. What is not independent counts once. Both directions of a phrase pair
-are averaged. A phrase of the second language is drawn in all language pairs that have it. The spread of the seeds'
-means is added. "difference" is that to the table's first row over the language pairs of both, with such an interval.
-Seeds are compared one by one where both rows have as many. p is of the paired randomisation test over the same phrases,
-of the seeds' means: it says nothing of other seeds.
+Intervals cover the choice of phrases and the choice of seeds. Both directions of a phrase pair are averaged, and a
+phrase of the second language is drawn together in all language pairs that have it, because these are not independent.
+The spread of the means of the seeds is added (`phrasemate.evaluate.metrics.over_runs`). "difference" is the difference
+to the table's first row, over the language pairs of both rows, with such an interval. Two rows with equal numbers of
+seeds are compared seed by seed. p is that of the paired randomisation test over the phrases, on the means of the seeds:
+it does not cover other seeds.
 """
 
 from __future__ import annotations
@@ -65,14 +67,17 @@ from phrasemate.utils.margin import csls
 from phrasemate.vectors import WordVectors, procrustes, tokens
 
 BUNDLED = "bundled"
-LISTED = ("examples", "layer")
-RESERVED = ("signature", *(f"by {what}" for what in LISTED))  # beside the tables in the results
-COLUMNS = ("mean", "difference", "p")  # of a table, beside the language pairs
+LISTED = ("examples", "layer")  # keys of a row that may have a list of values
+RESERVED = ("signature", *(f"by {key}" for key in LISTED))  # keys of the results that are not tables
+COLUMNS = ("mean", "difference", "p")  # columns of a table besides the language pairs
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table; see the module for each. ``layer`` 0 is the last. Raises InputError for what makes no sense."""
+    """Row of a table; the module describes its keys. ``layer`` 0 is the last.
+
+    Raises InputError for values that are invalid or do not fit together.
+    """
 
     table: str
     name: str
@@ -90,10 +95,10 @@ class Row:
 
     def __post_init__(self) -> None:
         if bool(self.model) == bool(self.vectors):
-            raise InputError(f"row {self.name!r}: expected either model or vectors, and one of them")
+            raise InputError(f"row {self.name!r}: expected either model or vectors, exactly one of them")
         unknown = [name for name in self.pooling.split("+") if name not in POOLINGS]
         if unknown:
-            requirement = f"some of {', '.join(POOLINGS)}, with + between several"
+            requirement = f"{', '.join(POOLINGS)}, or several of these joined by +"
             raise InputError(
                 f"row {self.name!r}: pooling {self.pooling!r} holds {unknown[0]!r}; expected {requirement}"
             )
@@ -104,27 +109,27 @@ class Row:
         if min(self.examples, self.layer, self.csls) < 0 or not 0 <= self.bare < inf or not self.seeds:
             raise InputError(f"row {self.name!r}: examples, layer, bare and csls are 0 or more, seeds one or more")
         if "{seed}" not in self.model + self.vectors and len(self.seeds) > 1:
-            raise InputError(f"row {self.name!r}: {len(self.seeds)} seeds, but no {{seed}} in its folder")
+            raise InputError(f"row {self.name!r}: {len(self.seeds)} seeds, but its folder has no {{seed}}; add it")
 
     def folder(self, base: Path, pair: str, seed: int, lang: str = "") -> Path | None:
-        """The folder of the model, or of a language's word vectors; None for the bundled model."""
+        """Return the folder of the model, or of a language's word vectors; None for the bundled model."""
         if self.model == BUNDLED:
             return None
         text = (self.model or self.vectors).replace("{pair}", pair).replace("{seed}", str(seed))
         return base / text.replace("{lang}", lang)
 
     def system(self, base: Path, pair: str, seed: int) -> tuple[object, ...]:
-        """Key of the row's vectors of a language pair: rows that have it in common have the same vectors."""
+        """Return the key of the row's vectors of a language pair: rows with equal keys have the same vectors."""
         vectors = bool(self.model), self.pooling, self.examples, self.layer, self.bare
         return self.folder(base, pair, seed, "{lang}"), *vectors, self.mapped, self.mapped_on
 
     def lessons(self, pair: str) -> tuple[str, ...]:
-        """The language pairs whose training parts a mapping is learnt on; none without one."""
+        """Return the language pairs whose training parts a mapping is learnt on; empty without a mapping."""
         return (self.mapped_on or (pair,)) if self.mapped else ()
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file, in its order. Raises InputError naming what is wrong with it."""
+    """Read the rows of a TOML file, in its order. Raises InputError if the file or a row is malformed."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -141,9 +146,9 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def _rows(path: Path, table: Any) -> Iterator[Row]:
-    """Read one row, or one for each value of what is a list."""
+    """Yield the row of a table, or a row for each value of a list in it."""
     if not isinstance(table, Mapping):
-        raise InputError(f"{path}: a row that is {table!r}; expected [[row]] tables")
+        raise InputError(f"{path}: a row is {table!r}; expected [[row]] tables")
     for key in LISTED:
         values = table.get(key)
         if isinstance(values, list):
@@ -177,25 +182,29 @@ def _fits(value: Any, kind: str) -> bool:
     return type(value).__name__ == kind
 
 
-TRAINING = "train"  # the part that a mapping is learnt from
+TRAINING = "train"  # split that a mapping is learnt from
 EPSILON = 2e-6  # two ways to compute the same float32 dot product differ by less
 
 Sides = tuple[Floats, Floats]
-Phrases = dict[str, list[str]]  # language pair -> its phrases of the second language: the same wording, the same phrase
-Scores = dict[str, Doubles]  # pair -> (phrase pairs,): the chance that its two queries find each other first, mean
+Phrases = dict[str, list[str]]  # language pair -> phrases of the second language; equal wordings are the same phrase
+# Language pair -> (seeds, phrase pairs): probability that the mate is the first hit, mean of both directions.
+Scores = dict[str, Doubles]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of the evaluation.
+    """Settings of the XPR evaluation.
 
     Args:
-        rows: A file as `read_rows` has it, its folders relative to it.
+        rows: TOML file as the module describes it; its folders are relative to it.
         data: Folder of a data set.
-        split: The part to measure on, or several joined by ``+``.
-        most: So many phrase pairs of each of these parts, and of the training part for a mapping (0: all).
-        only: Tables to make.
-        without: Files of phrase pairs that are not asked, because a model was trained on them; they stay candidates.
+        split: Split to measure on, or several joined by ``+``.
+        most: Number of phrase pairs taken of each of these splits, and of the training split for a mapping (0: all).
+        only: Tables to make; empty for all.
+        threads: Threads of the encoder; None for the default.
+        seed: Seed of the resampling.
+        out: Folder for results and plots; None to write nothing.
+        without: Files of phrase pairs that are not queries, because a model was trained on them; they stay candidates.
     """
 
     rows: Path
@@ -210,51 +219,75 @@ class Settings:
 
 
 def run(settings: Settings, progress: Progress = lambda what, step, total: None) -> Result:
-    """Measure every row. Raises InputError, before anything is computed, for rows or data that are not there."""
+    """Measure every row.
+
+    Raises InputError before anything is computed if rows or data are missing or do not fit together.
+    """
     check_seed(settings.seed)
-    rows = [row for row in read_rows(settings.rows) if not settings.only or row.table in settings.only]
-    unknown = sorted(set(settings.only) - {row.table for row in rows})
-    if unknown or not rows:
-        raise InputError(f"{settings.rows}: no table {', '.join(unknown)}; leave --only out to have all")
-    pairs = language_pairs(settings.data)
-    if not pairs:
-        raise InputError(f"{settings.data}: no data set; expected folders such as de-en with train, dev, test.jsonl")
-    for row in rows:
-        if row.table in pairs:  # two columns of one name
-            raise InputError(f"{settings.rows}: a table is named {row.table!r}, as a language pair is; give it another")
+    rows, pairs = _rows_of_tables(settings), _pairs_of(settings)
+    _check_tables(rows, pairs, settings.rows)
     _check_folders(rows, pairs, settings.rows.parent)
-    measurement = _Materials(settings, pairs)
+    materials = _Materials(settings, pairs)
     for pair in dict.fromkeys(pair for row in rows for pair in row.pairs or pairs):
-        measurement.questions(pair)
+        materials.questions(pair)
     _check_lessons(rows, pairs)
-    map_names = sorted({name for row in rows for pair in row.pairs or pairs for name in row.lessons(pair)})
-    for pair in map_names:
-        measurement.lessons(pair)
+    lesson_pairs = sorted({name for row in rows for pair in row.pairs or pairs for name in row.lessons(pair)})
+    for pair in lesson_pairs:
+        materials.lessons(pair)
     make_folder(settings.out)
-    scores = evaluate_rows(rows, measurement, progress)
-    names, phrases = dict.fromkeys(row.table for row in rows), measurement.phrases()
-    result = Result([_table(name, rows, scores, phrases, settings.seed) for name in names])
-    result.more = {f"by {what}": _curve(rows, scores, what) for what in LISTED}
-    facts: dict[str, Any] = {
-        "data": f"{name_of(settings.data)} {measurement.digest()}",
-        "split": settings.split,
-        "most": settings.most,
-        "seed": settings.seed,
-    }
-    if map_names:
-        facts["training"] = digest(settings.data / pair / f"{TRAINING}.jsonl" for pair in map_names)
-    if measurement.spaces:  # one hash over all: there may be dozens
-        every = " ".join(measurement.spaces[folder] for folder in sorted(measurement.spaces))
-        facts["word_vectors"] = f"{sha256(every.encode()).hexdigest()[:12]} ({len(measurement.spaces)} folders)"
-    if settings.without:
-        facts["not_asked"] = {pair: int((~mask).sum()) for pair, mask in sorted(measurement.asked.items())}
-    result.signature = signature(measurement.models, **facts)
+    scores = evaluate_rows(rows, materials, progress)
+    tables, phrases = dict.fromkeys(row.table for row in rows), materials.phrases()
+    result = Result([_table(name, rows, scores, phrases, settings.seed) for name in tables])
+    result.more = {f"by {key}": _curve(rows, scores, key) for key in LISTED}
+    result.signature = signature(materials.models, **_facts(settings, materials, lesson_pairs))
     result.write(settings.out, "xpr")
     return result
 
 
+def _rows_of_tables(settings: Settings) -> list[Row]:
+    """Return the rows of the tables to make. Raises InputError for an unknown table."""
+    rows = [row for row in read_rows(settings.rows) if not settings.only or row.table in settings.only]
+    unknown = sorted(set(settings.only) - {row.table for row in rows})
+    if unknown:
+        raise InputError(f"{settings.rows}: no table {', '.join(unknown)}; omit --only for all tables")
+    return rows
+
+
+def _pairs_of(settings: Settings) -> list[str]:
+    """Return the language pairs of the data set. Raises InputError if the folder has none."""
+    pairs = language_pairs(settings.data)
+    if not pairs:
+        raise InputError(f"{settings.data}: no data set; expected folders such as de-en with train, dev, test.jsonl")
+    return pairs
+
+
+def _check_tables(rows: Sequence[Row], pairs: Sequence[str], path: Path) -> None:
+    """Raise InputError for a table with the name of a language pair: both are names of columns."""
+    for row in rows:
+        if row.table in pairs:
+            raise InputError(f"{path}: the table {row.table!r} has the name of a language pair; rename the table")
+
+
+def _facts(settings: Settings, materials: _Materials, lesson_pairs: Sequence[str]) -> dict[str, Any]:
+    """Return the facts of the signature: data, settings, and what mappings and word vectors come from."""
+    facts: dict[str, Any] = {
+        "data": f"{name_of(settings.data)} {materials.digest()}",
+        "split": settings.split,
+        "most": settings.most,
+        "seed": settings.seed,
+    }
+    if lesson_pairs:
+        facts["training"] = digest(settings.data / pair / f"{TRAINING}.jsonl" for pair in lesson_pairs)
+    if materials.spaces:  # one hash for all folders, of which there may be dozens
+        hashes = " ".join(materials.spaces[folder] for folder in sorted(materials.spaces))
+        facts["word_vectors"] = f"{sha256(hashes.encode()).hexdigest()[:12]} ({len(materials.spaces)} folders)"
+    if settings.without:
+        facts["not_asked"] = {pair: int((~mask).sum()) for pair, mask in sorted(materials.asked.items())}
+    return facts
+
+
 def _check_lessons(rows: Sequence[Row], pairs: Sequence[str]) -> None:
-    """Raises InputError where a mapping is to be learnt on a pair that is not there or has another second language."""
+    """Raise InputError if a mapping is to be learnt on a missing pair or on a pair with another second language."""
     for row in rows:
         unknown = sorted(set(row.mapped_on) - set(pairs))
         if unknown:
@@ -266,7 +299,7 @@ def _check_lessons(rows: Sequence[Row], pairs: Sequence[str]) -> None:
 
 
 def _check_folders(rows: Sequence[Row], pairs: Sequence[str], base: Path) -> None:
-    """InputError for the first folder that is not there: hours may lie between it and the first row."""
+    """Raise InputError for the first missing folder; without this check it might show after hours."""
     for row in rows:
         for pair in {name for item in row.pairs or pairs for name in (item, *row.lessons(item))}:
             for lang in languages(pair) if row.vectors else [""]:
@@ -278,7 +311,11 @@ def _check_folders(rows: Sequence[Row], pairs: Sequence[str], base: Path) -> Non
 
 
 class _Materials:
-    """The data set and the models, each read once."""
+    """Data set and models of an evaluation, each read once.
+
+    ``asked`` maps language pairs to masks of their phrase pairs that are queries. ``spaces`` maps folders of word
+    vectors to their hashes.
+    """
 
     def __init__(self, settings: Settings, pairs: Sequence[str]) -> None:
         self.settings, self.pairs, self.models = settings, list(pairs), dict[str, ModelDescription]()
@@ -286,9 +323,10 @@ class _Materials:
         self._loaded: tuple[Path | None, Model] | None = None
         self._without = frozenset(pair for path in settings.without for pair in phrase_pairs(path))
         self.asked: dict[str, NDArray[np.bool_]] = {}
-        self.spaces: dict[str, str] = {}  # hashes of word vectors, by their folders
+        self.spaces: dict[str, str] = {}
 
     def data(self, pair: str, split: str) -> list[ExamplePair]:
+        """Return the phrase pairs of a split, or of several splits joined by ``+``."""
         if (pair, split) not in self._data:
             most = self.settings.most or None
             parts = [read_dataset(self.settings.data, pair, part)[:most] for part in split.split("+")]
@@ -296,7 +334,10 @@ class _Materials:
         return self._data[pair, split]
 
     def questions(self, pair: str) -> NDArray[np.bool_]:
-        """(n,): the phrase pairs of the test part that are asked. Raises InputError where none is left."""
+        """Return (n,) a mask of the phrase pairs of the test part that are queries.
+
+        Raises InputError if there are no phrase pairs or ``without`` excludes all of them.
+        """
         if pair not in self.asked:
             test = self.data(pair, self.settings.split)
             if not test:
@@ -309,7 +350,7 @@ class _Materials:
         return self.asked[pair]
 
     def phrases(self) -> Phrases:
-        """The phrases of the second language that are asked, of each language pair."""
+        """Return the phrases of the second language that are queries, by language pair."""
         return {
             pair: [
                 f"{languages(pair)[1]} {_folded(item.target)}"
@@ -319,45 +360,51 @@ class _Materials:
         }
 
     def lessons(self, pair: str) -> list[ExamplePair]:
-        """The phrase pairs that a mapping is learnt from. Raises InputError where there are none."""
+        """Return the phrase pairs that a mapping is learnt from. Raises InputError if there are none."""
         pairs = self.data(pair, TRAINING)
         if not pairs:
             raise InputError(f"{self.settings.data}, {pair}: no phrase pairs in its part {TRAINING} to learn a mapping")
         return pairs
 
     def model(self, folder: Path | None) -> Model:
-        """The model of a folder; only the latest stays in memory."""
+        """Return the model of a folder; only the latest one stays in memory."""
         if self._loaded is None or self._loaded[0] != folder:
-            self._loaded = None  # before the next one comes
+            self._loaded = None  # frees the memory before the next model is loaded
             model = load_model(folder, self.settings.threads)
             self._loaded = folder, model
             self.models[self._named(folder)] = ModelDescription(model.name, model.hash)
         return self._loaded[1]
 
     def _named(self, folder: Path | None) -> str:
-        """Name of a row as ROWS has it: the last part alone may be the same for all."""
+        """Return a model's name for the signature: its path relative to the file of rows.
+
+        The last part of the path alone may be equal for several models.
+        """
         base = self.settings.rows.parent
         if folder is None:
             return BUNDLED
         return str(folder.relative_to(base) if folder.is_relative_to(base) else folder)
 
     def digest(self) -> str:
-        """Digest of the files that the phrase pairs come from."""
+        """Return the digest of the files that the phrase pairs come from."""
         parts = self.settings.split.split("+")
         return digest(self.settings.data / pair / f"{part}.jsonl" for pair in sorted(self.asked) for part in parts)
 
     def words(self, folder: Path) -> WordVectors:
-        """The word vectors of a folder."""
+        """Return the word vectors of a folder and remember their hash."""
         space = WordVectors.load(str(folder))
         self.spaces[str(folder)] = str(space.facts["hash"])
         return space
 
 
 def evaluate_rows(rows: Sequence[Row], measured: Any, progress: Progress) -> dict[tuple[str, str], Scores]:
-    """(table, name) -> pair -> (seeds, phrase pairs): each pair's chance to be found first, mean of both directions."""
+    """Return the scores of every row, (table, name) -> language pair -> (seeds, phrase pairs).
+
+    A score is the probability that a phrase pair's query has its mate as first hit, the mean of both directions.
+    """
     jobs = [(row, pair) for row in rows for pair in row.pairs or measured.pairs]
     scores: dict[tuple[str, str], Scores] = {(row.table, row.name): {} for row in rows}
-    once: dict[tuple[object, ...], Sides] = {}  # many tables hold the same system
+    once: dict[tuple[object, ...], Sides] = {}  # vectors by system, since several tables may have the same system
     for number, (row, pair) in enumerate(jobs):
         progress(f"{row.table}: {row.name} {pair}", number, len(jobs))
         test = measured.data(pair, measured.settings.split)
@@ -373,10 +420,10 @@ def evaluate_rows(rows: Sequence[Row], measured: Any, progress: Progress) -> dic
 
 
 def rank_mates(queries: Floats, candidates: Floats, rivals: NDArray[np.bool_], neighbours: int = 0) -> Ranking:
-    """Ranks of candidate i for query i, among those j that are ``rivals`` (i, j) of it; vectors of unit length.
+    """Rank candidate i for query i, among the candidates j with ``rivals[i, j]``; vectors have unit length.
 
-    By cosine, or with ``neighbours`` by cross-domain similarity local scaling (`phrasemate.utils.margin.csls`). A query
-    without a vector (zeros) finds nothing. Raises InputError for NaN.
+    Scores are cosines, or with ``neighbours`` cross-domain similarity local scaling (`phrasemate.utils.margin.csls`).
+    The rank is infinite for a zero vector. Raises InputError for NaN.
     """
     scores = queries @ candidates.T
     check_numbers(scores)
@@ -389,15 +436,16 @@ def rank_mates(queries: Floats, candidates: Floats, rivals: NDArray[np.bool_], n
 
 
 def _chances(sides: Sides, pairs: Sequence[ExamplePair], neighbours: int = 0) -> tuple[Doubles, Doubles]:
+    """Return two arrays (n,): the probabilities that each query has its mate as first hit, in both directions."""
     rivals = _rivals(pairs)
     rankings = rank_mates(*sides, rivals, neighbours), rank_mates(*sides[::-1], rivals.T, neighbours)
     return rankings[0].hits(1), rankings[1].hits(1)
 
 
 def phrase_pairs(path: Path) -> Iterator[tuple[str, str]]:
-    """The wordings of a file's phrase pairs, as they are compared: JSON lines with ``source`` and ``target``.
+    """Yield the phrase pairs of a file, composed and case-folded: JSON lines with ``source`` and ``target``.
 
-    Raises ReadError for another line.
+    Raises ReadError for a line without them.
     """
     for number, line in numbered_lines(path):
         try:
@@ -410,12 +458,12 @@ def phrase_pairs(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _folded(text: str) -> str:
-    """Whatever the case, and whether accents are characters of their own."""
+    """Return the text case-folded, with accents as parts of their letters."""
     return composed(text).casefold()
 
 
 def _rivals(pairs: Sequence[ExamplePair]) -> NDArray[np.bool_]:
-    """(n, n): whether pair j has neither wording of pair i."""
+    """Return (n, n) whether pair j shares no wording with pair i on the same side."""
     same_side = np.zeros((len(pairs), len(pairs)), np.bool_)
     for side in ([pair.source for pair in pairs], [pair.target for pair in pairs]):
         numbers = numbered(map(_folded, side))
@@ -423,21 +471,21 @@ def _rivals(pairs: Sequence[ExamplePair]) -> NDArray[np.bool_]:
     return ~same_side
 
 
-def _vectors(row: Row, pair: str, seed: int, measured: Any) -> Sides:
-    """The vectors of both sides of the test part, (n, dim) each."""
-    base = measured.settings.rows.parent
+def _vectors(row: Row, pair: str, seed: int, materials: Any) -> Sides:
+    """Return the vectors of both sides of the test part, (n, dim) each."""
+    base = materials.settings.rows.parent
 
-    def of(pairs: Sequence[ExamplePair], name: str) -> Sides:
+    def encoded(pairs: Sequence[ExamplePair], name: str) -> Sides:
         if row.vectors:
-            spaces = [measured.words(row.folder(base, name, seed, lang)) for lang in languages(name)]
+            spaces = [materials.words(row.folder(base, name, seed, lang)) for lang in languages(name)]
             texts = [[item.source for item in pairs], [item.target for item in pairs]]
             return _means(spaces[0], texts[0]), _means(spaces[1], texts[1])
-        return _encoded(measured.model(row.folder(base, pair, seed)), row, pairs)
+        return _encoded(materials.model(row.folder(base, pair, seed)), row, pairs)
 
-    test = of(measured.data(pair, measured.settings.split), pair)
+    test = encoded(materials.data(pair, materials.settings.split), pair)
     if not row.mapped:
         return test
-    parts = [of(measured.lessons(name), name) for name in row.lessons(pair)]
+    parts = [encoded(materials.lessons(name), name) for name in row.lessons(pair)]
     source, target = (np.concatenate(side) for side in zip(*parts, strict=True))
     coverage = source.any(1) & target.any(1)
     return unit(test[0] @ procrustes(source[coverage], target[coverage])), test[1]
@@ -454,7 +502,7 @@ def _encoded(model: Model, row: Row, pairs: Sequence[ExamplePair]) -> Sides:
 
 
 def _means(space: WordVectors, phrases: Sequence[str]) -> Floats:
-    """(phrases, dim): the mean of the vectors of a phrase's words at unit length; zeros where none is known."""
+    """Return (phrases, dim) the mean vectors of the words of each phrase at unit length; zeros if no word is known."""
     vectors = np.zeros((len(phrases), space.dim), np.float32)
     for number, phrase in enumerate(phrases):
         rows = space.rows(token.word for token in tokens(phrase))
@@ -479,7 +527,10 @@ def _table(name: str, rows: Sequence[Row], scores: dict[tuple[str, str], Scores]
 
 
 def _compared(first: Scores, second: Scores, phrases: Phrases, seed: int) -> tuple[Estimate | None, float]:
-    """The difference of two rows over the language pairs that both have, and p; each language pair weighs the same."""
+    """Return the difference of two rows over the language pairs that both have, and p.
+
+    All language pairs have the same weight.
+    """
     common_pairs = [pair for pair in first if pair in second]
     if not common_pairs:
         return None, 1.0
@@ -492,19 +543,23 @@ def _compared(first: Scores, second: Scores, phrases: Phrases, seed: int) -> tup
 
 
 def _differences(first: Doubles, second: Doubles) -> Doubles:
-    """(runs, phrase pairs): run by run where both have as many, or one has one; else of the means over runs."""
+    """Return (runs, phrase pairs) the second scores minus the first.
+
+    Runs are compared one by one if both rows have the same number, or one row has a single run. Otherwise the means
+    over the runs are compared.
+    """
     if len(first) != len(second) and min(len(first), len(second)) > 1:
         first, second = first.mean(0, keepdims=True), second.mean(0, keepdims=True)
     return second - first
 
 
-def _curve(rows: Sequence[Row], scores: dict[tuple[str, str], Scores], what: str) -> list[dict[str, Any]]:
-    """The points of what a row gave as a list: its value and acc@1, the mean over pairs."""
+def _curve(rows: Sequence[Row], scores: dict[tuple[str, str], Scores], key: str) -> list[dict[str, Any]]:
+    """Return the points of a plot of acc@1 (mean over language pairs) by a key that has a list of values."""
     points = []
     for row in rows:
-        before, separator, after = row.name.partition(f", {what} {getattr(row, what)}")
+        before, separator, after = row.name.partition(f", {key} {getattr(row, key)}")
         if separator:
             name = before + after
             mean = float(np.mean([score.mean() for score in scores[row.table, row.name].values()]))
-            points.append({"row": f"{row.table}: {name}", "value": getattr(row, what), "acc@1": mean})
+            points.append({"row": f"{row.table}: {name}", "value": getattr(row, key), "acc@1": mean})
     return points
