@@ -266,9 +266,9 @@ def test_pairs_as_phrasemate_writes_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"pairs": None}, "give either a table of phrase pairs or a dump of langlinks"),
+        ({"pairs": None}, "expected either a table of phrase pairs or a dump of langlinks"),
         ({"links": "l.sql"}, "one of the two"),
-        ({"pairs": None, "links": "l.sql"}, "--links needs the dump that its page numbers belong to"),
+        ({"pairs": None, "links": "l.sql"}, "--links needs the dump that its page numbers refer to"),
         ({"pairs": "none.tsv"}, "none.tsv: no such file"),
         ({"target": Side("en", ["none.xml.bz2"])}, "none.xml.bz2: no such file"),
         ({"target": Side("qqq", ["en.txt.gz"])}, "language 'qqq': the CLDR knows no such language"),
@@ -312,11 +312,11 @@ def test_a_dump_that_is_missing_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_sides_that_make_no_sense(folder: Path) -> None:
-    with pytest.raises(InputError, match="no language; expected a code such as de"):
+    with pytest.raises(InputError, match="the language code is empty; expected a code such as de"):
         Side("", ["de.txt"])
     with pytest.raises(InputError, match="language 'German'; expected a code such as de"):
         Side("German", ["de.txt"])
-    with pytest.raises(InputError, match="no text in de"):
+    with pytest.raises(InputError, match="no text was given for de"):
         build_files("out", Side("de", []), Side("en", ["en.txt.gz"]), "pairs.tsv")
     Path("bad.txt").write_bytes("Tür\n".encode("latin-1"))
     with pytest.raises(ReadError, match=r"bad.txt, line 1: .* is not UTF-8"):

@@ -121,7 +121,7 @@ def test_json_and_options(invoke: Invoke) -> None:
         (("pairs.tsv", "-o", "out", "--langs", "de", *TEXTS), 2, "--langs de: expected two language codes"),
         (("pairs.tsv", "-o", "out", "--langs", "de,en", "--columns", "a,b", *TEXTS), 2, "expected two numbers"),
         (("pairs.tsv", "-o", "out", "--langs", "de,en", "--columns", "1," + "9" * 5000, *TEXTS), 2, "two numbers"),
-        (("-o", "out", "--langs", "de,en", *TEXTS), 1, "error: give either a table of phrase pairs or a dump"),
+        (("-o", "out", "--langs", "de,en", *TEXTS), 1, "error: expected either a table of phrase pairs or a dump"),
         (
             ("pairs.tsv", "-o", "out", "--langs", "de,en", *TEXTS, "--min-examples", "40"),
             1,

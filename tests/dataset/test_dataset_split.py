@@ -110,12 +110,12 @@ def test_most_cuts_each_split_to_its_share() -> None:
     [
         ({"copies": 1.5}, "copies=1.5; expected a share"),
         ({"unit": "bytes"}, "unit='bytes'; expected one of words, characters"),
-        ({"examples": 0}, "expected at least one example"),
+        ({"examples": 0}, "expected examples of 1 or more"),
         ({"least": 33}, "least=33; expected"),
         ({"most": 4}, "most=4; expected 0"),
-        ({"extra": -1}, "extra=-1, .*; expected 0 or more characters"),
-        ({"longest": 0}, "longest=0, .* a sentence of at least one"),
-        ({"max_words": -1}, "max_words=-1; .* 0 or more words"),
+        ({"extra": -1}, "extra=-1, .*; expected extra of 0 or more"),
+        ({"longest": 0}, "longest=0, .* longest of 1 or more"),
+        ({"max_words": -1}, "max_words=-1; .* max_words of 0 or more"),
     ],
 )
 def test_senseless_settings(wrong: dict[str, float], message: str) -> None:

@@ -34,7 +34,7 @@ def database(path: Path, *statements: str) -> bytes:
 def test_the_database_of_another_program_stays_as_it_is(tmp_path: Path, statements: list[str]) -> None:
     path = tmp_path / "theirs.sqlite"
     before = database(path, *statements)
-    with pytest.raises(InputError, match=r"no file of answers \(it holds other tables\)"):
+    with pytest.raises(InputError, match=r"not a file of answers \(it holds other tables\)"):
         Cache(path)
     assert path.read_bytes() == before
     assert [result.name for result in tmp_path.iterdir()] == [path.name]

@@ -263,7 +263,7 @@ def test_standard_input_with_windows_line_ends(server: Double) -> None:
     [
         ([], "give --llm URL, or --dry-run"),
         (["--dry-run"], "--form phrases needs --index DIR"),
-        (["--llm", "localhost:1", "--form", "plain"], "no web address"),
+        (["--llm", "localhost:1", "--form", "plain"], "not a web address"),
         (["--dry-run", "--form", "plain", "--source-lang", "klingon"], "the language 'klingon' is not known"),
         (["--dry-run", "--form", "plain", "--template", "nowhere.toml"], "nowhere.toml"),
     ],

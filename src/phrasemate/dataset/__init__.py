@@ -1,4 +1,4 @@
-"""Data sets of the WikiXPR form: phrase pairs, each phrase with sentences that it occurs in."""
+"""Data sets in the form of WikiXPR: phrase pairs, each phrase with sentences that contain it."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ __all__ = [
     "write",
 ]
 
-# Former names, which other modules have too.
+# Former names, which other modules also use for classes of their own.
 Report, Settings, read = DatasetReport, DatasetSettings, read_dataset

@@ -1,8 +1,8 @@
 """Example sentences for many phrases in one pass over the text (Aho and Corasick 1975).
 
-An index answers one phrase in milliseconds, but has to be built, and tens of thousands of phrases are tens of
-thousands of queries. Here every sentence is read once and tells which of the phrases it holds. Only places in the file
-are kept, so memory depends on phrases and examples, not on the text.
+An index answers a query in milliseconds, but it must be built first, and tens of thousands of phrases would be as many
+queries. Here every sentence is read once and matched with all phrases together. Only places in the files are stored, so
+that memory depends on the numbers of phrases and examples, and not on the text.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from phrasemate.types import Phrase
 Progress = Callable[[int, int], None]
 _Text = mmap.mmap | BytesIO
 
-_PLACE = 48  # bits of a place in a file: 256 TB
+_PLACE = 48  # bits of an offset in a file: 256 TB
 _FILE = 16  # bits of the number of a file
-_SELECTOR = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")  # of another look of the character before it
+_SELECTOR = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")  # variation selectors
 _OFTEN = 1 << 20  # bytes between two reports of progress
 
 
 class SentenceFiles:
-    """Sentences, one a line (UTF-8), in which phrases are found; fulfils the ``Finder`` of `phrasemate.examples`.
+    """Files of sentences, one on each line (UTF-8), in which phrases are found.
 
-    Sentences of more than ``longest`` characters are passed over. Of those that hold a phrase a uniform sample is
-    given, in random order, the same for the same ``seed``: those with the smallest hash of seed and text. Sentences
-    that differ in nothing but case, punctuation and digits count once.
+    The class fulfils the ``Finder`` protocol of `phrasemate.examples`. Sentences of more than ``longest`` characters
+    are skipped. The result is a uniform sample of the sentences with a phrase, in random order: those with the smallest
+    hash of seed and text. Sentences that differ only in case, punctuation and digits count once.
     """
 
     def __init__(self, *paths: str | Path, longest: int = 500) -> None:
@@ -57,9 +57,9 @@ class SentenceFiles:
         seed: int = 0,
         progress: Progress = lambda step, total: None,
     ) -> list[list[Phrase]]:
-        """The examples of each phrase, as `find` gives them; ``progress`` gets bytes read and bytes in all.
+        """Find examples of each phrase, as `find` does; ``progress`` gets the bytes read and the bytes in all.
 
-        Raises InputError for a blank phrase, MissingExtra where the matcher is absent.
+        Raises InputError for a blank phrase, MissingExtra if the matcher (ahocorasick-rs) is not installed.
         """
         if not phrases:
             return []
@@ -73,7 +73,7 @@ class SentenceFiles:
             return [[_example(phrase, texts, place) for place in samples.places(phrase)] for phrase in phrases]
 
     def _lines(self, texts: Sequence[_Text], progress: Progress) -> Iterator[tuple[int, str]]:
-        """Place and text of each line that is not too long."""
+        """Yield place and text of each line that is not too long."""
         total, bytes_read, reported_at = sum(path.stat().st_size for path in self.paths), 0, 0
         for number, text in enumerate(texts):
             place = number << _PLACE
@@ -89,7 +89,10 @@ class SentenceFiles:
 
 
 class _Samples:
-    """Samples for each phrase: the sentences with the smallest hashes; one integer each: hash, then place."""
+    """Samples of sentences for each phrase: those with the smallest hashes.
+
+    A sentence is stored as one integer: its hash, then the number of its file, then its offset.
+    """
 
     def __init__(self, phrases: Sequence[str], limit: int, extra: int, seed: bytes) -> None:
         self._limit, self._extra, self._seed = limit, extra, seed
@@ -105,7 +108,7 @@ class _Samples:
         self._kept: dict[str, list[int]] = {phrase: [] for phrase in phrases}  # heaps of negated numbers
 
     def offer(self, place: int, line: str) -> None:
-        """Keep the sentence for the phrases that it holds, if its hash is small enough."""
+        """Add the sentence to the samples of the phrases that it contains, if its hash is small enough."""
         matches = self._matches(line)
         if not matches:
             return
@@ -116,9 +119,12 @@ class _Samples:
                     self._keep(self._kept[phrase], hash_ << (_PLACE + _FILE) | place)
 
     def _matches(self, line: str) -> dict[int, bool]:
-        """The phrases that may be in a sentence, and whether they surely are, being between spaces."""
+        """Return the numbers of the phrases that may be in a sentence, with True for those that surely are.
+
+        A phrase is surely in the sentence if it stands between spaces there.
+        """
         folded_line, matches = _folded(line), dict[int, bool]()
-        keeps_places = line.isascii() or folded_line == line.casefold()  # but for case
+        keeps_places = line.isascii() or folded_line == line.casefold()  # folding has only changed the case
         padded_line = f" {folded_line} "
         for number, start, end in self._matcher.find_matches_as_indexes(folded_line, overlapping=True):
             before, after = padded_line[start], padded_line[end + 1]
@@ -129,7 +135,7 @@ class _Samples:
         return matches
 
     def places(self, phrase: str) -> list[int]:
-        """Places where the sentences of a phrase begin, by their hashes."""
+        """Return the places where the sentences of a phrase begin, in order of their hashes."""
         return [-number & ((1 << _PLACE + _FILE) - 1) for number in sorted(self._kept[phrase], reverse=True)]
 
     def _is_selected(self, phrase: str, hash_: int, line: str) -> bool:
@@ -152,7 +158,7 @@ class _Samples:
 
 
 def _letters(text: str) -> str:
-    """The letters of a text with the marks that belong to them, but without selectors of another look."""
+    """Return the letters of a text with their combining marks, without variation selectors."""
     if text.isascii():
         return "".join(filter(str.isalpha, text))
     letters, belongs = [], False
@@ -165,7 +171,10 @@ def _letters(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """Without case, with single spaces and one kind of i: whatever `Matcher` takes for the same is the same here."""
+    """Return the text without case, with single spaces and one kind of i.
+
+    All wordings that `Matcher` considers equal are equal after folding.
+    """
     text = " ".join(text.split())
     if text.isascii():
         return text.lower()
@@ -173,16 +182,17 @@ def _folded(text: str) -> str:
 
 
 def _within(text: str, start: int, end: int) -> bool:
-    """Whether letters of a script with spaces continue before or after, which spares the closer look of `Matcher`."""
+    """Return whether a match begins or ends inside a word of a script with spaces; `Matcher` need not check it then."""
     return _joined(text[start - 1 : start + 1]) or _joined(text[end - 1 : end + 1])
 
 
 def _joined(two: str) -> bool:
+    """Return whether both characters are letters or digits of scripts with spaces."""
     return len(two) == 2 and all(char.isalpha() or char.isdecimal() for char in two) and max(two) < SPACELESS
 
 
 def _first(phrase: str, line: str) -> tuple[int, int] | None:
-    """Find where the phrase first stands in a sentence."""
+    """Return start and end of the first occurrence of a phrase in a sentence; None if there is none."""
     return next(_matcher_of(phrase).spans(line), None)
 
 
@@ -190,12 +200,13 @@ _matcher_of = lru_cache(maxsize=1 << 14)(Matcher)
 
 
 def _mapped(path: Path) -> _Text:
-    """The bytes of a file, without reading them; the system maps no empty file."""
+    """Return the bytes of a file as a memory map, or as a buffer for an empty file, which cannot be mapped."""
     with path.open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else BytesIO()
 
 
 def _example(phrase: str, texts: Sequence[_Text], place: int) -> Phrase:
+    """Return the phrase in the sentence at a place."""
     text = texts[place >> _PLACE]
     text.seek(place & ((1 << _PLACE) - 1))
     line = text.readline().decode().rstrip("\n")

@@ -1,11 +1,11 @@
-"""Phrase pairs and text of both languages -> a data set of the WikiXPR form.
+"""Building of a data set in the form of WikiXPR from phrase pairs and text of both languages.
 
-Zheng et al., "Cross-Lingual Phrase Retrieval" (ACL 2022), section 4.
+The form is that of Zheng et al., "Cross-Lingual Phrase Retrieval" (ACL 2022), section 4.
 
-From files to a data set: phrase pairs of a table or of inter-language links, texts or dumps of both languages. The
-sources are read once: sentences, one a line, and the titles of a wiki. Each stage leaves a file in the work folder,
-named by what it was made from and how. The file gets its name when it is complete, so a stopped run repeats only the
-stage that it was in. A file that does not match its checksum is made again.
+Phrase pairs come from a table or from inter-language links, sentences from texts or dumps of both languages. The
+sources are read once, into files of sentences, one on each line, and of titles of a wiki. Each stage writes a file into
+the work folder, named by its sources and settings. The file gets its name when it is complete, so a stopped run repeats
+only the stage that it was in. A file that does not match its checksum is made again.
 """
 
 from __future__ import annotations
@@ -34,19 +34,22 @@ from phrasemate.text.text_file import Damage, TextFile, numbered_lines
 from phrasemate.types import Phrase, Progress, check_language
 from phrasemate.utils.storage import NewFile, atomic_file, locked, sha256_of, write_text
 
-_HOW = "2"  # counts up when the same file comes to give other sentences
-_GONE = "\ufffc"  # where markup.paragraphs left something out
+_HOW = "2"  # version of the reading of files; to be increased when the same file gives other sentences
+_GONE = "\ufffc"  # stands for what `paragraphs` left out of a line
 _STOPPED = re.compile(r"[.!?…。！？｡։।؟۔።။។]['\"”’»›)\]）」』]*$")
-_UNSTOPPED = frozenset({"th", "lo"})  # written without full stops
-_VARIANTS = frozenset(  # whose wikis convert between scripts (MediaWiki, LanguageConverterFactory)
+_UNSTOPPED = frozenset({"th", "lo"})  # languages written without full stops
+_VARIANTS = frozenset(  # languages whose wikis convert between scripts (MediaWiki, LanguageConverterFactory)
     {"ban", "crh", "gan", "iu", "kk", "ku", "mni", "sh", "shi", "sr", "tg", "tly", "uz", "wuu", "zgh", "zh"}
 )
-LISTED = 1000  # pages of a dump that are passed over; the rest are counted
+LISTED = 1000  # skipped pages of a dump that are listed; further ones are only counted
 _OFTEN = 1000  # sentences between two reports of progress
 
 
 class Reading(NamedTuple):
-    """How text files are read; see ``phrasemate.read``. Dumps have use for ``encoding`` only, if theirs is wrong."""
+    """Settings for reading text files, as in ``phrasemate.read``.
+
+    Dumps use only ``encoding``, which replaces the encoding that a dump declares.
+    """
 
     column: str | int | None = None
     text_field: str = "text"
@@ -56,7 +59,7 @@ class Reading(NamedTuple):
 
 
 class CorpusFiles(NamedTuple):
-    """Files of sentences, files of titles (page number, tab, title) for each dump, and what was passed over."""
+    """Files of sentences, files of titles (page number, tab, title) of each dump, and what was skipped."""
 
     sentences: list[Path]
     titles: list[Path]
@@ -64,6 +67,7 @@ class CorpusFiles(NamedTuple):
 
 
 def _from_dump(work: Path, path: Path, language: str, encoding: str | None, progress: Progress) -> tuple[Path, Path]:
+    """Write the sentences and titles of a dump, unless they exist, and return both files."""
     stem = work / f"{language}-{_digest(_HOW, language, str(encoding), *_identity(path))}"
     sentences, titles = stem.with_suffix(".txt"), stem.with_suffix(".titles.tsv")
     if _is_whole(sentences, titles):
@@ -95,6 +99,7 @@ def _from_dump(work: Path, path: Path, language: str, encoding: str | None, prog
 
 
 def _from_texts(work: Path, paths: Sequence[str], language: str, reading: Reading, progress: Progress) -> Path:
+    """Write the sentences of texts, unless they exist, and return the file."""
     how = reading._replace(encoding=reading.encoding or "utf-8")._asdict()
     corpus = read(*paths, **how, lang=language)
     documents = list(corpus)
@@ -115,13 +120,13 @@ def _from_texts(work: Path, paths: Sequence[str], language: str, reading: Readin
 
 
 def _skipped(sentences: Path) -> list[SkippedInput]:
-    """List what was passed over when a file of sentences was made."""
+    """Return what was skipped when a file of sentences was made."""
     path = sentences.with_suffix(".skipped.jsonl")
     return [SkippedInput(**json.loads(line)) for _, line in numbered_lines(path)] if path.exists() else []
 
 
 def _seal(sentences: Path, skipped: Sequence[SkippedInput], *others: Path) -> None:
-    """Notes what was passed over, where there is any, and the checksums of all that a stage has made."""
+    """Write what was skipped, if anything was, and the checksums of all files of a stage."""
     path = sentences.with_suffix(".skipped.jsonl")
     path.unlink(missing_ok=True)
     if skipped:
@@ -133,7 +138,7 @@ def _seal(sentences: Path, skipped: Sequence[SkippedInput], *others: Path) -> No
 
 
 def _is_whole(sentences: Path, *others: Path) -> bool:
-    """Whether a stage is done, and nothing that it made was altered since."""
+    """Return whether a stage is complete and none of its files was altered since."""
     try:
         seal = json.loads(sentences.with_suffix(".json").read_text("utf-8"))
         return bool(seal == _sums(sentences, *others))
@@ -142,13 +147,13 @@ def _is_whole(sentences: Path, *others: Path) -> bool:
 
 
 def _sums(*staged_path: Path) -> dict[str, str]:
-    """SHA-256 by name; also of what was passed over. Raises OSError."""
+    """Return the SHA-256 of each file of a stage and of the list of what was skipped, by name. Raises OSError."""
     omissions = staged_path[0].with_suffix(".skipped.jsonl")
     return {path.name: sha256_of(path) for path in (*staged_path, omissions) if path != omissions or path.exists()}
 
 
 def _sentences(line: str, language: str) -> Iterator[str]:
-    """The whole sentences of a line of a wiki: no titles, no items of lists, nothing that lost a template."""
+    """Yield the complete sentences of a wiki's line: no titles, no list items, no sentences that lost a template."""
     for start, end in split_sentences(line, language):
         sentence = line[start:end]
         if _GONE not in sentence and (language in _UNSTOPPED or _STOPPED.search(sentence)):
@@ -156,12 +161,12 @@ def _sentences(line: str, language: str) -> Iterator[str]:
 
 
 def _whole(path: Path) -> AbstractContextManager[IO[str]]:
-    """A file that gets its name when all is written."""
+    """Open a file for writing that gets its name when it is complete."""
     return atomic_file(path, encoding="utf-8", errors="replace", newline="\n")
 
 
 def _identity(path: Path) -> tuple[str, str, str]:
-    """Identity of a file among its later versions; a dump is too large to be read for it."""
+    """Return path, size and time of change of a file; a dump is too large to be read for a digest."""
     if not path.exists():
         return str(path), "", ""
     facts = path.stat()
@@ -177,7 +182,7 @@ STATS = "stats.json"
 
 @dataclass(frozen=True, slots=True)
 class SideFacts:
-    """The statistics of one language: phrases, and means over phrases and over sentences."""
+    """Statistics of one language: numbers of phrases and examples, means over phrases and over sentences."""
 
     language: str
     phrases: int
@@ -191,9 +196,9 @@ class SideFacts:
 
 @dataclass(frozen=True, slots=True)
 class DatasetReport:
-    r"""Report of a data set: pairs given, how many each filter removed, pairs of each split, statistics by language.
+    r"""Report of a data set: given pairs, pairs that each filter removed, pairs of each split, statistics by language.
 
-    ``skipped`` is what was passed over of the texts.
+    ``skipped`` lists what was skipped in the texts.
 
     >>> for name, text in (("de.txt", "Die Speisekarte ist kurz."), ("en.txt", "Bring me the menu, please.")):
     ...     _ = Path(name).write_text(text)
@@ -212,7 +217,7 @@ class DatasetReport:
     skipped: tuple[SkippedInput, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Mapping for JSON."""
+        """Return a mapping for JSON."""
         return asdict(self) | {"skipped": [item._asdict() for item in self.skipped]}
 
 
@@ -228,8 +233,17 @@ def build(
 ) -> DatasetReport:
     """Write ``OUT/<source>-<target>/{train,dev,test}.jsonl``, and the statistics into ``OUT/stats.json``.
 
-    ``pairs`` are (source phrase, target phrase); ``source`` and ``target`` find their example sentences; ``skipped``,
-    what their texts lack, is reported. Raises InputError where no pair is left, saying what removed them.
+    Raises InputError if no pair is left, with the number of pairs that each filter removed.
+
+    Args:
+        out: Folder to write to.
+        languages: Codes of the source and the target language.
+        pairs: Pairs of a source phrase and a target phrase.
+        source: Source of example sentences for source phrases.
+        target: Source of example sentences for target phrases.
+        settings: Filters and numbers of examples.
+        progress: Called with a label, the number of finished steps, and the number of all steps (0: not known).
+        skipped: What was skipped in the texts, for the report.
     """
     start, settings, removals = time.perf_counter(), settings or DatasetSettings(), Counter[str]()
     candidate_pairs = candidates(_reported(pairs, progress), languages, settings, removals)
@@ -259,7 +273,7 @@ def build(
 
 
 class SentenceSource(Protocol):
-    """Gives the example sentences of many phrases: `SentenceFiles`, or an ``ExampleIndex``."""
+    """Source of example sentences for many phrases: `SentenceFiles`, or an ``ExampleIndex``."""
 
     def find_all(
         self,
@@ -269,11 +283,11 @@ class SentenceSource(Protocol):
         seed: int = 0,
         progress: Callable[[int, int], None] = lambda step, total: None,
     ) -> list[list[Phrase]]:
-        """Find at most ``limit`` sentences of each phrase, each at least ``extra`` characters longer than it."""
+        """Find at most ``limit`` sentences for each phrase, each at least ``extra`` characters longer than it."""
 
 
 def _reported(pairs: Iterable[tuple[str, str]], progress: Progress) -> Iterator[tuple[str, str]]:
-    """The pairs, with a report of progress for every thousand of them."""
+    """Yield the pairs, and report progress after every thousand of them."""
     for count, pair in enumerate(pairs, 1):
         if count % 1000 == 0:
             progress("phrase pairs", count, 0)
@@ -281,7 +295,7 @@ def _reported(pairs: Iterable[tuple[str, str]], progress: Progress) -> Iterator[
 
 
 def _supported(pairs: Iterable[ExamplePair], least: int, removed: Counter[str]) -> Iterable[ExamplePair]:
-    """The pairs with enough examples on both sides."""
+    """Yield the pairs with at least ``least`` examples on both sides, and count the others."""
     for pair in pairs:
         if min(len(pair.source_examples), len(pair.target_examples)) >= least:
             yield pair
@@ -310,7 +324,7 @@ def _mean(numbers: list[int]) -> float:
 
 
 def _note(out: Path, report: DatasetReport, settings: DatasetSettings) -> None:
-    """Add a pair's report to the statistics of the folder."""
+    """Add the report of a language pair to the statistics of the folder."""
     path = out / STATS
     try:
         stored_facts = json.loads(path.read_text("utf-8")) if path.exists() else {}
@@ -326,22 +340,25 @@ Pairs = Iterator[tuple[str, str]]
 
 
 class Side:
-    """Language of a data set: its code, its texts or dumps, and how texts are read."""
+    """Language of a data set: its code, its texts or dumps, and the settings for reading texts.
+
+    Raises InputError if the code is empty or not a language code.
+    """
 
     def __init__(self, language: str, paths: Sequence[str | Path], reading: Reading | None = None) -> None:
         if not language:
-            raise InputError("no language; expected a code such as de")
+            raise InputError("the language code is empty; expected a code such as de")
         check_language(language)
         self.language, self.paths, self.reading = language, list(paths), reading or Reading()
 
     def staged(self, work: Path, progress: Progress = lambda *_: None) -> CorpusFiles:
-        """Sentences and titles of the side in ``work``, made where they are not there yet.
+        """Write the sentences and titles of the side into ``work``, unless they exist.
 
-        Passed over are pages of dumps that `paragraphs` leaves out, and what is damaged in texts if ``reading`` says
-        so. Raises ReadError for what cannot be read, InputError where no path is given.
+        The result lists what was skipped: pages of dumps that `paragraphs` leaves out, and damaged texts if ``reading``
+        skips them. Raises ReadError for what cannot be read, InputError if there is no path.
         """
         if not self.paths:
-            raise InputError(f"no text in {self.language}; expected files, folders or dumps")
+            raise InputError(f"no text was given for {self.language}; expected files, folders or dumps")
         work.mkdir(parents=True, exist_ok=True)
         dumps = [Path(path) for path in self.paths if is_dump(path)]
         texts = [str(path) for path in self.paths if not is_dump(path)]
@@ -364,21 +381,21 @@ def build_files(
     force: bool = False,
     progress: Progress = lambda *_: None,
 ) -> DatasetReport:
-    """Write a data set of the WikiXPR form; see `phrasemate.dataset.build.build` for what is written.
+    """Write a data set in the form of WikiXPR; `phrasemate.dataset.build.build` describes the files.
 
-    What was read is kept in ``OUT/.work`` and not read again.
+    The sentences of the sources are stored in ``OUT/.work`` and used again by the next run.
 
     Args:
         out: Folder to write to.
         source: Language and texts of the source side.
         target: Language and texts of the target side.
-        pairs: Table with tabs that has the phrase pairs.
-        links: Dump of the source wiki's langlinks, instead of ``pairs``. Page numbers of it are looked up in the dumps
+        pairs: Table of phrase pairs, with columns separated by tabs.
+        links: Dump of the source wiki's langlinks, instead of ``pairs``. Its page numbers are looked up in the dumps
             among the source's texts.
         columns: Columns of the source and the target phrase in ``pairs``, from 1.
         settings: Filters and numbers of examples.
         force: Overwrite a data set that exists.
-        progress: Called with what is being done, how much of it is done, and of how much (0: not known).
+        progress: Called with a label, the number of finished steps, and the number of all steps (0: not known).
 
     Raises InputError for arguments that do not fit or a data set that already exists, ReadError for what cannot be
     read.
@@ -401,9 +418,9 @@ def build_files(
 
 
 def phrase_pairs(path: str | Path, columns: tuple[int, int] = (1, 2)) -> Pairs:
-    """The phrases in two columns (from 1) of a table with tabs (gzip where the name ends in .gz).
+    """Yield the phrases in two columns (from 1) of a table separated by tabs (gzip if the name ends in .gz).
 
-    Raises ReadError for a line with fewer columns.
+    Raises InputError for equal columns or columns below 1, ReadError for a missing file or a line with fewer columns.
     """
     path = Path(path)
     if min(columns) < 1 or columns[0] == columns[1]:
@@ -428,13 +445,13 @@ def _check(
     columns: tuple[int, int],
     settings: DatasetSettings,
 ) -> None:
-    """Check what would show only after hours of reading dumps."""
+    """Check at once what would otherwise fail after hours of reading dumps. Raises InputError and ReadError."""
     if (pairs is None) == (links is None):
-        raise InputError("give either a table of phrase pairs or a dump of langlinks, one of the two")
+        raise InputError("expected either a table of phrase pairs or a dump of langlinks, exactly one of the two")
     if pairs is not None:
         next(phrase_pairs(pairs, columns), None)
     elif not any(map(is_dump, source.paths)):
-        raise InputError("--links needs the dump that its page numbers belong to; give it as source text")
+        raise InputError("--links needs the dump that its page numbers refer to; give it as source text")
     for path in [links, *source.paths, *target.paths]:
         if path not in (None, "-") and not Path(str(path)).exists():
             raise ReadError(str(path), 0, "no such file or folder", "check the path")
@@ -444,6 +461,7 @@ def _check(
 
 
 def _linked(source: CorpusFiles, links: str | Path, language: str, progress: Progress) -> Pairs:
+    """Yield the pairs of titles that the inter-language links connect."""
     show = partial(progress, f"reading {Path(links).name}")
     with Titles(*source.titles) as titles:
         yield from linked_titles(titles, links, language, show)

@@ -1,6 +1,6 @@
-"""Wikipedia dumps (pages-articles, langlinks): pages streamed, inter-language links joined with titles, markup -> text.
+"""Wikipedia dumps (pages-articles, langlinks): stream of pages, links between languages, plain text of wikitext.
 
-The text has no templates, tables, references, pictures or headings; mwparserfromhell reads the markup.
+The plain text has no templates, tables, references, pictures or headings. mwparserfromhell parses the wikitext.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from phrasemate.text.formats.xml import Attributes, XmlStream
 from phrasemate.text.text_file import Damage, TextFile
 
 _BLOCK = 1 << 16
-_DIGITS = 18  # of a page's number: 64 bits hold them
+_DIGITS = 18  # most digits of a page number, so that 64 bits hold it
 _SUFFIXES = (".xml", ".xml.gz", ".bz2")
 
 
 class Page(NamedTuple):
-    """An article: number and title, and its wikitext, which is empty for a redirect."""
+    """Article: number, title, and wikitext; the wikitext of a redirect is empty."""
 
     id: int
     title: str
@@ -34,7 +34,7 @@ class Page(NamedTuple):
 
 
 def is_dump(path: str | Path) -> bool:
-    """Whether a name is that of a dump: it ends in .xml, .xml.gz or .bz2."""
+    """Return whether a file name is that of a dump: it ends in .xml, .xml.gz or .bz2."""
     return str(path).lower().endswith(_SUFFIXES)
 
 
@@ -44,18 +44,23 @@ def pages(
     progress: Callable[[int, int], None] = lambda step, total: None,
     encoding: str | None = None,
 ) -> Iterator[Page]:
-    """The articles of a dump (namespace 0, no redirects), one at a time.
+    """Yield the articles of a dump (namespace 0, no redirects), one at a time.
 
-    ``namespaces`` is filled with the wiki's names for files and categories, which stand before the first page.
-    ``progress`` gets the bytes of the file that are read, and all of them. ``encoding`` overrules the dump's own.
-    Raises ReadError for what is not a whole dump.
+    Args:
+        path: Dump of pages-articles.
+        namespaces: Set that is filled with the wiki's names for files and categories; the dump has them before the
+            first page.
+        progress: Called with the bytes of the file that were read, and all bytes.
+        encoding: Encoding that replaces the one that the dump declares.
+
+    Raises ReadError for a file that is not a complete dump.
     """
     stream = _Dump(str(path), namespaces, encoding)
     yield from stream.read(blocks(Path(path), progress))
 
 
 def blocks(path: Path, progress: Callable[[int, int], None] = lambda step, total: None) -> Iterator[bytes]:
-    """The bytes of a file, unpacked where its name ends in .bz2 or .gz. Raises ReadError for what cannot be read."""
+    """Yield the bytes of a file, unpacked if its name ends in .bz2 or .gz. Raises ReadError for an unreadable file."""
     if not path.is_file():
         raise ReadError(str(path), 0, "not a file" if path.exists() else "no such file", "check the path")
     total = path.stat().st_size
@@ -85,12 +90,12 @@ def _bunzipped(path: Path, total: int, progress: Callable[[int, int], None]) -> 
 
 
 class _Dump(XmlStream[Page]):
-    """The articles; what is before them gives the wiki's names for files and categories."""
+    """Parser of the articles of a dump; it also collects the wiki's names for files and categories."""
 
     format_name = "a MediaWiki dump"
     root = frozenset({"mediawiki"})
     _HEARD = frozenset({"title", "ns", "id", "text", "namespace"})
-    _UNSEEN = frozenset({"6", "14"})  # the numbers of both: a link to one shows no text
+    _UNSEEN = frozenset({"6", "14"})  # namespaces of files and categories, to which a link shows no text
 
     def __init__(self, name: str, namespaces: set[str], encoding: str | None) -> None:
         super().__init__(name, encoding)
@@ -119,9 +124,10 @@ class _Dump(XmlStream[Page]):
                 self._namespaces.add(text.strip())
             self.settle()
         elif parent == "page" or (parent == "revision" and tag == "text"):
-            self._page[tag] = text  # the id of a revision is not the page's
+            self._page[tag] = text  # leaves out the id of the revision
 
     def _finish(self) -> None:
+        """Give the page if it is an article. Raises ReadError for a page without a title or number."""
         page = self._page
         number, title = page.get("id", "").strip(), " ".join(page.get("title", "").split())
         if not number.isdecimal() or len(number) > _DIGITS or not title:
@@ -135,20 +141,20 @@ class _Dump(XmlStream[Page]):
 _INSERT = re.compile(rb"INSERT INTO [`\"]?(\w+)[`\"]?\s*(?:\([^()]*\)\s*)?VALUES\s*", re.IGNORECASE)
 _STRING = rb"'((?:[^'\\]++|\\.|'')*+)'"
 _ROW = re.compile(rb"\s*\(\s*(\d{1,18})\s*,\s*" + _STRING + rb"\s*,\s*" + _STRING + rb"\s*\)\s*([,;])\s*", re.DOTALL)
-_TITLE = re.compile(rb"(\d{1,18})\t")  # the beginning of a line of titles; 64 bits hold the number
+_TITLE = re.compile(rb"(\d{1,18})\t")  # beginning of a line in a file of titles; 64 bits hold the number
 _ESCAPED = re.compile(rb"\\(.)|''", re.DOTALL)
 _ESCAPES = {b"0": b"\0", b"b": b"\b", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"Z": b"\x1a"}  # MySQL, string literals
-_KEPT = 1 << 16  # bytes between two statements that may hold the beginning of the next
-_LONGEST = 1 << 20  # bytes of a row
-_PLACE = 48  # bits of a place in a file of titles
+_KEPT = 1 << 16  # bytes at the end of a block that are searched again, for a statement that continues in the next one
+_LONGEST = 1 << 20  # most bytes of a row
+_PLACE = 48  # bits of an offset in a file of titles
 _GIVE_LANGLINKS = "give a dump of langlinks (…-langlinks.sql.gz)"
-_EXPLAINED = re.compile(r"\s*[(（][^()（）]*[)）]$")  # Mercury (planet)
+_EXPLAINED = re.compile(r"\s*[(（][^()（）]*[)）]$")  # explanation in a title, such as Mercury (planet)
 
 
 def linked_titles(
     titles: Titles, path: str | Path, language: str, progress: Callable[[int, int], None] = lambda step, total: None
 ) -> Iterator[tuple[str, str]]:
-    """Pairs of titles, (of the wiki, of the other one), without the explanation in brackets behind either."""
+    """Yield pairs of a title of this wiki and the linked title, without explanations in brackets at their ends."""
     for page, title in language_links(path, language, progress):
         if own_title := titles.get(page):
             yield _EXPLAINED.sub("", own_title), _EXPLAINED.sub("", title)
@@ -157,9 +163,9 @@ def linked_titles(
 def language_links(
     path: str | Path, language: str, progress: Callable[[int, int], None] = lambda step, total: None
 ) -> Iterator[tuple[int, str]]:
-    """Page number and title in ``language`` of each link; titles that are not UTF-8 are passed over.
+    """Yield page number and title in ``language`` of each link; titles that are not UTF-8 are skipped.
 
-    Raises ReadError for a file that is not a dump of ``langlinks``, or that ends within a statement.
+    Raises ReadError for a file that is not a dump of ``langlinks``, or that ends inside a statement.
     """
     code = language.encode()
     for page, lang, title in _rows(Path(path), progress):
@@ -171,10 +177,9 @@ def language_links(
 
 
 class Titles:
-    """Page number -> title, of files with both in each line, separated by a tab.
+    """Titles by page number, from files with a number, a tab and a title on each line; a context manager.
 
-    Only where each title stands is kept in memory: 16 bytes a page. Use it in ``with``. Raises ReadError for another
-    file.
+    Memory holds only the places of the titles, 16 bytes for each page. Raises ReadError for a malformed file.
     """
 
     def __init__(self, *paths: str | Path) -> None:
@@ -197,7 +202,7 @@ class Titles:
             place += len(line)
 
     def _sort(self) -> None:
-        """Sort by number, as one dump is already, but perhaps not several."""
+        """Sort by number: one dump is sorted, but several together may not be."""
         if any(a > b for a, b in pairwise(self._numbers)):
             order = sorted(range(len(self._numbers)), key=self._numbers.__getitem__)
             self._numbers = array("q", (self._numbers[at] for at in order))
@@ -207,7 +212,7 @@ class Titles:
         return len(self._numbers)
 
     def get(self, number: int) -> str:
-        """The title of a page; "" if there is none."""
+        """Return the title of a page; "" if there is none."""
         at = bisect_left(self._numbers, number)
         if at == len(self._numbers) or self._numbers[at] != number:
             return ""
@@ -223,7 +228,7 @@ class Titles:
 
 
 def _rows(path: Path, progress: Callable[[int, int], None]) -> Iterator[tuple[int, bytes, bytes]]:
-    """The rows of all INSERT statements: page, language, title as it is written."""
+    """Yield the rows of all INSERT statements: page number, language, title as it is written."""
     buffer, inside, statements, line = b"", False, 0, 1
     for block in blocks(path, progress):
         buffer += block
@@ -254,33 +259,35 @@ def _rows(path: Path, progress: Callable[[int, int], None]) -> Iterator[tuple[in
 
 
 def _no_row(path: Path, line: int, row_bytes: bytes) -> ReadError:
+    """Return the error for bytes that are not a complete row."""
     row_start = row_bytes.decode("utf-8", "backslashreplace")
     reason = f"not a whole row of langlinks: {row_start!r}; expected (page,'language','title')"
     return ReadError(str(path), line, reason, "the file may be cut short: download it again")
 
 
 def _unescaped(literal: bytes) -> bytes:
-    """Value of a string literal of MySQL."""
+    """Return the value of a string literal of MySQL."""
     if b"\\" not in literal and b"''" not in literal:
         return literal
     return _ESCAPED.sub(lambda m: b"'" if m[1] is None else _ESCAPES.get(m[1], m[1]), literal)
 
 
-_GONE = "\ufffc"  # where something was that made text: what is left of the sentence may say something else
+_GONE = "\ufffc"  # stands for a removed part that showed text, without which the sentence may mean something else
 
 
 def _set(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-_DROPPED = _set(
+_DROPPED = _set(  # tags without running text
     "ref references table gallery timeline imagemap graph pre source indicator syntaxhighlight templatestyles mapframe"
     " maplink inputbox poem style script rp rt"
 )
-_SAID = _set("math chem ce score hiero code")  # dropped, but the sentence is not whole without
+_SAID = _set("math chem ce score hiero code")  # tags that are removed, but leave their sentence incomplete
+# Tags that begin a new line.
 _BREAKING = _set("li dd dt br hr p div blockquote center ul ol dl tr td th")
-# Wikipedias by the prefix of links to them (https://meta.wikimedia.org/wiki/List_of_Wikipedias), without those that are
-# closed. A link such as [[Re:Zero]] or [[CSI: Miami]] is one to a page of this wiki.
+# Prefixes of links to other Wikipedias (https://meta.wikimedia.org/wiki/List_of_Wikipedias), without those that are
+# closed. A link with another prefix, such as [[Re:Zero]] or [[CSI: Miami]], leads to a page of this wiki.
 _CODES = """
     ab ace ady af ak als alt am ami an ang ann anp ar arc ary arz as ast atj av avk awa ay az azb ba ban bar bat-smg
     bbc bcl bdr be be-tarask be-x-old bew bg bh bi bjn blk bm bn bo bpy br bs btm bug bxr ca cbk-zam cdo ce ceb ch
@@ -298,11 +305,11 @@ _CODES = """
 _WIKIPEDIAS = _set(_CODES)
 _CANONICAL = frozenset(["file", "image", "category"])
 _MEDIA = re.compile(r"\.(?:djvu|gif|jpe?g|mp3|oga|og[gv]|pdf|png|svg|tiff?|wav|web[mp]|xcf)$", re.IGNORECASE)
-_CITED = re.compile(f"(?<=[^\\s({_GONE}]){_GONE}+")  # right behind a word or full stop it was a reference
-_WRAPPED = re.compile(r"(?<=[^\s.!?:;])\n(?=[a-zà-öø-ÿа-яё])")  # a paragraph continues
+_CITED = re.compile(f"(?<=[^\\s({_GONE}]){_GONE}+")  # directly behind a word or full stop, it was a reference
+_WRAPPED = re.compile(r"(?<=[^\s.!?:;])\n(?=[a-zà-öø-ÿа-яё])")  # line break inside a paragraph
 _LEFT = re.compile(r"^[|!]|\{\{|\}\}|\[\[|\]\]|\{\||\|\}|<[a-z/]|__[A-Z]+__")  # markup that was not closed
-_EMPTY = re.compile(r" ?\( ?[;,:]* ?\)")  # in folded text: with \s* the time would grow with the square of a gap
-_VARIANTS = re.compile(r"-\{([^{}\n]*)\}-")  # of wikis in several scripts: -{zh-hans:计;zh-hant:計}-, and -{as it is}-
+_EMPTY = re.compile(r" ?\( ?[;,:]* ?\)")  # for text with single spaces; \s* would take quadratic time for long gaps
+_VARIANTS = re.compile(r"-\{([^{}\n]*)\}-")  # script variants: -{zh-hans:计;zh-hant:計}-, and -{text without variants}-
 _MARK = re.compile(
     r"(?P<open>\{\{+|\[\[(?:[a-z][a-z0-9+.-]*:|//)?|^[^\S\n]*\{\|)|(?P<close>\}\}|\]\]|^[^\S\n]*\|\})|</(?P<end>[a-z]\w*)"
     r"|<(?P<tag>[a-z]\w*)(?P<whole>(?:[^<>{}\[\]\"']|\"[^<>{}\[\]\"]*\"|'[^<>{}\[\]']*')*+>)?|(?P<comment><!--)"
@@ -311,25 +318,27 @@ _MARK = re.compile(
 )
 _OPENED_BY = {"}}": "{{", "]]": "[[", "|}": "{|"}
 _TABLE, _BROKEN = "{|", "<"
-_AGAIN = 20  # times that the parser may read a page, on average: of 112 real ones the worst 3.4
-_READ = 50_000_000  # characters that it may read for one page, some ten seconds
+_AGAIN = 20  # most times that the parser may read a page, on average; the worst of 112 real pages needs 3.4
+_READ = 50_000_000  # most characters that the parser may read for one page, some ten seconds
 
 
 def paragraphs(
     wikitext: str, namespaces: Iterable[str] = (), left_out: Callable[[], None] = lambda: None, variants: bool = False
 ) -> Iterator[str]:
-    """The lines of text of a page, without markup, white space made single.
+    """Yield the lines of plain text of a page, with single spaces.
 
-    A line keeps the character U+FFFC where a template or formula stood in the middle of a sentence, so that the
-    sentence can be left out. Lines with markup that was never closed are left out. So are pages with so much of it, or
-    with tables so deep in one another, that parsing would take out of all proportion: then ``left_out`` is called.
-    Raises MissingExtra where the parser is absent.
+    The character U+FFFC stands for a template or formula in the middle of a sentence, so that the sentence can be left
+    out. Lines with markup that was never closed are left out. A page with so much of it, or with tables nested so
+    deeply, that parsing would take too long is left out too.
 
     Args:
-        wikitext: The text of a page.
-        namespaces: The wiki's names for files and categories: links to them are not text.
-        left_out: Called for a page that is left out.
-        variants: The wiki shows its text in several scripts, and what a reader's decides about is a hole, too.
+        wikitext: Wikitext of a page.
+        namespaces: The wiki's names for files and categories; links to them are not text.
+        left_out: Called if the page is left out.
+        variants: Whether the wiki shows its text in several scripts; text that depends on the script is replaced by
+            U+FFFC.
+
+    Raises MissingExtra if the parser is not installed.
     """
     with needs_extra("dataset", "mwparserfromhell"):
         import mwparserfromhell
@@ -351,7 +360,7 @@ def _folded(line: str) -> str:
 
 
 def _plain(code: Any, foreign: frozenset[str]) -> str:
-    """The text of a piece of wikitext; the depth of what it holds is limited by the parser."""
+    """Return the text of a piece of wikitext; the parser limits the depth of nested parts."""
     return "" if code is None else "".join(_node(node, foreign) for node in code.nodes)
 
 
@@ -387,7 +396,7 @@ def _link(node: Any, foreign: frozenset[str]) -> str:
     prefix, colon, _ = title.removeprefix(":").partition(":")
     prefix = prefix.strip().casefold().replace("_", " ")
     if colon and not title.startswith(":"):
-        # by a former name of the namespace; a link to the file itself (media:) shows its text
+        # A file may have the prefix of a former namespace name. A link to the file itself (media:) shows its text.
         is_file = node.text is not None and prefix != "media" and _MEDIA.search(title)
         if is_file or prefix in foreign or prefix in _WIKIPEDIAS:
             return ""
@@ -395,21 +404,22 @@ def _link(node: Any, foreign: frozenset[str]) -> str:
 
 
 class _Readings:
-    """Estimate how many characters mwparserfromhell reads of a page, in one pass.
+    """Estimate, in one pass, of how many characters mwparserfromhell reads to parse a page.
 
-    What is never closed it reads to the end of the page, and then again from right behind the opening. Three things it
-    reads twice: a cell of a table, a link that may be an address, and what follows a tag that does not end in something
-    else. Within one another, these come to 4, 8, 16 ... times.
+    For markup that is never closed, the parser reads to the end of the page, and then again from directly behind the
+    opening. It reads three things twice: a cell of a table, a link that may be an address, and a tag without its ``>``
+    inside other markup. When these are nested, their factors multiply to 4, 8, 16 and so on.
     """
 
     def __init__(self, text: str) -> None:
         self._text, self._total, self._line_end = text, 0, -1
-        self._open: list[tuple[str, int, bool]] = []  # what, where, and whether what is in it doubles
-        self._kinds: Counter[str] = Counter()  # of these
-        self._doubled = 0
-        self._endless: set[str] = set()  # what is not parsed inside, and has no end in the rest of the page
+        self._open: list[tuple[str, int, bool]] = []  # kind, offset, and whether its content is read twice
+        self._kinds: Counter[str] = Counter()  # number of open ones of each kind
+        self._doubled = 0  # number of open ones that are read twice
+        self._endless: set[str] = set()  # kinds with unparsed content that do not end in the rest of the page
 
     def count(self) -> int:
+        """Return the number of characters that the parser reads."""
         at = 0
         while mark := _MARK.search(self._text, at):
             self._total += (mark.end() - at) << min(self._doubled, 64)
@@ -418,7 +428,7 @@ class _Readings:
         return self._total + never + len(self._text) - at
 
     def _after(self, mark: re.Match[str]) -> int:
-        """Take a mark in; returns where to continue."""
+        """Process a mark and return the offset to continue at."""
         at = mark.start()
         if mark["open"]:
             self._begin(mark["open"].lstrip(), at)
@@ -435,7 +445,8 @@ class _Readings:
         return mark.end()
 
     def _begin(self, what: str, at: int) -> None:
-        if what.startswith("{{{"):  # is tried first, and seldom meant
+        """Open a piece of markup of a kind."""
+        if what.startswith("{{{"):  # the parser first tries an argument, but it is usually a template
             self._total += len(self._text) - at
             what = "{{"
         doubles = what == _TABLE or what[-1] in ":/" or (what == _BROKEN and bool(self._open))
@@ -445,16 +456,17 @@ class _Readings:
         self._doubled += doubles
 
     def _end(self, what: str) -> None:
-        """The nearest of these is closed; what was opened since then never is."""
+        """Close the innermost open markup of a kind; what was opened inside it is never closed."""
         if self._kinds[what]:
             while (last := self._open.pop())[0] != what:
                 self._kinds[last[0]] -= 1
                 self._total += len(self._text) - last[1]
-                self._doubled -= last[2] and last[0] != _TABLE  # which continues, whatever is closed around it
+                self._doubled -= last[2] and last[0] != _TABLE  # a table continues when markup around it is closed
             self._kinds[what] -= 1
             self._doubled -= last[2]
 
     def _tag(self, mark: re.Match[str]) -> int:
+        """Process a tag and return the offset to continue at."""
         from mwparserfromhell.definitions import is_parsable, is_single
 
         name, whole = mark["tag"].casefold(), mark["whole"]
@@ -467,7 +479,10 @@ class _Readings:
         return mark.end()
 
     def _skip(self, what: str, end: str, mark: re.Match[str]) -> int:
-        """Behind what is not parsed inside; if it has no end, all of it is."""
+        """Return the offset behind markup whose content is not parsed.
+
+        If it has no end, the parser reads to the end of the page and continues directly behind the opening.
+        """
         if what not in self._endless:
             if match := re.compile(re.escape(end), re.IGNORECASE).search(self._text, mark.end()):
                 return match.end()
@@ -476,6 +491,7 @@ class _Readings:
         return mark.end()
 
     def _rest_of_line(self, at: int) -> int:
+        """Return the number of characters up to the end of the line."""
         if self._line_end < at:
             end = self._text.find("\n", at)
             self._line_end = end if end >= 0 else len(self._text)

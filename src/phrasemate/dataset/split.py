@@ -1,11 +1,11 @@
-"""Phrase pairs of a data set: candidates filtered (copies by ROUGE-L, time expressions), divided into splits.
+"""Filters for the phrase pairs of a data set, and division of the pairs into splits.
 
-Lin (2004), section 3.1: the length of the longest common subsequence, over that of either side. Over words, as ROUGE
-is defined, or over characters.
+Two filters follow XPR, section 4. Copies are found by ROUGE-L (Lin 2004, section 3.1): the length of the longest common
+subsequence divided by the length of either side, over words or over characters. Time expressions are left out because
+there are many, they resemble each other, and their digits give them away.
 
-XPR, section 4, leaves them out of the data set: they are many, alike, and found by their digits. What a language calls
-its months, days, eras, years, decades and centuries, and what it puts between the parts of a date, is in the CLDR,
-which Babel carries. Eras of other calendars than the Gregorian one are listed here.
+The CLDR, which Babel contains, has the names of months, days, eras and units of time, and what stands between the parts
+of a date. Eras of other calendars than the Gregorian one are listed here.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from phrasemate.text.normalize import composed, plain
 if TYPE_CHECKING:
     from babel import Locale
 
-SPACELESS = "\u0e00"  # Thai, and all beyond: scripts without spaces, and Korean, whose particles are joined
-_ALONE = "".join(char for char in map(chr, range(ord(SPACELESS))) if category(char) == "No")  # ², ½: words of their own
-_RUN = re.compile(rf"[^\W\d_{_ALONE}]+|\d+|\w")  # words are one or several of these: letters, digits, others such as ²
+# First character of Thai. From here on are the scripts without spaces, and Korean, whose particles are joined to words.
+SPACELESS = "\u0e00"
+_ALONE = "".join(char for char in map(chr, range(ord(SPACELESS))) if category(char) == "No")  # ² and ½ are single words
+_RUN = re.compile(rf"[^\W\d_{_ALONE}]+|\d+|\w")  # part of a word: letters, digits, or another character such as ²
 UNITS = ("words", "characters")
 
 
 def longest_common(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """The length of the longest common subsequence.
+    """Return the length of the longest common subsequence.
 
-    Bit-parallel (Hyyrö 2004): one row of the table is one integer, so that a phrase costs microseconds.
+    The algorithm is bit-parallel (Hyyrö 2004): one integer is a row of the table, so that a phrase takes microseconds.
     """
     places: dict[Hashable, int] = {}
     for place, item in enumerate(a):
@@ -50,9 +51,11 @@ def longest_common(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
 
 
 def rouge_l(source: str, target: str, unit: str = "words") -> tuple[float, float]:
-    """The longest common subsequence over the length of the source, and over that of the target; case is ignored.
+    """Return ROUGE-L in both directions, ignoring case.
 
-    ``unit``: "words" (those of `phrasemate.text.words`) or "characters" (letters and digits only).
+    This is the length of the longest common subsequence divided by the length of the source, and by that of the target.
+    ``unit``: "words" (those of `phrasemate.text.words`) or "characters" (letters and digits only). Raises InputError
+    for another unit.
     """
     a, b = _units(source, unit), _units(target, unit)
     common = longest_common(a, b)
@@ -60,14 +63,17 @@ def rouge_l(source: str, target: str, unit: str = "words") -> tuple[float, float
 
 
 def is_copy(source: str, target: str, threshold: float = 0.5, unit: str = "words") -> bool:
-    """Whether ROUGE-L exceeds ``threshold`` in both directions (XPR, section 4)."""
+    """Return whether ROUGE-L exceeds ``threshold`` in both directions (XPR, section 4)."""
     if unit == "words" and not _may_share_words(source.casefold(), target.casefold()):
-        return False  # most pairs; finding words costs more than all the rest
+        return False  # true of most pairs, and much faster than finding their words
     return min(rouge_l(source, target, unit)) > threshold
 
 
 def _may_share_words(a: str, b: str) -> bool:
-    """Whether they have a run of letters in common, or any character if one is of a script without spaces."""
+    """Return whether both texts have a run of letters in common.
+
+    If a text has a script without spaces, one common letter or digit is enough.
+    """
     if max(a, default="") >= SPACELESS or max(b, default="") >= SPACELESS:
         return any(char.isalnum() for char in set(a) & set(b))
     return not set(_RUN.findall(a)).isdisjoint(_RUN.findall(b))
@@ -82,11 +88,11 @@ def _units(text: str, unit: str) -> Sequence[str]:
 
 
 _SEPARATOR = r"[\s.,/’'\-–—]+"
-_NUMBER = r"\d+(?:-?[a-zªºà-öø-ÿа-я]{1,3}(?![^\W_]))?"  # with its ending, as in 1st, 1980s, 20-й
+_NUMBER = r"\d+(?:-?[a-zªºà-öø-ÿа-я]{1,3}(?![^\W_]))?"  # a number with its ending, as in 1st, 1980s, 20-й
 _ROMAN = r"[ivx]+(?:e|è|ème|º|ª)?(?![^\W_])"
 _DECADE = re.compile(r"\d{1,3}0(?:['’]?s|er|ern|['’]?e|-[^\W\d_]{1,2})")
 _UNITS = ("duration-year", "duration-decade", "duration-century")
-_ERAS = {  # of calendars besides the Gregorian one, which Babel lacks
+_ERAS = {  # eras of other calendars than the Gregorian one, which Babel lacks
     "ar": "هـ",
     "ja": "令和 平成 昭和 大正 明治",
     "th": "พ.ศ. พุทธศักราช",
@@ -97,17 +103,17 @@ _FIELDS = re.compile(r"[GyYuUQqMLwWdDEecabBhHKkjmsSAzZOvVXx]+")
 
 
 def is_time(source: str, target: str, languages: tuple[str, str]) -> bool:
-    """Whether a phrase pair names a time: a side with a number does ("5 May"), or both do ("May").
+    """Return whether a phrase pair names a time: one side has a number ("5 May"), or both sides are names ("May").
 
-    A name alone may mean something else ("March", the French "Mars"), so it takes both sides.
-    Raises InputError for a language that the CLDR does not know, MissingExtra where Babel is absent.
+    A name on one side alone may mean something else ("March", the French "Mars"). Raises InputError for a language that
+    the CLDR does not know, MissingExtra if Babel is not installed.
     """
     kinds = [TimeWords.of(lang).kind(text) for lang, text in zip(languages, (source, target), strict=True)]
     return "date" in kinds or kinds == ["name", "name"]
 
 
 class TimeWords:
-    """The words of time of one language; see `of`."""
+    """Words that time expressions of one language consist of; `of` makes them for a language."""
 
     def __init__(self, names: Iterable[str], short: Iterable[str], others: Iterable[str]) -> None:
         self._names = frozenset(map(folded, names))
@@ -119,7 +125,7 @@ class TimeWords:
     @classmethod
     @lru_cache(maxsize=64)
     def of(cls, lang: str) -> TimeWords:
-        """Words of time in a language; English ones are added where a language has none of its own."""
+        """Return the words of time of a language; English ones fill in for those that the language lacks."""
         locale = _locale(lang)
         names = [*_names(locale.months, "wide"), *_names(locale.days, "wide")]
         short = [*_names(locale.months, "abbreviated"), *_names(locale.days, "abbreviated")]
@@ -128,7 +134,7 @@ class TimeWords:
         return cls(names, short, [*eras, *_year_units(locale), *_literals(locale)])
 
     def kind(self, text: str) -> str:
-        """Return "date" for a time with a number in it or a bare number, "name" for a name alone, else ""."""
+        """Return "date" for a time with a number or for a bare number, "name" for a name alone, else ""."""
         text = folded(text)
         tokens = self._tokens(text)
         if not tokens:
@@ -140,7 +146,7 @@ class TimeWords:
         return "name" if words & self._names and not numbers else ""
 
     def _tokens(self, text: str) -> list[tuple[str, str]]:
-        """The words and numbers of a text that holds nothing else; none at all otherwise."""
+        """Return the words and numbers of a text, or an empty list if it contains anything else."""
         at, tokens = 0, []
         while at < len(text):
             match = self._token.match(text, at)
@@ -153,24 +159,25 @@ class TimeWords:
 
 
 def _bare(text: str) -> bool:
-    """Digits and separators only, or a decade such as 1980s."""
+    """Return whether a text is only digits and separators, or a decade such as 1980s."""
     return re.fullmatch(r"[\d\s.,/\-–—]+", text) is not None or _DECADE.fullmatch(text) is not None
 
 
 def _cuts(text: str, match: re.Match[str]) -> bool:
-    """Whether a word of letters ends inside a longer one ("mai" in "main"); scripts without spaces are let alone."""
+    """Return whether a matched word ends inside a longer one ("mai" in "main"); False for scripts without case."""
     last, after = match[0][-1], text[match.end() : match.end() + 1]
     return match.lastgroup == "word" and last.isalpha() and after.isalpha() and last.islower()
 
 
 def _names(contexts: Any, width: str) -> Iterator[str]:
+    """Yield the names of a width in CLDR data of months or days, with and without the full stop of an abbreviation."""
     for context in ("format", "stand-alone"):
         for name in contexts.get(context, {}).get(width, {}).values():
             yield from {name, name.rstrip(".")}
 
 
 def _year_units(locale: Locale) -> Iterator[str]:
-    """Names of years, decades and centuries, in every plural form."""
+    """Yield the names of years, decades and centuries, in every plural form."""
     for unit in _UNITS:
         for width in locale._data["unit_patterns"].get(unit, {}).values():
             for pattern in width.values():
@@ -179,7 +186,7 @@ def _year_units(locale: Locale) -> Iterator[str]:
 
 
 def _literals(locale: Locale) -> Iterator[str]:
-    """Literals between the numbers of a date: "de", "г.", 年."""
+    """Yield the literals between the numbers of a date: "de", "г.", 年."""
     skeletons = [str(pattern) for key, pattern in locale.datetime_skeletons.items() if set(key) <= set("GyMd")]
     for pattern in [*skeletons, *(date_format.pattern for date_format in locale.date_formats.values())]:
         yield from _QUOTED.findall(pattern)
@@ -188,12 +195,16 @@ def _literals(locale: Locale) -> Iterator[str]:
 
 
 def _locale(lang: str) -> Locale:
+    """Return the locale of a language.
+
+    Raises InputError for a language that the CLDR does not know, MissingExtra if Babel is not installed.
+    """
     with needs_extra("dataset", "babel"):
         from babel import Locale, UnknownLocaleError
     try:
         return Locale.parse(lang.replace("-", "_"))
     except (UnknownLocaleError, ValueError) as error:
-        remedy = "give a code such as de, or leave times in"
+        remedy = "give a code such as de, or keep time expressions"
         raise InputError(f"language {lang!r}: the CLDR knows no such language; {remedy}") from error
 
 
@@ -201,22 +212,23 @@ Pair = tuple[str, str]
 Split = dict[str, list[ExamplePair]]
 
 SHARES = dict(zip(SPLITS, (3, 1, 1), strict=True))  # paper, section 4
-_LOTS = [split for split, share in SHARES.items() for _ in range(share)]
+_LOTS = [split for split, share in SHARES.items() for _ in range(share)]  # each split as often as its share
+# Filters and what the pairs that they remove have in common.
 REASONS = {
     "no word": "a side holds no letter",
-    "long": "a side has more words than wanted",
+    "long": "a side has more words than the limit",
     "copy": "ROUGE-L is above the threshold in both directions",
     "time": "a year, a date, a month",
     "repeated": "the same pair came before",
     "few examples": "a side has too few example sentences",
     "ambiguous": "one of its phrases is in an earlier pair",
-    "surplus": "more pairs than wanted",
+    "surplus": "there are more pairs than the limit",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetSettings:
-    """Filters, and limits of examples and pairs.
+    """Filters for phrase pairs, and limits on examples and pairs.
 
     Raises InputError for invalid values.
 
@@ -224,15 +236,15 @@ class DatasetSettings:
     1
     """
 
-    examples: int = 32  # paper, section 4: at most, for each phrase
-    extra: int = 10  # paper, section 4: characters by which a sentence is longer than its phrase
-    least: int = 1  # examples of each side, or the pair is left out
-    longest: int = 500  # characters of a sentence
-    copies: float = 0.5  # paper, section 4: ROUGE-L of a copy; 1 keeps all
-    unit: str = "words"  # of ROUGE-L: words or characters
-    times: bool = False  # keep time expressions
-    max_words: int = 0  # of a phrase; 0: any number
-    most: int = 0  # pairs; 0: all
+    examples: int = 32  # most examples of a phrase (paper, section 4)
+    extra: int = 10  # characters that a sentence has more than its phrase, at least (paper, section 4)
+    least: int = 1  # fewest examples of each side of a pair
+    longest: int = 500  # most characters of a sentence
+    copies: float = 0.5  # ROUGE-L above which a pair is a copy (paper, section 4); 1 keeps all
+    unit: str = "words"  # unit of ROUGE-L: words or characters
+    times: bool = False  # whether to keep time expressions
+    max_words: int = 0  # most words of a phrase; 0: any number
+    most: int = 0  # most pairs; 0: all
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -242,16 +254,16 @@ class DatasetSettings:
             raise InputError(f"unit={self.unit!r}; expected one of {', '.join(UNITS)}")
         if self.examples < 1 or not 0 <= self.least <= self.examples:
             reason = f"examples={self.examples}, least={self.least}"
-            raise InputError(f"{reason}; expected at least one example, and no more needed than are taken")
+            raise InputError(f"{reason}; expected examples of 1 or more, and least from 0 to examples")
         if self.extra < 0 or self.longest < 1 or self.max_words < 0:
             reason = f"extra={self.extra}, longest={self.longest}, max_words={self.max_words}"
-            raise InputError(f"{reason}; expected 0 or more characters, a sentence of at least one, 0 or more words")
+            raise InputError(f"{reason}; expected extra of 0 or more, longest of 1 or more, max_words of 0 or more")
         if self.most and self.most < sum(SHARES.values()):
             raise InputError(f"most={self.most}; expected 0 (all) or at least {sum(SHARES.values())} pairs")
 
 
 def candidates(pairs: Iterable[Pair], languages: Pair, settings: DatasetSettings, removed: Counter[str]) -> list[Pair]:
-    """The pairs that pass the filters on their wording, in order; ``removed`` counts the others by `REASONS`."""
+    """Return the pairs whose wordings pass the filters, in order; ``removed`` counts the others by `REASONS`."""
     selection: dict[Pair, Pair] = {}
     for source, target in pairs:
         pair = " ".join(source.split()), " ".join(target.split())
@@ -264,12 +276,12 @@ def candidates(pairs: Iterable[Pair], languages: Pair, settings: DatasetSettings
 
 
 def divided(pairs: Iterable[ExamplePair], settings: DatasetSettings, removed: Counter[str]) -> Split:
-    """Train, dev and test, 3:1:1, with no phrase in two pairs and hence none in two splits.
+    """Divide pairs into train, dev and test (3:1:1), so that no phrase is in two pairs and hence in two splits.
 
-    Of pairs that share a phrase the first is taken. A pair's split is drawn by a hash of seed and target phrase. So a
-    phrase of the target language is in the same split whatever the source language, and no pair is tested on that was
-    trained on for another language pair. The shares are therefore exact only on average, unless ``most`` cuts each
-    split to its share.
+    The first of several pairs that share a phrase is taken. A pair's split is drawn by a hash of seed and target
+    phrase. A phrase of the target language is thus in the same split for all source languages, and no test pair was
+    trained on for another language pair. The shares are exact only on average, unless ``most`` cuts each split to its
+    share.
     """
     sides: tuple[set[str], set[str]] = set(), set()
     examples: dict[str, list[tuple[int, ExamplePair]]] = {split: [] for split in SPLITS}
@@ -290,7 +302,7 @@ def divided(pairs: Iterable[ExamplePair], settings: DatasetSettings, removed: Co
 
 
 def _cut(splits: Split, most: int, removed: Counter[str]) -> Split:
-    """Choose at most ``most`` pairs, each split its share of them."""
+    """Cut each split to its share of ``most`` pairs; 0 cuts nothing."""
     if not most:
         return splits
     shares = {split: most * share // sum(SHARES.values()) for split, share in SHARES.items()}
@@ -299,13 +311,13 @@ def _cut(splits: Split, most: int, removed: Counter[str]) -> Split:
 
 
 def _drawn(target: str, seed: int) -> tuple[str, int]:
-    """The split of a target phrase, and its place in a random order."""
+    """Return the split of a target phrase, and its place in a random order."""
     number = int.from_bytes(blake2b(f"{seed}\t{target}".encode(), digest_size=8).digest(), "big")
     return _LOTS[number % len(_LOTS)], number // len(_LOTS)
 
 
 def _reason(pair: Pair, languages: Pair, settings: DatasetSettings) -> str:
-    """Why a pair is not taken; "" if it is."""
+    """Return the reason for removing a pair, "" if it passes all filters."""
     rules: tuple[tuple[str, Callable[[], bool]], ...] = (
         ("no word", lambda: not all(any(map(str.isalnum, side)) for side in pair)),
         ("long", lambda: bool(settings.max_words) and max(len(words(side)) for side in pair) > settings.max_words),
@@ -317,4 +329,5 @@ def _reason(pair: Pair, languages: Pair, settings: DatasetSettings) -> str:
 
 
 def _keys(pair: Pair) -> Pair:
+    """Return both phrases case-folded, in composed and plain characters."""
     return composed(plain(pair[0])).casefold(), composed(plain(pair[1])).casefold()

@@ -1,20 +1,20 @@
-"""Data sets of the WikiXPR form: phrase pairs with example sentences on both sides; and import of WikiXPR itself.
+"""Data sets in the form of WikiXPR (phrase pairs with example sentences on both sides), and import of WikiXPR itself.
 
-A folder holds ``<pair>/train.jsonl``, ``dev.jsonl`` and ``test.jsonl``; ``<pair>`` is two language codes, such as
-``de-en``. One line is one phrase pair; ``start`` and ``end`` are characters of ``text``::
+A folder has the files ``<pair>/train.jsonl``, ``dev.jsonl`` and ``test.jsonl``; ``<pair>`` is two language codes, such
+as ``de-en``. One line is one phrase pair; ``start`` and ``end`` are offsets in characters of ``text``::
 
     {"source": "Speisekarte", "target": "menu",
      "source_examples": [{"text": "Die Speisekarte ist kurz.", "start": 4, "end": 15}], "target_examples": [...]}
 
-The data set that the authors of XPR released has, for each language but English, here German::
+The data set that the authors of XPR released has these files for each language except English, here for German::
 
     train/train-en-de-32-phrase.txt                 and dev/, test/: an English phrase, a tab, its translation
-    sentences/en-de-phrase-sentences.32.tsv         an English phrase, a column of no use here, its sentences
+    sentences/en-de-phrase-sentences.32.tsv         an English phrase, an unused column, its sentences
     sentences/de-phrase-sentences.32.tsv            the same in German
 
-Phrases are in lower case, sentences are not. Where a phrase stands in a sentence is not written. It is looked for
-whatever the case, then without punctuation, as the authors' code does. Sentences without it are left out, and so are
-pairs that keep no sentence on one side.
+Phrases are in lower case, sentences are not. The release does not say where a phrase occurs in a sentence. As in the
+authors' code, it is searched ignoring case, first with punctuation and then without. Sentences without the phrase are
+left out, and so are pairs without a sentence on some side.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SPLITS = ("train", "dev", "test")
 
 @dataclass(frozen=True, slots=True)
 class ExamplePair:
-    """Two phrases that mean the same, each with sentences that it occurs in."""
+    """Two phrases with the same meaning, each with sentences that contain it."""
 
     source: str
     target: str
@@ -53,7 +53,7 @@ def read_dataset(folder: str | Path, pair: str, split: str) -> list[ExamplePair]
         pair: Languages, such as "de-en".
         split: "train", "dev" or "test".
 
-    Raises InputError for a split or pair that is not there, ReadError naming file and line for a line that is not a
+    Raises InputError for an unknown or missing split or pair, ReadError with file and line for a line that is not a
     phrase pair.
     """
     if split not in SPLITS:
@@ -66,13 +66,13 @@ def read_dataset(folder: str | Path, pair: str, split: str) -> list[ExamplePair]
 
 
 def language_pairs(folder: str | Path) -> list[str]:
-    """The language pairs that a folder holds, sorted."""
+    """Return the language pairs in a folder, sorted."""
     paths = Path(folder).glob(f"*-*/{SPLITS[0]}.jsonl")
     return sorted(path.parent.name for path in paths)
 
 
 def write(path: str | Path, pairs: Iterable[ExamplePair]) -> int:
-    """Write one split, whole or not at all; returns the number of pairs."""
+    """Write one split, completely or not at all, and return the number of pairs."""
     count = 0
     with NewFile(path) as file:
         for count, pair in enumerate(pairs, 1):  # noqa: B007 (counted here)
@@ -109,20 +109,21 @@ def _parsed(path: Path, number: int, line: str) -> ExamplePair:
         raise ReadError(str(path), number, reason, "make the data set again with phrasemate dataset xpr") from error
 
 
-SENTENCES = 2  # the first column that holds one
+SENTENCES = 2  # first column with a sentence
 _BLANKS = str.maketrans(string.punctuation, " " * len(string.punctuation))
 Examples = dict[str, list[str]]
 
 
 @dataclass(slots=True)
 class WikiXPRPair:
-    """Content of a language pair, such as "de-en".
+    """Report of the import of a language pair, such as "de-en".
 
     Args:
-        pairs: Phrase pairs of each split that were written.
-        without: Phrase pairs left out because a side has no sentence.
-        sentences: Example sentences of both sides.
-        absent: Sentences left out because the phrase is not in them.
+        pair: Language pair.
+        pairs: Number of written phrase pairs of each split.
+        without: Number of phrase pairs left out because a side has no sentence.
+        sentences: Number of example sentences of both sides.
+        absent: Number of sentences left out because they lack the phrase.
     """
 
     pair: str
@@ -133,7 +134,7 @@ class WikiXPRPair:
 
 
 def languages_in(folder: Path) -> list[str]:
-    """The languages that a released folder pairs with English, sorted."""
+    """Return the languages that a released folder pairs with English, sorted."""
     names = (re.fullmatch(r"train-en-(.+)-\d+-phrase\.txt", path.name) for path in folder.glob("train/*.txt"))
     return sorted(name[1] for name in names if name)
 
@@ -147,8 +148,8 @@ def import_wikixpr(folder: Path, out: Path, language: str, force: bool = False) 
         language: Language of the source phrases; the other side is English.
         force: Overwrite files that exist.
 
-    Raises InputError for a file that is not there or already exists without ``force``, ReadError for a line
-    without its columns.
+    Raises InputError for a missing file, or for an existing one without ``force``, ReadError for a line without its
+    columns.
     """
     report = WikiXPRPair(f"{language}-en")
     names = [f"en-{language}-phrase-sentences.*.tsv", f"{language}-phrase-sentences.*.tsv"]
@@ -165,6 +166,7 @@ def import_wikixpr(folder: Path, out: Path, language: str, force: bool = False) 
 
 
 def _only(folder: Path, pattern: str) -> Path:
+    """Return the only file that matches a pattern. Raises InputError for none or several."""
     paths = sorted(folder.glob(pattern))
     if len(paths) != 1:
         raise InputError(f"{folder / pattern}: {len(paths)} files; expected one, as in the released WikiXPR")
@@ -172,7 +174,7 @@ def _only(folder: Path, pattern: str) -> Path:
 
 
 def _examples(path: Path) -> Examples:
-    """Sentences by phrase."""
+    """Return the sentences of each phrase."""
     examples: Examples = {}
     for _, line in numbered_lines(path):
         columns = line.rstrip("\n").split("\t")
@@ -181,6 +183,7 @@ def _examples(path: Path) -> Examples:
 
 
 def _pairs(path: Path, english: Examples, other: Examples, imported: WikiXPRPair) -> Iterator[ExamplePair]:
+    """Yield the pairs of a file that have sentences on both sides; ``imported`` counts sentences and other pairs."""
     for number, line in numbered_lines(path):
         phrases = [column.strip() for column in line.split("\t")[:2]]
         if len(phrases) < 2 or not all(phrases):
@@ -197,7 +200,7 @@ def _pairs(path: Path, english: Examples, other: Examples, imported: WikiXPRPair
 
 
 def _placed(phrase: str, examples: Examples, imported: WikiXPRPair) -> tuple[Phrase, ...]:
-    """The phrase in its sentences."""
+    """Return the phrase in each of its sentences, with its offsets."""
     phrases = []
     for text in examples.get(phrase.lower(), ()):
         places = _place(phrase, text) or _place(phrase.translate(_BLANKS).strip(), text.translate(_BLANKS))
@@ -209,5 +212,6 @@ def _placed(phrase: str, examples: Examples, imported: WikiXPRPair) -> tuple[Phr
 
 
 def _place(phrase: str, text: str) -> tuple[int, int] | None:
+    """Return start and end of the phrase in a text, ignoring case; None if it is not there."""
     match = re.search(re.escape(phrase), text, re.IGNORECASE) if phrase else None
     return match.span() if match else None

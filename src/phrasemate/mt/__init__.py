@@ -1,4 +1,4 @@
-"""Translate with a language model and retrieved phrases: prompts, client, scores."""
+"""Translation with a language model and retrieved phrases: prompts, client, scores."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Client of any OpenAI-compatible server: bounded HTTP requests, many at once, answers in order, cached on disk.
+"""Client of OpenAI-compatible servers: concurrent HTTP requests of bounded size, answers in order, cached on disk.
 
-The cache is one SQLite file, keyed by the SHA-256 of the whole request. No key or header is ever in it.
+The cache is a SQLite file whose keys are SHA-256 digests of requests. API keys and headers are never stored in it.
 
-Temporary failures (429, 5xx, a time-out, a broken connection) are tried again with growing pauses; what still fails is
-an answer with a ``failure``, so that no line is lost. What would fail for every request (no server, a refused key, an
-unknown model or path) stops at once with EndpointError. Only answers that say something are kept: the same command
-asks for the rest.
+Temporary failures (429, 5xx, a time-out, a broken connection) are tried again after growing pauses. A request that
+still fails gives an answer with a ``failure``, so that every line has an answer. Errors that every request would meet
+(no server, a refused key, an unknown model or path) raise EndpointError at once. Only answers with a text are cached,
+so that running the same command again asks for the missing ones.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from phrasemate.mt.prompt import Prompt
 if TYPE_CHECKING:
     import httpx2
 
-LARGEST = 16_000_000  # bytes of an answer: what is longer is none
+LARGEST = 16_000_000  # bytes of an answer; a longer one is refused
 _TOO_LARGE = f"the server's answer has more than {LARGEST:,} bytes"
-_PACKINGS = ("gzip", "x-gzip", "deflate")
+_PACKINGS = ("gzip", "x-gzip", "deflate")  # content encodings that can be unpacked
 
 
 class _TemporaryFailure(Exception):
-    """Worth another try, after ``pause`` seconds at least."""
+    """Failure that may not recur; the next try waits ``pause`` seconds at least."""
 
     def __init__(self, reason: str, pause: float = 0.0) -> None:
         super().__init__(reason)
@@ -48,22 +48,22 @@ class _TemporaryFailure(Exception):
 
 
 class _ConnectionLost(_TemporaryFailure):
-    """A server that answered before does not take connections any more."""
+    """Failure to connect to a server."""
 
 
 class _ServerUnreachable(Exception):
-    """A server that never answered."""
+    """Failure to connect to a server that has never answered."""
 
 
 class _RequestRefused(Exception):
-    """Fails whenever it is asked."""
+    """Failure that would recur at every try of this request."""
 
 
 class Reply(NamedTuple):
-    """Reply of a server."""
+    """Reply of a server: HTTP status, Retry-After header, body."""
 
     status: int
-    after: str  # Retry-After
+    after: str
     body: bytes
 
     @property
@@ -72,9 +72,10 @@ class Reply(NamedTuple):
 
 
 def connected(key: str, concurrency: int, timeout: float) -> httpx2.Client:
-    """What sends requests; ``timeout`` seconds for each part of one.
+    """Return an HTTP client; ``timeout`` is the limit in seconds of each step of a request.
 
-    Raises MissingExtra, and InputError for settings of the environment (proxies, certificates) that cannot be used.
+    Raises MissingExtra if httpx2 is not installed, InputError if the environment names proxies or certificates that
+    cannot be used.
     """
     with needs_extra("mt", "httpx2"):
         import httpx2
@@ -86,13 +87,16 @@ def connected(key: str, concurrency: int, timeout: float) -> httpx2.Client:
         reason = " ".join(str(error).split())
         raise InputError(
             f"the proxy or the certificates that the environment names cannot be used ({reason}); "
-            "look at HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
+            "check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR"
         ) from None
 
 
 def post(http: httpx2.Client, url: str, body: dict[str, Any], seconds: float) -> Reply:
-    """Send a JSON object. Raises what httpx2 raises, `_TemporaryFailure` and `_RequestRefused`."""
-    content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")  # halves of characters as ?
+    """Send a JSON object and return the reply; ``seconds`` limits the whole time of the reply.
+
+    Raises the errors of httpx2, `_TemporaryFailure` and `_RequestRefused`.
+    """
+    content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")  # lone surrogates become ?
     end = time.monotonic() + seconds
     raw = bytearray()
     with http.stream("POST", url, content=content, headers={"Content-Type": "application/json"}) as response:
@@ -107,12 +111,12 @@ def post(http: httpx2.Client, url: str, body: dict[str, Any], seconds: float) ->
 
 
 def _unpacked(raw: bytes, packing: str) -> bytes:
-    """The body itself, which a few packed bytes could make very large."""
+    """Return the unpacked body, whose size is limited, since a few packed bytes may stand for very many."""
     if packing in ("", "identity"):
         return raw
     if packing not in _PACKINGS:
-        raise _RequestRefused(f"the server's answer is packed as {packing[:40]!r}, which was not asked for")
-    reader = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip or zlib, as it begins
+        raise _RequestRefused(f"the server's answer is packed as {packing[:40]!r}, which was not requested")
+    reader = zlib.decompressobj(zlib.MAX_WBITS | 32)  # recognises gzip and zlib by their headers
     try:
         content = reader.decompress(raw, LARGEST + 1)
     except zlib.error as error:
@@ -125,18 +129,19 @@ def _unpacked(raw: bytes, packing: str) -> bytes:
 
 
 SCHEMA = "CREATE TABLE answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL) WITHOUT ROWID"
-WAIT = 60.0  # seconds for another process that writes
+WAIT = 60.0  # seconds to wait while another process writes
 
 
 def request_key(url: str, body: dict[str, Any]) -> str:
-    """SHA-256 of the address and the body, whatever the order of the body's fields."""
+    """Return the SHA-256 of the address and the body; the order of the body's fields does not matter."""
     return sha256(json.dumps([url, body], sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
 class Cache:
-    """A file of answers; several threads and processes may share it.
+    """File of answers that several threads and processes may share.
 
-    Raises InputError for a file of another kind, which it leaves alone, and for one that cannot be read or written.
+    Raises InputError for a file of another kind, which is left unchanged, and for a file that cannot be read or
+    written.
 
     >>> cache = Cache(Path("answers.sqlite"))
     >>> cache.path.exists()
@@ -154,10 +159,13 @@ class Cache:
             self._begin()
         except sqlite3.DatabaseError as error:
             self._connection.close()
-            raise InputError(f"{path}: no file of answers ({error}); name another file or remove it") from None
+            raise InputError(f"{path}: not a file of answers ({error}); name another file or remove it") from None
 
     def _begin(self) -> None:
-        """Nothing is written to a file that holds anything else, triggers among them."""
+        """Create the table of answers, unless it exists.
+
+        A file with any other content, such as triggers, is refused before something is written to it.
+        """
         self._connection.execute("PRAGMA trusted_schema = OFF")
         schema = self._connection.execute("SELECT type, sql FROM sqlite_master").fetchall()
         if schema not in ([], [("table", SCHEMA)]):
@@ -167,7 +175,7 @@ class Cache:
         self._connection.execute(SCHEMA.replace("TABLE", "TABLE IF NOT EXISTS", 1))
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The stored response; None for an unknown key and for a response that cannot be read."""
+        """Return the stored response; None for an unknown key and for a response that cannot be read."""
         with self._working():
             row = self._connection.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
         try:
@@ -177,7 +185,7 @@ class Cache:
         return answer if isinstance(answer, dict) else None
 
     def put(self, key: str, answer: dict[str, Any]) -> None:
-        """Store a response; it is on the disk when this returns."""
+        """Store a response; it is on the disk when the call returns."""
         text = json.dumps(answer, ensure_ascii=True)
         with self._working():
             self._connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, text))
@@ -207,20 +215,30 @@ class Cache:
 
 EXPECTED = "one such as http://127.0.0.1:8080/v1"
 PATHS = {"chat": "chat/completions", "completions": "completions"}
-PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds before the second try, and the most
+PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds before the second try, and longest pause
 EMPTY = "the server's answer holds no text"
-SHOWN = 200  # characters of a server's error that are repeated
-SECRET = 8  # characters of a key from which it is one: "none" and the like are not
-LONGEST_WAIT = 1e6  # seconds that a request may be given
+SHOWN = 200  # characters of a server's error that a message quotes
+SECRET = 8  # shortest key that is hidden in messages; shorter ones are placeholders such as "none"
+LONGEST_WAIT = 1e6  # longest time-out in seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Address of a server, and how to ask it.
+    """Address of a server, and settings of the requests to it.
 
-    ``url`` ends before ``/chat/completions`` (usually in /v1); ``api`` is "chat" or "completions" (text to be
-    continued: base models). ``key`` names the variable of the environment that holds the key. Greedy decoding unless
-    ``temperature`` is above 0. ``concurrency`` requests at once, ``timeout`` seconds each, ``tries`` in all.
+    Decoding is greedy unless ``temperature`` is above 0.
+
+    Args:
+        url: Address before ``/chat/completions``; it usually ends in /v1.
+        model: Name of the model; "" to send none.
+        api: "chat", or "completions" for base models, which continue a text.
+        key: Name of the environment variable that holds the API key.
+        max_tokens: Most tokens of an answer.
+        temperature: Temperature of sampling; 0 for greedy decoding.
+        seed: Seed that is sent with each request; None to send none.
+        concurrency: Number of requests at once.
+        timeout: Limit of a request in seconds.
+        tries: Most tries of a request.
 
     >>> Endpoint("http://127.0.0.1:8000/v1", model="my-model", temperature=0.3).concurrency
     4
@@ -241,11 +259,11 @@ class Endpoint:
         try:
             parts = urlsplit(self.url)
         except ValueError as error:  # [::1
-            raise InputError(f"{self.url[:60]!r}: no web address ({error}); expected {EXPECTED}") from None
+            raise InputError(f"{self.url[:60]!r}: not a web address ({error}); expected {EXPECTED}") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"{self.label}: no web address; expected {EXPECTED}")
+            raise InputError(f"{self.label}: not a web address; expected {EXPECTED}")
         if parts.username or parts.password:
-            raise InputError(f"{self.label}: holds a user name or password; a key goes into ${self.key}")
+            raise InputError(f"{self.label}: holds a user name or password; put the key into ${self.key}")
         if self.api not in PATHS:
             raise InputError(f"api {self.api!r}; expected chat or completions")
         numbers = 0 < self.timeout <= LONGEST_WAIT and 0 <= self.temperature < float("inf")  # nor NaN
@@ -257,35 +275,36 @@ class Endpoint:
 
     @property
     def target(self) -> str:
-        """The address that is asked."""
+        """Return the address that requests are sent to."""
         parts = urlsplit(self.url)
         path = f"{parts.path.rstrip('/').removesuffix('/' + PATHS[self.api])}/{PATHS[self.api]}"
         return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
     @property
     def label(self) -> str:
-        """The address for messages: without what may be secret."""
+        """Return the address for messages, without user name, password and query, which may be secret."""
         parts = urlsplit(self.url)
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 class Answer(NamedTuple):
-    """Answer of the model, or why there is none. ``cached``: it was known from an earlier run.
+    """Answer of the model, or the ``failure`` that prevented it.
 
-    ``steps``: of a prompt that another one follows, what was asked and answered, one after the other.
+    ``cached``: whether it comes from an earlier run. ``cut``: whether it reached ``max_tokens``. ``steps``: prompts and
+    answers in order, if the prompt was followed by another one.
     """
 
     text: str
     failure: str = ""
     cached: bool = False
-    cut: bool = False  # it ran into max_tokens
+    cut: bool = False
     prompt_tokens: int = 0
     tokens: int = 0
     steps: tuple[tuple[str, str], ...] = ()
 
 
 def body_of(endpoint: Endpoint, prompt: Prompt) -> dict[str, Any]:
-    """The request for a prompt, as the OpenAI interface has it."""
+    """Return the body of the request for a prompt, in the form of the OpenAI interface."""
     body: dict[str, Any] = {"model": endpoint.model} if endpoint.model else {}
     if endpoint.api == "chat":
         body["messages"] = prompt.messages
@@ -296,7 +315,7 @@ def body_of(endpoint: Endpoint, prompt: Prompt) -> dict[str, Any]:
 
 
 class Client:
-    """Client of one endpoint; use it in ``with``. ``requests`` and ``repeats`` count requests and retries.
+    """Client of one endpoint, a context manager; ``requests`` and ``repeats`` count requests and retries.
 
     >>> with Client(Endpoint("http://127.0.0.1:8000/v1"), Cache(Path("answers.sqlite"))) as client:
     ...     client.requests
@@ -307,11 +326,11 @@ class Client:
         self.endpoint, self.cache = endpoint, cache
         self.requests = self.repeats = 0
         self._answered, self._stop, self._lock = False, threading.Event(), threading.Lock()
-        self._asking: set[str] = set()  # what is on its way
+        self._asking: set[str] = set()  # keys of requests that are being asked
         self._turn = threading.Condition()
         key = os.environ.get(endpoint.key, "").strip()
         if not (key.isascii() and key.isprintable()):
-            raise InputError(f"${endpoint.key} holds characters that no key has; expected printable ASCII")
+            raise InputError(f"${endpoint.key} holds characters that a key cannot have; expected printable ASCII")
         self._key = key
         self._http = connected(key, endpoint.concurrency, endpoint.timeout)
 
@@ -326,9 +345,9 @@ class Client:
         self._http.close()
 
     def answers(self, prompts: Iterable[Prompt]) -> Iterator[Answer]:
-        """An answer for each prompt, in order; some prompts are taken ahead of the answers.
+        """Yield an answer for each prompt, in order; some prompts are read ahead of their answers.
 
-        Raises EndpointError for what would fail with every prompt.
+        Raises EndpointError for errors that every prompt would meet.
         """
         waiting: deque[Future[Answer]] = deque()
         pool = ThreadPoolExecutor(self.endpoint.concurrency)
@@ -340,7 +359,7 @@ class Client:
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            self._stop.set()  # no pause continues, and nothing more is sent
+            self._stop.set()  # ends pauses and prevents further requests
             pool.shutdown(wait=True, cancel_futures=True)
             self._stop.clear()
 
@@ -348,11 +367,11 @@ class Client:
         try:
             return self.answer(prompt)
         except EndpointError:
-            self._stop.set()  # the others need not find out for themselves
+            self._stop.set()  # the other requests would meet the same error
             raise
 
     def answer(self, prompt: Prompt) -> Answer:
-        """The answer for one prompt, and for those that follow it. Raises EndpointError."""
+        """Return the answer to a prompt, or to the last of the prompts that follow it. Raises EndpointError."""
         answer, steps = self._one(prompt), []
         while prompt.follow is not None and not answer.failure:
             steps.append((prompt.text, answer.text))
@@ -370,11 +389,12 @@ class Client:
         key = request_key(self.endpoint.target, body)
         if self.cache is None:
             return self._ask(prompt, body, key)
-        with self._alone(key):  # a line that comes again is asked once: it waits for what will be kept
+        with self._alone(key):  # an equal request waits, so that it finds the answer in the cache
             return self._ask(prompt, body, key)
 
     @contextmanager
     def _alone(self, key: str) -> Iterator[None]:
+        """Let only one thread at a time ask for a key."""
         with self._turn:
             self._turn.wait_for(lambda: key not in self._asking)
             self._asking.add(key)
@@ -417,8 +437,8 @@ class Client:
             except _TemporaryFailure as error:
                 if attempt + 1 == self.endpoint.tries:
                     raise
-                pause = min(LONGEST_PAUSE, PAUSE * 2**attempt) * random.uniform(0.5, 1)  # not all at the same moment
-                if self._stop.wait(max(pause, min(LONGEST_PAUSE, error.pause))):  # though it says 0
+                pause = min(LONGEST_PAUSE, PAUSE * 2**attempt) * random.uniform(0.5, 1)  # spread over time
+                if self._stop.wait(max(pause, min(LONGEST_PAUSE, error.pause))):
                     raise
             attempt += 1
 
@@ -429,7 +449,7 @@ class Client:
             raise _RequestRefused("stopped")
         try:
             reply = post(self._http, self.endpoint.target, body, self.endpoint.timeout)
-        except httpx2.ConnectTimeout as error:  # nobody is there, for the next line either
+        except httpx2.ConnectTimeout as error:  # the next request would not connect either
             raise _ConnectionLost(
                 f"no connection within {self.endpoint.timeout:g} s ({type(error).__name__})"
             ) from None
@@ -443,7 +463,7 @@ class Client:
         except httpx2.RequestError as error:
             raise _TemporaryFailure(f"the server's answer cannot be read ({self._short(str(error))})") from None
         except (httpx2.InvalidURL, UnicodeError) as error:
-            raise _ServerUnreachable(f"no web address: {self._short(str(error))}") from None
+            raise _ServerUnreachable(f"not a web address: {self._short(str(error))}") from None
         self._judge(reply)
         try:
             reply_body = json.loads(reply.body)
@@ -455,19 +475,19 @@ class Client:
         return reply_body
 
     def _judge(self, reply: Reply) -> None:
-        """Raises what a status other than 2xx means."""
+        """Raise the error that a status other than 2xx stands for."""
         status, detail = reply.status, ""
         if not 200 <= status < 300 and (reason := _reason(reply)):
             detail = f": {self._short(reason)}"
         if status in (401, 403):
             raise EndpointError(
-                f"{self.endpoint.label}: the key was refused ({status}{detail}); put it into the variable "
-                f"{self.endpoint.key} of the environment, or name another one with --key-env"
+                f"{self.endpoint.label}: the key was refused ({status}{detail}); put a valid key into the environment "
+                f"variable {self.endpoint.key}, or name another variable with --key-env"
             )
         if status in (404, 405) or 300 <= status < 400:
             raise EndpointError(
-                f"{self.endpoint.label}: the server knows no such address or model ({status}{detail}); the address "
-                f"ends before /{PATHS[self.endpoint.api]}, usually in /v1"
+                f"{self.endpoint.label}: the server knows no such address or model ({status}{detail}); give the "
+                f"address before /{PATHS[self.endpoint.api]}, usually one that ends in /v1"
             )
         if status == 429 or status in (408, 409, 425) or status >= 500:
             self._answered, after = True, reply.after
@@ -477,7 +497,7 @@ class Client:
             raise _RequestRefused(f"the server said {status}{detail}")
 
     def _short(self, text: str) -> str:
-        """The beginning of what a server said, on one line; the key, which some repeat, is left out."""
+        """Return the beginning of a server's text on one line, with the key hidden, since some servers repeat it."""
         for key in {self._key, self._key.replace("/", r"\/")}:
             text = text.replace(key, "[key]") if len(self._key) >= SECRET else text
         text = " ".join(text[: 100 * SHOWN].split())
@@ -485,7 +505,7 @@ class Client:
 
 
 def _read(reply_body: dict[str, Any], api: str) -> Answer:
-    """The text of a response; a failure where it holds none."""
+    """Return the answer in a response; it has a failure if the response holds no text."""
     try:
         choice = reply_body["choices"][0]
         text = choice["message"]["content"] if api == "chat" else choice["text"]
@@ -501,7 +521,7 @@ def _read(reply_body: dict[str, Any], api: str) -> Answer:
 
 
 def _reason(reply: Reply) -> str:
-    """Reason that the server gives."""
+    """Return the reason that the server gives for an error."""
     try:
         error = json.loads(reply.body)["error"]
         return str(error["message"] if isinstance(error, dict) else error)

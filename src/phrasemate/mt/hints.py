@@ -1,9 +1,8 @@
-"""Hints of a sentence: retrieved equivalents of its phrases with their places, and the nearest sentence of an index.
+"""Hints for translating a sentence: retrieved equivalents of its phrases, and the nearest sentence of an index.
 
-The nearest sentence is what CCPR, table 6, compares phrases with.
-
-CCPR, section 6.3: phrases by the learned segmenter, the longest first. A phrase with no equivalent that
-passes the floor adds nothing and, where phrases may not overlap, leaves its words to shorter ones.
+Hints follow CCPR, section 6.3: the phrases come from the learned segmenter, and longer phrases come first. A phrase
+without an equivalent above the floor gives no hint. If phrases may not overlap, its words are then free for shorter
+phrases. The nearest sentence is what CCPR, table 6, compares hints with.
 """
 
 from __future__ import annotations
@@ -35,26 +34,26 @@ from phrasemate.text.sentences import is_of
 from phrasemate.types import Hit, Phrase, Progress, Span
 from phrasemate.utils.storage import NewFile
 
-WIDE = 20  # equivalents among which one that occurs in a translation is looked for
-NEAR = 10  # candidates that are compared to tell the nearest: of so few an approximate search misses none in practice
-SLACK = 0.02  # by which a cosine may differ that was computed among other sentences (16-bit arithmetic)
+WIDE = 20  # number of equivalents in which one that occurs in a given translation is searched
+NEAR = 10  # candidates of the search for the nearest one; with so many, an approximate search hardly ever misses it
+SLACK = 0.02  # largest difference of two cosines of the same phrase in different batches (16-bit arithmetic)
 
 
 class Limits(NamedTuple):
-    """The defaults of `Hints`: least confidence, least cosine, and what each further word adds to it."""
+    """Defaults of `Hints`: least confidence, least cosine, and what each further word adds to the least cosine."""
 
     confidence: float
     floor: float
     per_word: float
 
 
-BY_SCORER = Limits(0.7, 0.0, 0.0)  # candidates are chosen and judged by more than vectors (results/log/mt.md)
-BY_CONFIDENCE = Limits(0.9, 0.7, 0.0)
-BY_COSINES = Limits(0.9, 0.8, 0.05)
+BY_SCORER = Limits(0.7, 0.0, 0.0)  # for models whose scorer ranks the candidates (results/log/mt.md)
+BY_CONFIDENCE = Limits(0.9, 0.7, 0.0)  # for models with a calibrated confidence
+BY_COSINES = Limits(0.9, 0.8, 0.05)  # for other models
 
 
 class Place(NamedTuple):
-    """Place of an equivalent: its context, cut and marked with ``[[ ]]``, and the document and line."""
+    """Place of an equivalent: its context, cut and marked with ``[[ ]]``, and its document and line."""
 
     context: str
     document: str
@@ -62,7 +61,7 @@ class Place(NamedTuple):
 
 
 class Equivalent(NamedTuple):
-    """A retrieved wording with its cosine, how often it was found, and some of its places."""
+    """Retrieved wording with its cosine, the number of its occurrences, and some of its places."""
 
     text: str
     score: float
@@ -72,9 +71,9 @@ class Equivalent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A phrase of the source, ``source[start:end]``, with its equivalents, best first.
+    """Phrase of the source, ``source[start:end]``, with its equivalents, best first.
 
-    ``confidence``: the probability that the best one is an equivalent, None where the model does not tell.
+    ``confidence``: the probability that the best one is an equivalent; None if the model gives no confidence.
     """
 
     phrase: str
@@ -84,7 +83,7 @@ class Hint:
     confidence: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Mapping for JSON."""
+        """Return a mapping for JSON."""
         equivalents = [
             item._asdict() | {"score": round(item.score, 4), "places": [place._asdict() for place in item.places]}
             for item in self.equivalents
@@ -95,9 +94,9 @@ class Hint:
 
 
 class SentenceHints(NamedTuple):
-    """A sentence's phrases as the segmenter has them, by start, and the hints that were chosen, by start.
+    """Phrases of a sentence by the segmenter, and the selected hints, both by start.
 
-    ``apart``: the phrases that share no word, of the best total (`LearnedSegmenter`), where they were asked for.
+    ``apart``: phrases that share no word and have the best total score (`LearnedSegmenter`), if they were asked for.
     """
 
     phrases: tuple[str, ...]
@@ -107,23 +106,26 @@ class SentenceHints(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Settings for choosing hints.
+    """Settings of the selection of hints.
 
     Args:
-        threshold: The least score of a phrase (paper: 0.9). In a sentence of news or parliament the bundled model finds
-            eight at 0.9, and twenty at 0.7, many of which overlap. The n-gram segmenter knows none.
+        threshold: Least score of a phrase (paper: 0.9). In a sentence of news or parliament the bundled model finds
+            eight phrases at 0.9, and twenty at 0.7, many of which overlap. The n-gram segmenter has no scores.
         segmenter: "learned" or "ngram".
         overlapping: Whether phrases may share words.
-        k: Equivalents of a phrase at most: the best, and those whose support is at most ``close`` less.
-        contexts: Places of each equivalent, cut to ``width`` characters (paper: 100).
-        confidence: The least confidence of a phrase's best equivalent, where the model tells it. None: .7 where the
-            search chooses among candidates by a scorer, else .9.
-        floor: The least cosine of the nearest phrase of a word's equivalent. ``per_word`` is what each further word
-            adds, because the cosines of wrong ones grow with the words. None: 0 and 0 where there is a scorer; .7 and
-            0 where the model tells its confidence; else .8 and .05.
-        quick: No second look at what was retrieved (`Searcher`).
-        budget: Tokens that all hints of a sentence may take.
-        least: The least number of characters of a phrase.
+        k: Most equivalents of a phrase: the best one, and others whose support is at most ``close`` below it.
+        contexts: Most places of each equivalent.
+        width: Characters that the context of a place is cut to (paper: 100).
+        floor: Least cosine of the nearest occurrence of an equivalent of one word. None: 0 for models with a scorer,
+            0.7 for models with a confidence, else 0.8.
+        per_word: Increase of ``floor`` for each further word, because the cosines of wrong equivalents grow with the
+            words. None: 0.05 for models without scorer and confidence, else 0.
+        confidence: Least confidence of a phrase's best equivalent, for models that give one. None: 0.7 for models with
+            a scorer, else 0.9.
+        close: Largest distance in support to the best equivalent.
+        quick: Whether to skip the second look at retrieved candidates (`Searcher`).
+        budget: Most tokens of all hints of a sentence.
+        least: Least number of characters of a phrase.
 
     >>> Hints(k=3, budget=200).threshold
     0.7
@@ -152,17 +154,18 @@ class Hints:
 
 
 class Hinter:
-    """Retriever of hints for many sentences at once. The index and its model stay open.
+    """Retriever of hints for many sentences at once.
+
+    The index and its model must stay open. Raises InputError if the learned segmenter is wanted and the model has none.
 
     Args:
-        index: Text in the target language.
-        settings: How hints are chosen.
+        index: Index of text in the target language.
+        settings: Settings of the selection.
         searcher: Searcher of the phrases (default: a new one on the index).
-        apart: Whether to look up non-overlapping phrases, too, which takes another pass of the encoder.
-        dictionaries: Their terms become hints even if the index lacks the equivalents, and come before retrieved ones.
-        languages: Languages of the sentences and of the index, to choose from dictionaries with several; "" for any.
-
-    Raises InputError where the learned segmenter is wanted of a model that has none.
+        apart: Whether to find the phrases that do not overlap, too, which takes another pass of the encoder.
+        dictionaries: Dictionaries whose terms become hints even if the index lacks the equivalents; their equivalents
+            come before retrieved ones.
+        languages: Languages of the sentences and of the index, for dictionaries with several; "" for any.
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She opened an account at the bank."])
@@ -201,9 +204,9 @@ class Hinter:
         cost: Callable[[Hint], int] = lambda hint: 0,
         without: Sequence[str] | None = None,
     ) -> list[SentenceHints]:
-        """The phrases and hints of each sentence; ``cost`` is in tokens.
+        """Return the phrases and hints of each sentence; ``cost`` gives the tokens of a hint.
 
-        ``without``: for each sentence a text of which nothing is to be found, such as its own translation.
+        ``without``: for each sentence a text that must not be found, such as its translation.
         """
         spans = self.promising(sentences)
         parts = self.segment(sentences, overlapping=False) if self.apart else [[] for _ in sentences]
@@ -223,9 +226,9 @@ class Hinter:
         return answers
 
     def promising(self, sentences: Sequence[str]) -> list[list[tuple[Span, bool]]]:
-        """The phrases of each sentence, by start, then end; and whether the nearest of the index may pass the floor.
+        """Return the phrases of each sentence by start and end, with a flag that the nearest match may pass the floor.
 
-        One pass of the encoder and one search tell it; only for the others is it worth to look hits up.
+        One pass of the encoder and one search decide it, so that hits are retrieved only for promising phrases.
         """
         with self._segmenter():
             extracts = self.model.extract(list(sentences), threshold=self.settings.threshold)
@@ -241,11 +244,14 @@ class Hinter:
         return answers
 
     def floor(self, phrase: str) -> float:
-        """The least cosine of the nearest phrase of its equivalents."""
+        """Return the least cosine of the nearest occurrence of an equivalent of the phrase."""
         return self._floor + self._per_word * (len(words(phrase)) - 1)
 
     def segment(self, sentences: Sequence[str], overlapping: bool = True) -> list[list[Span]]:
-        """The phrases of each sentence, by start, then end; the n-gram segmenter has none that do not overlap."""
+        """Return the phrases of each sentence by start and end.
+
+        The n-gram segmenter cannot give phrases that do not overlap; the result is then empty.
+        """
         settings = self.settings
         if settings.segmenter == "ngram" and not overlapping:
             return [[] for _ in sentences]
@@ -255,7 +261,7 @@ class Hinter:
 
     @contextmanager
     def _segmenter(self) -> Iterator[None]:
-        """The model with the segmenter that is wanted; afterwards with its own."""
+        """Give the model the segmenter of the settings for the duration of the context."""
         before = self.model.segmenter
         self.model.segmenter = self.model.learned if self.settings.segmenter == "learned" else self.model.ngram
         try:
@@ -264,7 +270,10 @@ class Hinter:
             self.model.segmenter = before
 
     def translated_phrases(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, str], ...]]:
-        """Phrases of each sentence with the equivalents that occur in its translation: the longest, sharing no word."""
+        """Return phrases of each source sentence with equivalents that occur in its translation.
+
+        The longest phrases are selected, and they share no word.
+        """
         wide = replace(
             self.settings, overlapping=True, k=WIDE, contexts=0, floor=-1, per_word=0, confidence=0, close=9, budget=0
         )
@@ -278,7 +287,7 @@ class Hinter:
         return phrases
 
     def _with_terms(self, text: str, hints: Sequence[Hint]) -> list[Hint]:
-        """The terms of the dictionaries as hints, and the retrieved ones that share no word with them."""
+        """Return the terms of the dictionaries as hints, and the retrieved hints that share no character with them."""
         terms = []
         for start, end, equivalents in terms_in(text, self.dictionaries, *self.languages):
             counterpart = next((hint for hint in hints if (hint.start, hint.end) == (start, end)), None)
@@ -291,7 +300,7 @@ class Hinter:
         return sorted([*terms, *outside_hints], key=lambda hint: (hint.start, hint.end))
 
     def _hint(self, phrase: Phrase, answer: Answer) -> Hint | None:
-        """Hint of a phrase; None where no candidate is good enough, or the best one is not."""
+        """Return the hint of a phrase; None if no candidate is good enough, or the best one is not."""
         settings, (groups, confidence) = self.settings, answer
         sure = None if confidence is None else confidence >= self._confidence
         if not groups or sure is False:
@@ -324,9 +333,12 @@ def _occurring(hint: Hint, translation: str) -> list[str]:
 
 
 def chosen(hints: Sequence[Hint]) -> list[Hint]:
-    """Hints whose phrases share no character: the longest first, of equal ones the better, then the earlier."""
+    """Select hints whose phrases share no character, in the order of the sentence.
+
+    Longer phrases are preferred, then those with a higher score, then earlier ones.
+    """
     selection: list[Hint] = []
-    cover_flags = bytearray(max((hint.end for hint in hints), default=0))  # characters: a line may be a book
+    cover_flags = bytearray(max((hint.end for hint in hints), default=0))  # one for each character
     for hint in sorted(hints, key=_longest_first):
         if not any(cover_flags[hint.start : hint.end]):
             selection.append(hint)
@@ -335,7 +347,7 @@ def chosen(hints: Sequence[Hint]) -> list[Hint]:
 
 
 def within(hints: Sequence[Hint], budget: int, cost: Callable[[Hint], int]) -> tuple[Hint, ...]:
-    """The hints that fit into ``budget`` tokens, the longest phrases first; in the order of the sentence."""
+    """Select the hints that fit into ``budget`` tokens, the longest phrases first; keep the order of the sentence."""
     selection, length = [], 0
     for hint in sorted(hints, key=_longest_first):
         if length + (price := cost(hint)) <= budget:
@@ -349,9 +361,10 @@ def _longest_first(hint: Hint) -> tuple[float, ...]:
 
 
 def cut(context: str, start: int, end: int, width: int) -> str:
-    """``context`` cut to about ``width`` characters around ``context[start:end]``, which is marked as in a query.
+    """Cut ``context`` to about ``width`` characters around ``context[start:end]``, and mark this phrase as in a query.
 
-    Cut at white space where there is some near; dots stand for what is left out. The phrase itself is never cut.
+    The text is cut at white space if there is some nearby; dots replace what is left out. The phrase itself is never
+    cut.
     """
     room = max(0, width - (end - start))
     low = max(0, start - max(room // 2, room - (len(context) - end)))
@@ -367,19 +380,18 @@ def cut(context: str, start: int, end: int, width: int) -> str:
 
 
 BLOCK = 4_096  # sentences that are encoded together
-SAVED = 65_536  # sentences after which what is made is kept
-ROWS = 65_536  # vectors that are compared at once: 100 MB as 32-bit numbers
+SAVED = 65_536  # sentences after which new vectors are written to the file
+ROWS = 65_536  # vectors that are compared at once; 100 MB as 32-bit numbers
 
-TRIES = 16  # nearest sentences that are looked at, where some may not be found
+TRIES = 16  # most nearest sentences that are tried if some are excluded
 
 
 class RelatedSentences:
-    """Vectors of all sentences of an index, kept in a file of ``folder``.
+    """Searcher of the nearest sentences in an index, with the vectors of all its sentences in a file of ``folder``.
 
-    Each is kept with a digest of its sentence's text. So an index that has grown or changed, or another one that was
-    made at its place, has vectors made for what is new alone; a stopped run resumes.
-
-    Raises InputError if the file cannot be written.
+    Each vector is stored with the digest of its sentence's text. If the index has grown or changed, or was replaced,
+    only the vectors of new sentences are computed. A stopped run resumes. Raises InputError if the file cannot be
+    written.
     """
 
     def __init__(self, index: BaseIndex, folder: Path, progress: Progress = lambda label, step, total: None) -> None:
@@ -397,13 +409,13 @@ class RelatedSentences:
             self._ids, self._vectors = self._all()
 
     def __call__(self, sentences: Sequence[str], without: Sequence[str] | None = None) -> list[tuple[str, float]]:
-        """The nearest sentence of each, with its cosine; ("", 0) where there is none.
+        """Return the nearest sentence of each sentence with its cosine; ("", 0) if there is none.
 
-        ``without``: for each a text, such as its own translation, of which none may be found (`is_of`).
+        ``without``: for each sentence a text that must not be found, such as its translation (`is_of`).
         """
         with self.index.snapshot():
             if self.index.store.state().generation != self._generation:
-                self._load()  # another process has changed it
+                self._load()  # another process has changed the index
             return self._nearest(sentences, without)
 
     def _nearest(self, sentences: Sequence[str], without: Sequence[str] | None) -> list[tuple[str, float]]:
@@ -428,7 +440,7 @@ class RelatedSentences:
         return answers
 
     def _best(self, queries: NDArray[np.float32], left_out: Sequence[Sequence[int]]) -> tuple[Any, Any]:
-        """(queries,) the row of each one's nearest sentence that is not left out, and its cosine."""
+        """Return (queries,) the row of the nearest sentence that is not left out, and (queries,) its cosine."""
         best = np.full(len(queries), -np.inf, np.float32)
         row = np.zeros(len(queries), np.int64)
         for low in range(0, len(self._ids), ROWS):
@@ -441,7 +453,10 @@ class RelatedSentences:
         return row, best
 
     def _all(self) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-        """Ids (sentences,) and vectors (sentences, width)."""
+        """Return the ids (sentences,) and vectors (sentences, width) of all sentences.
+
+        Vectors that the file lacks are computed.
+        """
         every = [(row.id, _digest(row.text)) for row in self.index.store.all_sentences()]
         ids = np.fromiter((identity for identity, _ in every), np.int64, len(every))
         digests = np.fromiter((digest for _, digest in every), np.uint64, len(every))
@@ -454,11 +469,12 @@ class RelatedSentences:
         vectors[is_stored] = stored_vectors[at[is_stored]]
         if not is_stored.all():
             self._make(digests, vectors, is_stored)
-        elif len(stored_ids) > len(every):  # what is gone is not kept for ever
+        elif len(stored_ids) > len(every):  # drops the vectors of deleted sentences
             self._write(digests, vectors)
         return ids, vectors
 
     def _make(self, digests: NDArray[np.uint64], vectors: NDArray[np.float16], is_stored: NDArray[np.bool_]) -> None:
+        """Compute the missing vectors and write them to the file."""
         missing = np.flatnonzero(~is_stored)
         count = saved_count = 0
         sentences = compress(self.index.store.all_sentences(), (~is_stored).tolist())
@@ -473,7 +489,7 @@ class RelatedSentences:
                 saved_count = count
 
     def _stored(self) -> tuple[NDArray[np.uint64], NDArray[np.float16]]:
-        """Digests and vectors of the file; none if there is none that can be read."""
+        """Return the digests and vectors of the file; empty if it does not exist or cannot be read."""
         try:
             with np.load(self._path) as arrays:
                 digests, vectors = arrays["digests"], arrays["vectors"]

@@ -1,9 +1,12 @@
-"""What a translating model is asked: a form (a small template), the sentence, and what was retrieved for it.
+"""Prompts for a translating model: a form (a small template), the sentence, and what was retrieved for it.
 
-CCPR (Li et al. 2024), section 6.3: ``phrases`` is its figure 2, ``sentence`` its table 6, ``cot`` its table 9 (the
-model translates the phrases itself first). Each becomes few-shot by examples, which carry what was retrieved for them.
-Deviations: what was retrieved comes before the sentence, so that a model that merely continues text stands right behind
-it. ``cot`` takes two requests, because small models do not come back from the phrases to the sentence.
+The forms come from CCPR (Li et al. 2024), section 6.3: ``phrases`` is its figure 2, ``sentence`` its table 6, ``cot``
+its table 9, where the model first translates the phrases itself. A form becomes few-shot by examples, which show what
+was retrieved for them.
+
+There are two deviations. The retrieved text comes before the sentence, so that the sentence stands directly before the
+answer for a model that continues text. ``cot`` takes two requests, because small models do not return from the phrases
+to the sentence.
 """
 
 from __future__ import annotations
@@ -23,21 +26,27 @@ from phrasemate.utils import import_extra
 FAITHFUL = "Translate from $from into $to. Be faithful and do not alter the meaning."
 TASK = "$from: $source\n$to:"
 THOUGHT = "</think>"
-THOUGHTS = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)  # what reasoning models say before they answer
+THOUGHTS = re.compile(r"<think>.*?(</think>|\Z)", re.DOTALL)  # text of reasoning models before their answer
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A prompt form; each text is a template with ``$names`` (``string.Template``).
+    """Prompt form; each text is a template with ``$names`` (``string.Template``).
 
-    ``instruction`` ($from, $to) stands once at the top. ``task`` ($from, $to, $source, $hints, $related) is one
-    sentence up to where the answer begins; a line whose $hints or $related are empty is left out. ``hint`` ($phrase,
-    $equivalents) is a line for each phrase, ``equivalent`` ($text, $contexts) one of its equivalents, ``context``
-    ($context) one place where it was found. ``marker`` ($to): the translation is what follows it in the answer, "" for
-    all of it; ``stop``: where a model that continues text has to stop.
+    A form with a ``first`` takes two requests. The first one asks for translations of the phrases, and these become the
+    hints of the second one.
 
-    With a ``first`` ($from, $to, $source, $phrases) the model is asked for translations of the phrases before, under
-    ``first_instruction``, which then are the hints.
+    Args:
+        instruction: Text at the top of the prompt ($from, $to).
+        task: A sentence up to where its answer begins ($from, $to, $source, $hints, $related). A line is left out if
+            its $hints or $related are empty.
+        hint: Line of a phrase in the hints ($phrase, $equivalents).
+        equivalent: One equivalent in this line ($text, $contexts).
+        context: One place where the equivalent was found ($context).
+        marker: Text in the answer that the translation follows ($to); "" if the whole answer is the translation.
+        stop: Text that ends the answer of a model that continues text.
+        first_instruction: Text at the top of the first request.
+        first: First request ($from, $to, $source, $phrases); "" for none.
     """
 
     instruction: str = FAITHFUL
@@ -52,7 +61,7 @@ class Form:
 
     @property
     def shows_hints(self) -> bool:
-        """Whether what was retrieved is in the prompt, not the model's own answer to ``first``."""
+        """Return whether the prompt shows retrieved hints and not the model's answer to ``first``."""
         return not self.first and "hints" in Template(self.task).get_identifiers()
 
 
@@ -77,12 +86,15 @@ FORMS = {
 
 
 def read_form(path: Path, base: Form) -> Form:
-    """A form whose texts in a TOML file replace those of ``base``. Raises InputError for unknown names."""
+    """Return ``base`` with the texts of a TOML file in it.
+
+    Raises InputError if the file cannot be read, is not TOML or has an unknown name.
+    """
     try:
         table = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from None
-    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8; nested without end
+    except (ValueError, RecursionError) as error:  # invalid TOML, invalid UTF-8, or too many nested levels
         raise InputError(f"{path}: not TOML ({error}); expected lines such as task = '...'") from None
     names = [item.name for item in fields(Form)]
     for name, value in table.items():
@@ -93,9 +105,9 @@ def read_form(path: Path, base: Form) -> Form:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A sentence with its translation, for a few-shot prompt, and what was retrieved for it.
+    """Sentence with its translation for a few-shot prompt, and what was retrieved for it.
 
-    ``translations``: phrases of it with their translations, which ``cot`` shows.
+    ``translations``: phrases of the sentence with their translations, which ``cot`` shows.
     """
 
     source: str
@@ -107,10 +119,11 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """An instruction, examples as (asked, answered), and what is asked now; ``stop`` for models that continue text.
+    """Instruction, examples as (question, answer), and the question ``ask``.
 
-    ``marker``: what is wanted is what follows it in the answer, "" for all of it. ``follow``: what to ask when this has
-    been answered, which the answer decides.
+    ``stop``: text that ends the answer of a model that continues text. ``marker``: text in the answer that the
+    translation follows; "" if the whole answer is the translation. ``follow``: function that returns the next prompt
+    for the answer to this one; None if there is no next prompt.
     """
 
     instruction: str
@@ -121,18 +134,21 @@ class Prompt:
     follow: Callable[[str], Prompt] | None = field(default=None, compare=False)
 
     def answered(self, answer: str) -> bool:
-        """Whether an answer says anything."""
+        """Return whether an answer contains a translation."""
         return not translation_of(answer, self.marker)[1]
 
     @property
     def text(self) -> str:
-        """Prompt as one text to be continued."""
+        """Return the prompt as one text to continue."""
         lines = [f"{question} {answer}" for question, answer in self.turns]
         return "\n\n".join([self.instruction, *lines, self.ask])
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """Prompt as a chat; the first question has the instruction, since not all models take a system message."""
+        """Return the prompt as a chat.
+
+        The first question contains the instruction, since some models do not accept a system message.
+        """
         contents = [*chain.from_iterable(self.turns), self.ask]
         contents[0] = f"{self.instruction}\n\n{contents[0]}"
         roles = cycle(("user", "assistant"))
@@ -165,7 +181,7 @@ class Prompter:
         )
 
     def prompt(self, source: str, hints: Sequence[Hint] = (), related: str = "", phrases: Sequence[str] = ()) -> Prompt:
-        """The prompt for one sentence.
+        """Return the prompt for one sentence.
 
         Args:
             source: Sentence to translate.
@@ -192,14 +208,14 @@ class Prompter:
         return self._filled(self.form.first, source=source, phrases="; ".join(phrases))
 
     def _task(self, source: str, hints: Sequence[Hint] = (), related: str = "") -> str:
-        """A sentence up to where its answer begins."""
+        """Return the task for a sentence, up to where its answer begins."""
         optional = {"hints": "\n".join(map(self.hint, hints)), "related": related}
         empty = {name for name, value in optional.items() if not value}
         lines = [line for line in self.form.task.split("\n") if empty.isdisjoint(Template(line).get_identifiers())]
         return self._filled("\n".join(lines), source=source, **optional)
 
     def hint(self, hint: Hint) -> str:
-        """The line of one phrase."""
+        """Return the line of one phrase."""
         equivalents = "; ".join(map(self._equivalent, hint.equivalents))
         return self._filled(self.form.hint, phrase=hint.phrase, equivalents=equivalents)
 
@@ -216,14 +232,14 @@ class Prompter:
 
 
 def hints_of(pairs: Sequence[tuple[str, str]]) -> list[Hint]:
-    """Phrases that were translated otherwise than by retrieval, as hints."""
+    """Return phrases with translations from elsewhere as hints."""
     return [Hint(phrase, 0, len(phrase), (Equivalent(text, 1.0, 1, ()),)) for phrase, text in pairs]
 
 
 def language_name(code: str) -> str:
-    """The English name of a language, from CLDR: ``de`` German, ``pt-BR`` Brazilian Portuguese.
+    """Return the English name of a language from CLDR: ``de`` German, ``pt-BR`` Brazilian Portuguese.
 
-    Raises InputError for a code without a name, MissingExtra without babel.
+    Raises InputError for an unknown code, MissingExtra if babel is not installed.
     """
     core = import_extra("babel.core", "babel", "mt")
     names = core.Locale("en").languages
@@ -238,8 +254,11 @@ def language_name(code: str) -> str:
 
 
 def translation_of(answer: str, marker: str = "") -> tuple[str, str]:
-    """(translation, "") or ("", why there is none): the first line that says something, after ``marker`` if given."""
-    text = THOUGHTS.sub("", answer).rpartition(THOUGHT)[2]  # some servers leave out where the thoughts begin
+    """Return (translation, "") or ("", reason why there is none).
+
+    The translation is the first line with a text, after ``marker`` if it is given.
+    """
+    text = THOUGHTS.sub("", answer).rpartition(THOUGHT)[2]  # some servers leave out the opening <think>
     if marker:
         _, marker_text, text = text.partition(marker)
         if not marker_text:

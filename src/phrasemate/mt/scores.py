@@ -1,12 +1,12 @@
 """Scores of translations: BLEU, chrF and TER by sacrebleu, BERTScore by a local encoder, use of hints and terms.
 
-BLEU: Papineni et al. 2002; chrF: Popović 2015; TER: Snover et al. 2006; all corpus scores, with sacrebleu's signatures
-(Post 2018). Intervals and tests resample sentences (Koehn 2004). BERTScore: Zhang et al. 2020, eq. 1 to 3, without idf
-weights and without the rescaling by a baseline; special tokens are left out.
+BLEU (Papineni et al. 2002), chrF (Popović 2015) and TER (Snover et al. 2006) are corpus scores with sacrebleu's
+signatures (Post 2018). Intervals and tests resample sentences (Koehn 2004). BERTScore (Zhang et al. 2020, eq. 1 to 3)
+is computed without idf weights and without rescaling by a baseline; special tokens are left out.
 
-A term of a term base counts where the reference uses one of its equivalents: elsewhere the sentence may mean something
-else. Of overlapping terms the longest counts, of equally long ones the first. Wordings are compared by stems, where the
-language has a stemmer.
+A term of a term base counts if the reference uses one of its equivalents, because otherwise the sentence may mean
+something else. Of overlapping terms the longest counts, of equally long ones the first. Wordings are compared by stems
+if the language has a stemmer.
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ from phrasemate.utils.arrays import Doubles
 
 METRICS = ("BLEU", "chrF", "TER")
 SAMPLES, SEED = 1_000, 12_345  # sacrebleu's defaults
-ROUNDING = 1e-9  # sums of the same numbers in another order may differ by so much
-BATCH = 256  # sentences whose token states are held at once
+ROUNDING = 1e-9  # rounding error of a sum, which depends on the order of its terms
+BATCH = 256  # sentences whose token states are in memory at once
 
 
 class ScoreComparison(NamedTuple):
-    """A corpus score with its 95 % interval, and p of the paired bootstrap against the baseline (None: it is that)."""
+    """Corpus score with its 95 % interval, and p of the paired bootstrap against the baseline.
+
+    p is None for the baseline itself.
+    """
 
     score: float
     low: float
@@ -47,9 +50,10 @@ class ScoreComparison(NamedTuple):
 
 
 def metric(name: str, target: str = "") -> Any:
-    """A metric of sacrebleu as it is by default; ``target`` chooses BLEU's tokenizer for zh, ja and ko.
+    """Return a metric of sacrebleu with its default settings.
 
-    Raises MissingExtra.
+    ``target`` selects BLEU's tokenizer for zh, ja, ko and th. Raises InputError for an unknown metric, MissingExtra if
+    sacrebleu is not installed.
     """
     metrics = import_extra("sacrebleu.metrics", "sacrebleu", "mt")
     if name not in METRICS:
@@ -61,7 +65,10 @@ def metric(name: str, target: str = "") -> Any:
 
 
 def corpus_statistics(measure: Any, outputs: Sequence[str], references: Sequence[str]) -> Doubles:
-    """(sentences, n) what ``measure`` counts of each sentence; a corpus score is a function of the sums."""
+    """Return (sentences, n) the counts of a metric for each sentence; a corpus score is a function of their sums.
+
+    Raises InputError for unequal numbers of translations and references, or none.
+    """
     if not outputs or len(outputs) != len(references):
         raise InputError(f"{len(outputs)} translations and {len(references)} references; expected equal numbers")
     statistics = measure._extract_corpus_statistics(list(outputs), [list(references)])
@@ -75,11 +82,19 @@ def compare(
     target: str = "",
     samples: int = SAMPLES,
 ) -> dict[str, ScoreComparison]:
-    """Each system's score, the mean of the corpora that are given: statistics (sentences, n) of each, the same for all.
+    """Compare systems by a metric; the score of a system is the mean over several corpora.
 
-    Each corpus is resampled by itself, all systems alike, by the draws of sacrebleu. p: how often the resampled
-    difference strays from its mean at least as far as it is from zero. (sacrebleu takes the absolute differences less
-    their mean, one tail of them, which calls systems different that say the same.)
+    Each corpus is resampled separately, by sacrebleu's way of drawing, with the same draws for all systems. p is the
+    share of resamples whose difference deviates from the mean difference by at least the absolute value of the measured
+    one. sacrebleu itself uses the absolute differences minus their mean and one tail, which finds differences between
+    equal systems.
+
+    Args:
+        name: Name of the metric, one of `METRICS`.
+        systems: Statistics (sentences, n) of each corpus, for each system; the corpora are the same for all systems.
+        baseline: System that the others are compared with.
+        target: Target language.
+        samples: Number of resamples.
     """
     measure = metric(name, target)
     sizes = [len(corpus) for corpus in systems[baseline]]
@@ -100,7 +115,10 @@ def compare(
 
 
 def _mean(measure: Any, corpora: Sequence[Doubles], draws: Sequence[NDArray[np.int64]] | None) -> Doubles:
-    """(samples,) the mean over corpora of the scores of resampled corpora; (1,) of the corpora as they are."""
+    """Return (samples,) the mean over corpora of the scores of resampled corpora.
+
+    Without ``draws`` the result is (1,), from the corpora themselves.
+    """
     scores = []
     for number, corpus in enumerate(corpora):
         sums = corpus.sum(0)[None] if draws is None else np.stack([corpus[rows].sum(0) for rows in draws[number]])
@@ -110,23 +128,24 @@ def _mean(measure: Any, corpora: Sequence[Doubles], draws: Sequence[NDArray[np.i
 
 
 def _plain(row: Doubles) -> list[Any]:
-    """Whole numbers as such: sacrebleu divides by them and formats them."""
+    """Return a row of statistics with whole numbers as int, since sacrebleu divides by them and formats them."""
     return [int(value) if value == int(value) else float(value) for value in row]
 
 
 @lru_cache(maxsize=16)
 def _draws(size: int, samples: int, seed: int) -> NDArray[np.int64]:
-    """(samples, size) numbers of sentences, drawn with replacement."""
+    """Return (samples, size) numbers of sentences, drawn with replacement."""
     return np.random.default_rng(seed).choice(size, size=(samples, size), replace=True)
 
 
 def bert_scores(
     model: Model, outputs: Sequence[str], references: Sequence[str], layer: int | None = None
 ) -> tuple[Doubles, Doubles, Doubles]:
-    """(precision, recall, F1), (sentences,) each: BERTScore with the token states of a model folder.
+    """Return (precision, recall, F1) of BERTScore, (sentences,) each, with the token states of a model.
 
-    With unit states x of the reference and y of the output: R = mean_i max_j x_i.y_j, P = mean_j max_i x_i.y_j,
-    F = 2PR / (P + R). An empty output scores 0. ``layer``: default the last.
+    With unit states x of the reference and y of the output: R = mean_i max_j x_i.y_j, P = mean_j max_i x_i.y_j, F = 2PR
+    / (P + R). An empty output scores 0. ``layer`` is the layer of the states; None for the last. Raises InputError for
+    unequal numbers of translations and references.
     """
     if len(outputs) != len(references):
         raise InputError(f"{len(outputs)} translations but {len(references)} references; the numbers must be equal")
@@ -140,14 +159,14 @@ def bert_scores(
 
 
 def _matched(similarities: NDArray[np.float32]) -> tuple[float, float, float]:
-    """(output tokens, reference tokens) cosines -> precision, recall, F1."""
+    """Return precision, recall and F1 of cosines (output tokens, reference tokens)."""
     precision, recall = float(similarities.max(1).mean()), float(similarities.max(0).mean())
     total = precision + recall
     return precision, recall, 2 * precision * recall / total if total else 0.0
 
 
 def _states(model: Model, texts: Sequence[str], layer: int | None) -> list[NDArray[np.float32]]:
-    """(tokens, width) unit states of each text, without the opening and closing token."""
+    """Return (tokens, width) unit states of each text, without those of the opening and closing tokens."""
     arrays = []
     opening, closing = len(model.runtime.opening), len(model.runtime.closing)
     for states in model.token_states([text if text.strip() else "" for text in texts], layer):
@@ -157,11 +176,11 @@ def _states(model: Model, texts: Sequence[str], layer: int | None) -> list[NDArr
 
 
 def hint_counts(records: Sequence[Mapping[str, Any]], references: Sequence[str]) -> Counter[str]:
-    """What became of the hints of a run; ``records`` as `phrasemate.mt.Translation.as_dict` gives them.
+    """Count what became of the hints of a run; ``records`` are as `phrasemate.mt.Translation.as_dict` gives them.
 
-    ``phrases`` that the segmenter found, the ``hinted`` ones, and their ``equivalents``. ``in_reference`` and
-    ``in_output`` count the phrases of which some equivalent occurs there as whole words, ``both`` those of which one
-    and the same does.
+    ``phrases`` counts the phrases of the segmenter, ``hinted`` those with a hint, ``equivalents`` the equivalents of
+    the hints. ``in_reference`` and ``in_output`` count the hints with an equivalent that occurs there as whole words.
+    ``both`` counts the hints with an equivalent that occurs in both.
     """
     counts: Counter[str] = Counter()
     for record, reference in zip(records, references, strict=True):
@@ -180,7 +199,7 @@ Stems = tuple[str, ...]
 
 
 class Term(NamedTuple):
-    """An occurrence of a term: the number of its sentence, its wording and place there, stems of each equivalent."""
+    """Occurrence of a term: number of its sentence, its wording and place there, stems of each equivalent."""
 
     line: int
     wording: str
@@ -190,12 +209,12 @@ class Term(NamedTuple):
 
 
 def stems_of(text: str, lang: str) -> Stems:
-    """The words of a text, folded and cut to their stems."""
+    """Return the words of a text, folded and cut to their stems."""
     return tuple(stemmed_all([text[start:end] for start, end in words(text)], lang))
 
 
 def uses(stems: Stems, term: Term) -> bool:
-    """Whether a text of these stems has one of a term's equivalents."""
+    """Return whether a text with these stems contains an equivalent of a term."""
     return any(
         equivalent == stems[at : at + len(equivalent)]
         for equivalent in term.equivalents
@@ -210,7 +229,7 @@ def terms_of(
     lang: str,
     target: str,
 ) -> list[Term]:
-    """The terms of the source sentences that the references use, sentence after sentence."""
+    """Return the terms of the source sentences that the references use, in order of sentences."""
     terms = []
     for line, (source, reference) in enumerate(zip(sources, references, strict=True)):
         stems = stems_of(reference, target)
@@ -228,13 +247,13 @@ def _terms_in_sentence(line: int, text: str, dictionaries: Sequence[Dictionary],
     return terms
 
 
-HINT_KINDS = ("right", "wrong", "none")  # of a term
+HINT_KINDS = ("right", "wrong", "none")  # kinds of hints that a term may have
 
 
 def kind_of_hint(term: Term, hints: Sequence[Mapping[str, Any]], target: str) -> str:
-    """What the hints of its sentence say of a term: the right wording, only others, or nothing (`HINT_KINDS`).
+    """Return what the hints of its sentence give for a term: the right wording, only others, or nothing (`HINT_KINDS`).
 
-    A hint is of a term if its phrase shares a character with it, or if it has no place. ``hints`` as
+    A hint belongs to a term if its phrase shares a character with the term, or if it has no place. ``hints`` are as
     `phrasemate.mt.Hint.as_dict` gives them.
     """
     near = [hint for hint in hints if hint.get("start", 0) < term.end and term.start < hint.get("end", term.end)]

@@ -1,7 +1,7 @@
-"""Lines in, translations out; and lessons: prompts with references that teach a model their form (CCPR, appendix C.3).
+"""Translation of lines, and lessons: prompts with references that fine-tune a model on a form (CCPR, appendix C.3).
 
-If the parallel text was indexed too, a sentence would find its own translation: hints and related sentences are those
-of an index without it (`phrasemate.text.sentences.is_of`).
+If the parallel text was also indexed, a sentence would find its own translation. Hints and related sentences of an
+example or a lesson are therefore searched as if the index lacked it (`phrasemate.text.sentences.is_of`).
 """
 
 from __future__ import annotations
@@ -23,21 +23,24 @@ from phrasemate.mt.prompt import Example, Prompt, Prompter, translation_of
 from phrasemate.types import Progress
 from phrasemate.utils.storage import NewFile
 
-BATCH = 64  # lines that are looked up together
+BATCH = 64  # lines that are searched together
 
 NONE = SentenceHints((), ())
 NOTHING = Answer("")
 
 
 class Answers(Protocol):
-    """Source of answers to prompts, in order (`phrasemate.mt.client.Client`)."""
+    """Source of answers to prompts, such as `phrasemate.mt.client.Client`."""
 
     def answers(self, prompts: Iterable[Prompt]) -> Iterator[Answer]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class PromptedLine:
-    """A line (from 1), what was retrieved for it, and the prompt; None for a blank line, which is not asked."""
+    """Line with its number (from 1), what was retrieved for it, and its prompt; the prompt of a blank line is None.
+
+    ``related`` is a related sentence with its cosine, or ("", 0).
+    """
 
     number: int
     source: str
@@ -46,7 +49,7 @@ class PromptedLine:
     related: tuple[str, float] = ("", 0.0)
 
     def as_dict(self) -> dict[str, Any]:
-        """Mapping for JSON; the hints carry the documents and lines that they come from."""
+        """Return a mapping for JSON; the hints have the documents and lines that they come from."""
         facts: dict[str, Any] = {"number": self.number, "source": self.source, "phrases": list(self.retrieved.phrases)}
         facts["hints"] = [hint.as_dict() for hint in self.retrieved.hints]
         if self.related[0]:
@@ -56,7 +59,7 @@ class PromptedLine:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A line's translation, "" with the reason in ``failure`` where there is none.
+    """Translation of a line; it is "", with the reason in ``failure``, if there is none.
 
     >>> Translation(PromptedLine(1, "Guten Morgen.", None), "Good morning.").text
     'Good morning.'
@@ -68,7 +71,7 @@ class Translation:
     answer: Answer = NOTHING
 
     def as_dict(self) -> dict[str, Any]:
-        """Mapping for JSON."""
+        """Return a mapping for JSON."""
         facts = self.request.as_dict() | {"translation": self.text, "answer": self.answer.text}
         facts |= {"cached": self.answer.cached, "cut": self.answer.cut}
         if self.answer.steps:
@@ -77,7 +80,7 @@ class Translation:
 
 
 class Retrieval:
-    """Look-ups for sentences: hints, a related sentence, both or nothing.
+    """Retriever for sentences: of hints, of related sentences, of both or of nothing.
 
     >>> hints, related = Retrieval()(["Guten Morgen."])[0]
     >>> hints.hints, related
@@ -95,16 +98,16 @@ class Retrieval:
     def __call__(
         self, sentences: Sequence[str], without: Sequence[str] | None = None
     ) -> list[tuple[SentenceHints, tuple[str, float]]]:
-        """The phrases and hints, and the related sentence with its cosine, of each sentence.
+        """Return for each sentence its phrases and hints, and its related sentence with the cosine.
 
-        ``without``: for each a sentence of the target language that must not be found, such as its reference.
+        ``without``: for each sentence a sentence of the target language that must not be found, such as its reference.
         """
         hints = self.hinter(sentences, self.cost, without) if self.hinter else [NONE] * len(sentences)
         related_sentences = self.related(sentences, without) if self.related else [("", 0.0)] * len(sentences)
         return list(zip(hints, related_sentences, strict=True))
 
     def examples(self, pairs: Sequence[tuple[str, str]]) -> list[Example]:
-        """Sentences with their translations, and what is retrieved for them."""
+        """Return the sentence pairs as examples, with what is retrieved for them."""
         looked_up = self([source for source, _ in pairs], [translation for _, translation in pairs])
         translations = self.hinter.translated_phrases(pairs) if self.hinter else [()] * len(pairs)
         return [
@@ -126,7 +129,7 @@ class Translator:
         self.prompter, self.retrieval = prompter, retrieval
 
     def requests(self, lines: Iterable[str]) -> Iterator[PromptedLine]:
-        """The prompt of each line, with what was retrieved for it; sends nothing."""
+        """Yield the prompt of each line with what was retrieved for it; nothing is sent."""
         numbered_lines = enumerate(lines, 1)
         while batch := [(number, " ".join(line.split())) for number, line in islice(numbered_lines, BATCH)]:
             looked_up = iter(self.retrieval([text for _, text in batch if text]))
@@ -143,7 +146,7 @@ class Translator:
                 yield PromptedLine(number, text, prompt, shown_hints, related_sentence)
 
     def translate(self, lines: Iterable[str], model: Answers) -> Iterator[Translation]:
-        """A translation for each line, in order. Raises what ``model`` raises."""
+        """Yield a translation for each line, in order. Raises the errors of ``model``."""
         waiting: deque[PromptedLine] = deque()
 
         def prompts() -> Iterator[Prompt]:
@@ -160,7 +163,7 @@ class Translator:
 
 
 def apart(phrases: Sequence[str], most: int = 8) -> list[str]:
-    """Up to ``most`` phrases, the longest first, none of which is part of another; in the order given."""
+    """Select the longest phrases, at most ``most``, none of which is part of another; their order is kept."""
     parts: list[str] = []
     for phrase in sorted(dict.fromkeys(phrases), key=len, reverse=True):
         if len(parts) < most and not any(phrase in part for part in parts):
@@ -175,33 +178,33 @@ def _translation(request: PromptedLine, marker: str, answer: Answer) -> Translat
     return Translation(request, text, failure, answer)
 
 
-COUNT = 1_800  # paper, appendix C.3
-LENGTHS = 20, 400  # characters of either side: neither headings nor paragraphs
-RATIO = 3.0  # of the lengths: pairs beyond it are rarely translations
+COUNT = 1_800  # number of lessons in the paper, appendix C.3
+LENGTHS = 20, 400  # least and most characters of a side, which exclude headings and paragraphs
+RATIO = 3.0  # largest ratio of the lengths; pairs above it are rarely translations
 
 
 class Lesson(NamedTuple):
-    """A prompt and what a model should answer."""
+    """Prompt and the answer that a model should give."""
 
     prompt: Prompt
     reference: str
 
     def chat(self) -> dict[str, object]:
-        """Lesson as messages, the reference the last of them."""
+        """Return the lesson as messages; the last one is the reference."""
         return {"messages": [*self.prompt.messages, {"role": "assistant", "content": self.reference}]}
 
     def plain(self) -> dict[str, object]:
-        """Lesson as a text and how it continues."""
+        """Return the lesson as a prompt and its continuation."""
         return {"prompt": self.prompt.text, "completion": f" {self.reference}"}
 
 
 def sampled(pairs: Iterable[tuple[str, str]], count: int = COUNT, seed: int = 0) -> list[tuple[str, str]]:
-    """``count`` different pairs of a stream, of sensible lengths; the same each time. Raises InputError for none.
+    """Draw ``count`` different sentence pairs of sensible lengths from a stream; the same seed draws the same pairs.
 
-    Those whose digests are the least: each pair has the same chance, however often it comes, and memory holds no more
-    than are drawn.
+    The pairs with the smallest digests are drawn. Each pair has the same chance, even if it is repeated, and memory
+    holds only the drawn pairs. Raises InputError if no pair has sensible lengths.
     """
-    heap: list[tuple[int, tuple[str, str]]] = []  # a heap, the greatest digest first
+    heap: list[tuple[int, tuple[str, str]]] = []  # of negated digests, the largest digest first
     digests: set[int] = set()
     for source, target in pairs:
         pair = " ".join(source.split()), " ".join(target.split())
@@ -219,7 +222,7 @@ def sampled(pairs: Iterable[tuple[str, str]], count: int = COUNT, seed: int = 0)
 
 
 def _drawn(pair: tuple[str, str], seed: int) -> int:
-    """A number that chance might have drawn for a pair."""
+    """Return the digest of a pair, a number as good as a random one."""
     text = "\t".join([str(seed), *pair])
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest(), "big")
 
@@ -235,9 +238,12 @@ def lessons(
     retrieval: Retrieval,
     progress: Progress = lambda label, step, total: None,
 ) -> Iterator[Lesson]:
-    """The prompt of each pair's source, as a model would be asked, with its translation."""
+    """Yield the prompt of each source sentence, as a model would be asked, with its translation as reference.
+
+    Raises InputError for a form that takes two requests.
+    """
     if prompter.form.first:
-        raise InputError("this form asks twice and decides the second prompt by the answer; use another --form")
+        raise InputError("the second prompt of this form depends on the answer to the first; use another --form")
     for low in range(0, len(pairs), BATCH):
         pair_batch = pairs[low : low + BATCH]
         looked_up = retrieval([source for source, _ in pair_batch], [target for _, target in pair_batch])
@@ -247,7 +253,10 @@ def lessons(
 
 
 def write_lessons(lessons: Iterable[Lesson], chat: Path, plain: Path) -> int:
-    """Write the two files, a JSON object on each line; returns how many. Nothing is left of a run that was stopped."""
+    """Write both files, one JSON object on each line, and return the number of lessons.
+
+    If the run is stopped, neither file is changed.
+    """
     number = 0
     with NewFile(chat) as first, NewFile(plain) as second:
         for number, lesson in enumerate(lessons, 1):  # noqa: B007 (counted here)
