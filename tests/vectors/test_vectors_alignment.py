@@ -176,7 +176,7 @@ def test_saved(few: WordVectors, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_mapped(few: WordVectors) -> None:
-    with pytest.raises(InputError, match="none of the 1 pairs of the lexicon has both its words"):
+    with pytest.raises(InputError, match="none of the 1 pairs of the lexicon has a vector for both words"):
         map_supervised(few, few, [("das", "the")])
     with pytest.raises(InputError, match="vectors of 3 and of 2 dimensions"):
         map_unsupervised(few, few.using(few.matrix[:, :2]))
@@ -184,7 +184,7 @@ def test_what_cannot_be_mapped(few: WordVectors) -> None:
         map_supervised(few, few, [("das", "das")], "best")
     with pytest.raises(InputError, match="1 and 1 words; expected at least two"):
         map_unsupervised(few.first(1), few.first(1))
-    with pytest.raises(InputError, match="pairs of rows beyond the 2 words"):
+    with pytest.raises(InputError, match="pairs of rows beyond the first 2 words"):
         self_learn(few.matrix, few.matrix, (np.array([0, 2]), np.array([0, 1])), SelfLearning(vocabulary=2))
     with pytest.raises(InputError, match="keep=0"):
         SelfLearning(keep=0)

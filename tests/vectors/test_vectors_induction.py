@@ -45,7 +45,7 @@ def test_any_translation_is_right() -> None:
 
 
 def test_words_that_are_not_there(few: WordVectors) -> None:
-    with pytest.raises(InputError, match="check its languages, its columns and its case"):
+    with pytest.raises(InputError, match="check the languages, the columns, and upper and lower case"):
         induce(few, few, [("the", "das")])
     rows = pair_rows(few, few, [("haus", "das"), ("the", "das"), ("東京", "größe")])
     assert [row.tolist() for row in rows] == [[1, 3], [0, 2]]
@@ -63,8 +63,8 @@ def test_a_lexicon_is_read(tmp_path: Path, packed: bool) -> None:
 @pytest.mark.parametrize(
     ("content", "line", "expected"),
     [
-        (b"a b\nc\n", 2, "1 word, or one that is blank; expected words in columns 1 and 2"),
-        (b"a\tb\n\tc\n", 2, "2 words, or one that is blank"),
+        (b"a b\nc\n", 2, "1 column, or a blank one; expected words in columns 1 and 2"),
+        (b"a\tb\n\tc\n", 2, "2 columns, or a blank one"),
         (b"a b\n\xe4 c\n", 2, "is not UTF-8"),
         (b" \n", 0, "no pair of words in it"),
     ],
@@ -83,7 +83,7 @@ def test_entries_are_source_words() -> None:
     assert entries(lexicon, 1, 1) == [("a", "1"), ("a", "3")]
     assert entries(lexicon, 2) == [("b", "2"), ("c", "4"), ("b", "5")]
     assert entries(lexicon, 2, 3) == entries(lexicon, 2)
-    with pytest.raises(InputError, match="entries 4 to the last of a lexicon of 3 words: there are none"):
+    with pytest.raises(InputError, match="entries 4 to the last of a lexicon of 3 words: none exist"):
         entries(lexicon, 4)
 
 

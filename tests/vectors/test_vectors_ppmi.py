@@ -98,13 +98,13 @@ def test_words_of_a_topic_are_neighbours() -> None:
 def test_what_cannot_be_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="2 words occur 1 times or more; expected more than dim 300"):
         train_ppmi(["one two"], PPMISettings(least=1))
-    with pytest.raises(InputError, match="expected numbers from 1"):
+    with pytest.raises(InputError, match="expected numbers of 1 or more"):
         PPMISettings(window=0)
     with pytest.raises(InputError, match="a seed from 0"):
         PPMISettings(seed=-1)
     with pytest.raises(InputError, match="no two words"):
         train_ppmi(["one", "two", "three", "four"], PPMISettings(least=1, dim=2))
-    with pytest.raises(InputError, match="too few neighbours in common for 3 dimensions; lower it"):
+    with pytest.raises(InputError, match="too few neighbours in common for 3 dimensions; give a smaller dim"):
         train_ppmi(topics(), PPMISettings(dim=3, shift=1e6))  # no pair of words is so much more frequent than by chance
     monkeypatch.setitem(sys.modules, "scipy.sparse", None)
     with pytest.raises(MissingExtra, match=r"pip install 'phrasemate\[vectors\]'"):

@@ -74,13 +74,13 @@ def test_a_word_twice(write: Callable[..., Path]) -> None:
         ("3 2\na 1 2\nb 1\nc 1 2\n", 3, "1 numbers, expected 2"),
         ("3 2\na 1 2\nb 1 2 3\nc 1 2\n", 3, "3 numbers, expected 2"),
         ("3 2\na 1 2\n\nc 1 2\n", 3, "0 numbers, expected 2"),
-        ("3 2\na 1 2\nb c 2\nc 1 2\n", 3, "something that is not a number"),
+        ("3 2\na 1 2\nb c 2\nc 1 2\n", 3, "a value that is not a number"),
         ("3 2\na 1 2\nb 1  2\nc 1 2\n", 3, "3 numbers"),
         ("2 2\na 1 nan\nb 1 2\n", 2, "not finite"),
         ("2 2\na 1 2\nb 1 1e99\n", 3, "not finite"),
         ("2 2\n 1 2\nb 1 2\n", 2, "no word before the numbers"),
-        ("4 2\na 1 2\nb 1 2\n", 0, "ends after 2 rows, but line 1 says 4"),
-        ("1 2\na 1 2\nb 1 2\n", 3, "a row more than the 1 that line 1 says"),
+        ("4 2\na 1 2\nb 1 2\n", 0, "ends after 2 rows, but line 1 announces 4"),
+        ("1 2\na 1 2\nb 1 2\n", 3, "more rows than the 1 that line 1 announces"),
         ("the 0.1 0.2 0.3\nof 0.1 0.2 0.3\n", 1, "begins with 'the 0.1 0.2 0.3'; expected the number of words"),
         ("3\na 1 2\n", 1, "begins with '3'"),
         ("0 2\n", 1, "begins with '0 2'"),
@@ -124,13 +124,13 @@ def test_what_is_skipped_is_reported(write: Callable[..., Path]) -> None:
     assert vectors.words == ("a", "c")
     np.testing.assert_array_equal(vectors.matrix, [[1], [3]])
     assert [item.line for item in skipped] == [3, 4, 0]
-    assert skipped[2].reason == "ends after 3 rows, but line 1 says 5"
+    assert skipped[2].reason == "ends after 3 rows, but line 1 announces 5"
     with pytest.raises(ReadError, match="no word with a vector"):
         read_fasttext(write("1 2\na 1\n"), skipped=[])
     more: list[SkippedInput] = []
     assert read_fasttext(write("2 1\na 1\nb 2\nc 3\nd 4\n"), skipped=more).words == ("a", "b")
     assert [(item.line, item.reason, item.whole) for item in more] == [
-        (4, "a row more than the 2 that line 1 says", True)
+        (4, "more rows than the 2 that line 1 announces", True)
     ]
     with pytest.raises(ReadError, match="byte-order mark of UTF-16; give another file"):
         read_fasttext(write(GOOD.encode("utf-16")), skipped=[])

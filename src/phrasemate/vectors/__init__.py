@@ -1,4 +1,4 @@
-"""Static word vectors: read them, distil them from an encoder, learn them from text, map them into one space."""
+"""Word vectors: read them, distil them from an encoder, learn them from text, and map them into one space."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Alignment of the word vectors of two languages: linear maps learnt from pairs of rows, and self-learning.
+"""Map the word vectors of two languages into one space, by a lexicon or by self-learning.
 
-After Artetxe, Labaka and Agirre 2018, "A robust self-learning method for fully unsupervised cross-lingual mappings of
-word embeddings"; sections and equations are theirs. Vectors are prepared first (section 3.1: unit length, centred, unit
-length). x (n, dim) and z (m, dim) are the two languages, most frequent words first.
+The method is that of Artetxe, Labaka and Agirre 2018, "A robust self-learning method for fully unsupervised
+cross-lingual mappings of word embeddings"; section numbers refer to this paper. Vectors are first scaled to unit
+length, centred, and scaled again (section 3.1). x (n, dim) and z (m, dim) are the vectors of the two languages, most
+frequent words first. x' is the transpose of x.
 """
 
 from __future__ import annotations
@@ -22,58 +23,70 @@ from phrasemate.utils.margin import csls_penalties
 from phrasemate.vectors.bilingual_lexicon import Lexicon, pair_rows
 from phrasemate.vectors.word_vectors import WordVectors, check_free, new_folder, put
 
-FLOOR = 1e-6  # of the greatest variance: what a smaller one is taken for, so that whitening stays finite
+FLOOR = 1e-6  # least variance in whitening, relative to the greatest variance, so that the result is finite
 
 
 def procrustes(x: Floats, z: Floats, source: Rows | None = None, target: Rows | None = None) -> Floats:
-    """The orthogonal W (dim, dim) with the least ||x W - z||, over pairs of rows.
+    """Return the orthogonal matrix W (dim, dim) that minimises ||x W - z|| over pairs of rows.
 
     With unit vectors it maximises the sum of cosines (Smith et al. 2017, section 2.2): U S V' = SVD(x' z), W = U V'.
 
     Args:
-        x: Vectors (n, dim) of the source.
-        z: Vectors (m, dim) of the target.
-        source: Rows of x that have a pair, (pairs,); None pairs row i with row i.
-        target: Rows of z that they go with, (pairs,).
+        x: Source vectors (n, dim).
+        z: Target vectors (m, dim).
+        source: Rows of x, (pairs,); None for all rows in order.
+        target: Rows of z that are paired with them, (pairs,); None for all rows in order.
 
-    Raises InputError if the pairs or the dimensions do not correspond.
+    Raises InputError if the numbers of rows or the dimensions differ.
+
+    >>> procrustes(np.float32([[1, 0], [0, 1]]), np.float32([[0, 1], [1, 0]])).round().tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
     """
-    rotation_x, right = orthogonal_maps(*_paired(x, z, source, target))
-    return rotation_x @ right.T
+    rotation_x, rotation_z = orthogonal_maps(*_paired(x, z, source, target))
+    return rotation_x @ rotation_z.T
 
 
 def orthogonal_maps(x: Floats, z: Floats) -> tuple[Floats, Floats]:
-    """U and V (dim, dim) of SVD(x' z): x U and z V are the paired rows in one space (Artetxe et al. 2018, 3.3)."""
+    """Return rotations U and V (dim, dim) that map paired rows into one space as x U and z V (section 3.3).
+
+    They are the singular vectors of x' z. Row i of x is paired with row i of z.
+    """
     u, _, vt = np.linalg.svd(_product(x, z))
     return u.astype(np.float32), vt.T.astype(np.float32)
 
 
 def symmetric_maps(x: Floats, z: Floats) -> tuple[Floats, Floats]:
-    """Maps (dim, dim) of paired rows into one space, by symmetric re-weighting (Artetxe et al. 2018, section 3.4).
+    """Return maps (dim, dim) of both sides into one space by symmetric re-weighting (section 3.4).
 
-    Whitening x (x'x)^-1/2, the rotations U and V of the whitened rows, the factor S^1/2 on both sides, and de-whitening
-    of each by its own U' (x'x)^1/2 U. Raises InputError where all rows of a side are zeros.
+    Row i of x is paired with row i of z. The map of x has four steps, and that of z is analogous:
+
+    1. whitening by (x'x)^-1/2;
+    2. the rotation U of SVD(whitened x' whitened z) = U S V';
+    3. re-weighting by S^1/2;
+    4. de-whitening by U' (x'x)^1/2 U.
+
+    Raises InputError if all rows of one side are zeros.
     """
-    white_x, coloured_x = _whitening(x)
-    white_z, coloured_z = _whitening(z)
+    white_x, dewhite_x = _whitening(x)
+    white_z, dewhite_z = _whitening(z)
     u, values, vt = np.linalg.svd(white_x.T @ _product(x, z) @ white_z)
     root = np.sqrt(values)
-    map_x = white_x @ (u * root) @ (u.T @ coloured_x @ u)
-    right = white_z @ (vt.T * root) @ (vt @ coloured_z @ vt.T)
-    return map_x.astype(np.float32), right.astype(np.float32)
+    map_x = white_x @ (u * root) @ (u.T @ dewhite_x @ u)
+    map_z = white_z @ (vt.T * root) @ (vt @ dewhite_z @ vt.T)
+    return map_x.astype(np.float32), map_z.astype(np.float32)
 
 
 def _whitening(x: Floats) -> tuple[Doubles, Doubles]:
-    """(x'x)^-1/2 and (x'x)^1/2."""
+    """Return the matrices (dim, dim) of whitening, (x'x)^-1/2, and de-whitening, (x'x)^1/2."""
     values, axes = np.linalg.eigh(_product(x, x))
     if not values[-1] > 0:
-        raise InputError("the paired vectors of one side are all zeros, so nothing can be learnt; give others")
+        raise InputError("the paired vectors of one side are all zeros, so nothing can be learnt; give other pairs")
     deviations = np.sqrt(np.maximum(values, FLOOR * values[-1]))
     return (axes / deviations) @ axes.T, (axes * deviations) @ axes.T
 
 
 def _product(x: Floats, z: Floats) -> Doubles:
-    """The product x' z (dim, dim), summed in double precision block by block."""
+    """Return the product x' z (dim, dim), summed in double precision, block by block."""
     total = np.zeros((x.shape[1], z.shape[1]), np.float64)
     for at in range(0, len(x), 4096):
         total += x[at : at + 4096].astype(np.float64).T @ z[at : at + 4096].astype(np.float64)
@@ -81,6 +94,7 @@ def _product(x: Floats, z: Floats) -> Doubles:
 
 
 def _paired(x: Floats, z: Floats, source: Rows | None, target: Rows | None) -> tuple[Floats, Floats]:
+    """Select the paired rows of both sides. Raises InputError if they differ in shape, or are empty."""
     x, z = x if source is None else x[source], z if target is None else z[target]
     if x.ndim != 2 or x.shape != z.shape or not x.size:
         raise InputError(
@@ -89,39 +103,53 @@ def _paired(x: Floats, z: Floats, source: Rows | None, target: Rows | None) -> t
     return x, z
 
 
-HELD = 400_000_000  # similarities that are kept during an iteration (1.6 GB) instead of being computed three times
+HELD = 400_000_000  # similarities up to which all are kept in memory (1.6 GB) instead of being computed three times
 
 
 @dataclass(frozen=True, slots=True)
 class SelfLearning:
-    """Settings of the self-learning (Artetxe et al. 2018), with the paper's values.
+    """Settings of the self-learning (Artetxe et al. 2018, sections 3.3 and 4.2), by default with the paper's values.
+
+    Args:
+        vocabulary: Number of most frequent words of each language from which the mapping is learned.
+        initial: Number of most frequent words that give the initial dictionary.
+        neighbours: k of CSLS.
+        keep: Initial probability p with which a similarity may be chosen for the dictionary.
+        growth: Factor by which p grows when the objective has stopped improving.
+        patience: Iterations without improvement before p grows, and before the end once p is 1.
+        progress: Least increase of the objective that is an improvement.
+        most: Maximum number of iterations, which bounds the time; not in the paper.
+        seed: Seed of the random choice of similarities.
 
     >>> SelfLearning(vocabulary=5_000).neighbours
     10
     """
 
-    vocabulary: int = 20_000  # most frequent words of each side that are learnt from (3.3, frequency-based cut-off)
-    initial: int = 4_000  # those that the beginning compares (4.2)
-    neighbours: int = 10  # k of CSLS (3.3)
-    keep: float = 0.1  # p, the share of similarities that a dictionary may choose from at first (3.3)
-    growth: float = 2.0  # p grows by it when there is no progress (3.3)
-    patience: int = 50  # iterations without progress before that, and before the end (3.3)
-    progress: float = 1e-6  # of the objective that counts as progress (3.3)
-    most: int = 5_000  # iterations at most; not the paper's, it only bounds the time
+    vocabulary: int = 20_000
+    initial: int = 4_000
+    neighbours: int = 10
+    keep: float = 0.1
+    growth: float = 2.0
+    patience: int = 50
+    progress: float = 1e-6
+    most: int = 5_000
     seed: int = 0
 
     def __post_init__(self) -> None:
         whole = (self.vocabulary, self.initial, self.neighbours, self.patience, self.most)
         if min(whole) < 1 or not 0 < self.keep <= 1 or self.growth <= 1 or self.seed < 0:
-            raise InputError(
-                f"{self}: expected counts from 1, a seed from 0, a keep above 0 up to 1 and a growth above 1"
-            )
+            raise InputError(f"{self}: expected counts of 1 or more, a seed from 0, 0 < keep <= 1 and growth > 1")
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedDictionary:
-    """Learned dictionary as pairs of rows, (pairs,) each, twice where both directions chose a pair. ``objective`` is
-    the mean similarity of a word and its best counterpart under the last mapping; ``iterations`` counts the rounds.
+    """Dictionary that self-learning has found.
+
+    Args:
+        source: Rows of the source words, (pairs,).
+        target: Rows of their translations, (pairs,). A pair that both directions chose comes twice.
+        objective: Mean similarity of a word and its most similar counterpart, under the last mapping.
+        iterations: Number of iterations.
     """
 
     source: Rows
@@ -131,10 +159,13 @@ class LearnedDictionary:
 
 
 def initial_pairs(x: Floats, z: Floats, settings: SelfLearning) -> tuple[Rows, Rows]:
-    """A first dictionary (section 3.2): words whose similarities with their own language are distributed alike.
+    """Return an initial dictionary as rows of both sides (section 3.2), without a lexicon.
 
-    Of the most frequent words, sqrt(x x') = U S U' with each row sorted is a signature that no rotation and no order of
-    the words changes. Rows are prepared (3.1) and compared across languages by CSLS, in both directions.
+    It pairs words with similar distributions of their similarities to words of their own language. The signature of a
+    word is its sorted row in sqrt(x x') = U S U', which depends neither on a rotation nor on the order of the words.
+    Signatures are normalised (section 3.1) and compared by CSLS, in both directions.
+
+    Raises InputError for fewer than two words in a language.
     """
     size = min(len(x), len(z), settings.initial, settings.vocabulary)
     if size < 2:
@@ -144,7 +175,7 @@ def initial_pairs(x: Floats, z: Floats, settings: SelfLearning) -> tuple[Rows, R
 
 
 def _signature(x: Floats) -> Floats:
-    """(size, size): each word's similarities to all words, sorted."""
+    """Return the normalised signature of each word, (size, size): its sorted row in sqrt(x x')."""
     u, values, _ = np.linalg.svd(x, full_matrices=False)
     similar = np.sort((u * values) @ u.T, axis=1)
     similar = unit(similar)
@@ -152,10 +183,10 @@ def _signature(x: Floats) -> Floats:
 
 
 def _both_ways(x: Floats, z: Floats, k: int) -> tuple[Rows, Rows]:
-    """Pairs of each x with its nearest z and of each z with its nearest x, by CSLS."""
+    """Pair each row of x with its nearest row of z, then each row of z with its nearest row of x, by CSLS."""
     forward = nearest(x, z, penalties=csls_penalties(x, z, k))[0][:, 0]
-    back = nearest(z, x, penalties=csls_penalties(z, x, k))[0][:, 0]
-    return np.concatenate([np.arange(len(x)), back]), np.concatenate([forward, np.arange(len(z))])
+    backward = nearest(z, x, penalties=csls_penalties(z, x, k))[0][:, 0]
+    return np.concatenate([np.arange(len(x)), backward]), np.concatenate([forward, np.arange(len(z))])
 
 
 def self_learn(
@@ -165,19 +196,26 @@ def self_learn(
     settings: SelfLearning,
     progress: Callable[[int, float, float], None] = lambda *_: None,
 ) -> LearnedDictionary:
-    """Mapping and dictionary in turn, each from the other, until neither gets better (section 3.3).
+    """Learn a dictionary: derive mapping and dictionary from each other until the objective stops improving (3.3).
 
-    ``progress``: called with the iteration, p and the objective. Raises InputError for pairs beyond the vocabulary.
+    Args:
+        x: Prepared source vectors (n, dim), most frequent words first.
+        z: Prepared target vectors (m, dim).
+        pairs: Initial dictionary as rows of x and rows of z, (pairs,) each.
+        settings: Settings of the self-learning.
+        progress: Called with the iteration, the probability p and the objective.
+
+    Raises InputError for a pair beyond the first ``settings.vocabulary`` rows.
     """
     x, z = x[: settings.vocabulary], z[: settings.vocabulary]
     if max(pairs[0].max(initial=0) - len(x), pairs[1].max(initial=0) - len(z)) >= 0:
-        raise InputError(f"pairs of rows beyond the {settings.vocabulary:,} words that are learnt from; leave them out")
+        raise InputError(f"pairs of rows beyond the first {settings.vocabulary:,} words, the vocabulary; remove them")
     draw = np.random.default_rng(settings.seed)
     keep, best, stalls = settings.keep, -np.inf, 0
     source, target = pairs
     for iteration in range(1, settings.most + 1):
-        rotation_x, right = orthogonal_maps(x[source], z[target])
-        source, target, objective = _dictionary(x @ rotation_x, z @ right, keep, settings.neighbours, draw)
+        rotation_x, rotation_z = orthogonal_maps(x[source], z[target])
+        source, target, objective = _dictionary(x @ rotation_x, z @ rotation_z, keep, settings.neighbours, draw)
         progress(iteration, keep, objective)
         stalls = 0 if objective >= best + settings.progress else stalls + 1
         best = max(best, objective)
@@ -189,47 +227,52 @@ def self_learn(
 
 
 def _dictionary(x: Floats, z: Floats, keep: float, k: int, draw: np.random.Generator) -> tuple[Rows, Rows, float]:
-    """Each word with its best counterpart by CSLS, in both directions, of the similarities that chance leaves.
+    """Pair each word with its best counterpart by CSLS, in both directions (stochastic dictionary induction, 3.3).
 
-    The others count as 0 (section 3.3, stochastic dictionary induction). Also the mean of the best similarities,
-    before chance and CSLS.
+    A similarity is kept with the probability ``keep`` and is otherwise set to 0. Returns the rows of x, those of z, and
+    the objective: the mean of the greatest cosine of each word, over both languages.
     """
     similarities = x @ z.T if len(x) * len(z) <= HELD else None
     half_x = neighbour_means(x, z, k, similarities) * np.float32(0.5)
     half_z = neighbour_means(z, x, k, None if similarities is None else similarities.T) * np.float32(0.5)
-    forward, best_there = np.empty(len(x), np.int64), np.empty(len(x), np.float32)
-    back, best_back = np.zeros(len(z), np.int64), np.full(len(z), -np.inf, np.float32)
-    top = np.full(len(z), -np.inf, np.float32)
-    for part, similar in blocks(x, z, similarities):
-        best_there[part] = similar.max(1)
-        np.maximum(best_back, similar.max(0), out=best_back)
-        mask = _random_mask(similar.shape, keep, draw)
-        masked_values = _times(similar - half_z, mask)
-        forward[part] = masked_values.argmax(1)
-        similar -= half_x[part, None]
-        _times(similar, mask)
-        rows = _best_rows(similar)
-        values = similar[rows, np.arange(len(z))]
-        better = values > top
-        top[better], back[better] = values[better], rows[better] + part.start
-    objective = (best_there.mean(dtype=np.float64) + best_back.mean(dtype=np.float64)) / 2
-    return np.concatenate([np.arange(len(x)), back]), np.concatenate([forward, np.arange(len(z))]), float(objective)
+    forward, greatest_x = np.empty(len(x), np.int64), np.empty(len(x), np.float32)
+    backward, greatest_z = np.zeros(len(z), np.int64), np.full(len(z), -np.inf, np.float32)
+    best_scores = np.full(len(z), -np.inf, np.float32)  # of each z, by CSLS, with the rows of x so far
+    for part, scores in blocks(x, z, similarities):
+        greatest_x[part] = scores.max(1)
+        np.maximum(greatest_z, scores.max(0), out=greatest_z)
+        mask = _random_mask(scores.shape, keep, draw)
+        forward[part] = _apply_mask(scores - half_z, mask).argmax(1)
+        scores -= half_x[part, None]
+        _apply_mask(scores, mask)
+        rows = _best_rows(scores)
+        values = scores[rows, np.arange(len(z))]
+        better = values > best_scores
+        best_scores[better], backward[better] = values[better], rows[better] + part.start
+    objective = (greatest_x.mean(dtype=np.float64) + greatest_z.mean(dtype=np.float64)) / 2
+    source = np.concatenate([np.arange(len(x)), backward])
+    target = np.concatenate([forward, np.arange(len(z))])
+    return source, target, float(objective)
 
 
 def _random_mask(shape: tuple[int, ...], keep: float, draw: np.random.Generator) -> NDArray[np.bool_] | None:
-    """Which similarities are kept, each with the probability ``keep`` in steps of 1/256; None: all."""
+    """Draw a mask of the similarities that are kept, each with probability ``keep`` in steps of 1/256; None for all."""
     if keep >= 1:
         return None
     count = shape[0] * shape[1]
     return (np.frombuffer(draw.bytes(count), np.uint8) < max(1, round(256 * keep))).reshape(shape)
 
 
-def _times(values: Floats, mask: NDArray[np.bool_] | None) -> Floats:
+def _apply_mask(values: Floats, mask: NDArray[np.bool_] | None) -> Floats:
+    """Set the values outside the mask to 0, in the array itself, and return it."""
     return values if mask is None else np.multiply(values, mask, out=values)
 
 
 def _best_rows(values: Floats) -> Rows:
-    """The row of the greatest value of each column; in groups of rows, which is far quicker than argmax(0)."""
+    """Return the row of the greatest value of each column.
+
+    It first finds the best group of rows, then the row, which is much faster than ``values.argmax(0)``.
+    """
     group = max(1, round(len(values) ** 0.5))
     whole = len(values) // group * group
     maxima = values[:whole].reshape(-1, group, values.shape[1]).max(1)  # (groups, columns)
@@ -247,19 +290,19 @@ def _best_rows(values: Floats) -> Rows:
 METHODS = ("procrustes", "symmetric")
 
 Progress = Callable[[int, float, float], None]
-"""Called with the iteration, the share of similarities that is kept, and the objective."""
+"""Callback that receives the iteration, the probability p with which similarities are kept, and the objective."""
 
 
 @dataclass(frozen=True, slots=True)
 class MappedVectors:
-    """Vectors of two languages in one space, unit length; ``learnt`` where there was self-learning."""
+    """Unit vectors of two languages in one space; ``learnt`` is the dictionary of the self-learning, if it was used."""
 
     source: WordVectors
     target: WordVectors
     learnt: LearnedDictionary | None = None
 
     def save(self, folder: str | Path, force: bool = False) -> None:
-        """Write ``folder/source`` and ``folder/target``; raises InputError if it is there, unless ``force``."""
+        """Write ``folder/source`` and ``folder/target``. Raises InputError if ``folder`` exists, unless ``force``."""
         folder = Path(folder)
         check_free(folder, force)
         partial = new_folder(folder)
@@ -273,15 +316,23 @@ def map_supervised(
 ) -> MappedVectors:
     """Map the vectors of two languages into one space, by a lexicon.
 
+    Both sides are first scaled to unit length, centred and scaled again.
+
     Args:
         source: Vectors of the source language.
-        target: Vectors of the target language, of the same length.
+        target: Vectors of the target language, of the same dimension.
         lexicon: Pairs of a source word and a translation.
-        method: "procrustes" rotates the source onto the target, which is only prepared (Smith et al. 2017, on vectors
-            that are centred too). "symmetric" maps both, with re-weighting (Artetxe et al. 2018, section 3.4).
+        method: "procrustes" rotates the source onto the target (Smith et al. 2017). "symmetric" maps both sides, with
+            symmetric re-weighting (Artetxe et al. 2018, section 3.4).
 
-    Raises InputError for another method, vectors of different length, or a lexicon without a usable pair. "symmetric"
-    also raises it where all paired vectors of a side are zeros, as they are of a single word once they are centred.
+    Raises InputError for another method, vectors of different dimension, or a lexicon without a usable pair.
+    "symmetric" raises it, too, if all paired vectors of one side are zeros.
+
+    >>> german = WordVectors(["hund", "haus", "und"], np.float32([[1, 0], [0, 1], [1, 1]]))
+    >>> english = WordVectors(["dog", "house", "and"], np.float32([[0, 1], [1, 0], [1, 1]]))
+    >>> mapped = map_supervised(german, english, [("hund", "dog"), ("haus", "house")])
+    >>> bool(np.allclose(mapped.source.get("und"), mapped.target.get("and"), atol=1e-5))
+    True
     """
     source, target = _prepared(source, target, method)
     rows = pair_rows(source, target, lexicon)
@@ -298,15 +349,16 @@ def map_unsupervised(
 ) -> MappedVectors:
     """Map the vectors of two languages into one space by self-learning (Artetxe et al. 2018).
 
-    Both spaces must be similar, as those of comparable texts are; otherwise the result is random. Check the objective.
+    The two spaces must be similar, as those of comparable texts are. Otherwise the result is random; a low objective
+    shows this.
 
     Args:
         source: Vectors of the source language.
-        target: Vectors of the target language, of the same length.
-        settings: Numbers of the self-learning.
-        lexicon: A few pairs to begin with; None begins with none.
-        method: As in `map_supervised`.
-        progress: Called with what is being done, how much of it is done, and of how much.
+        target: Vectors of the target language, of the same dimension.
+        settings: Settings of the self-learning; None for the paper's.
+        lexicon: Pairs that start the self-learning; None to start without a lexicon.
+        method: Method of the final mapping, as in `map_supervised`.
+        progress: Called with the iteration, the share of similarities that are kept, and the objective.
 
     Raises InputError as `map_supervised` does.
     """
@@ -315,15 +367,16 @@ def map_unsupervised(
     x, z = source.matrix, target.matrix
     if lexicon is None:
         pairs = initial_pairs(x, z, settings)
-    else:  # among the words that are learnt from
+    else:
         pairs = pair_rows(source.first(settings.vocabulary), target.first(settings.vocabulary), lexicon)
-    maps = self_learn(x, z, pairs, settings, progress)
+    dictionary = self_learn(x, z, pairs, settings, progress)
     facts = {"mapping": f"self-learning, {method}", "settings": asdict(settings), "lexicon": lexicon is not None}
-    facts |= {"objective": maps.objective, "iterations": maps.iterations}
-    return _mapped(source, target, (maps.source, maps.target), method, maps, facts)
+    facts |= {"objective": dictionary.objective, "iterations": dictionary.iterations}
+    return _mapped(source, target, (dictionary.source, dictionary.target), method, dictionary, facts)
 
 
 def _prepared(source: WordVectors, target: WordVectors, method: str) -> tuple[WordVectors, WordVectors]:
+    """Prepare both sides for a mapping. Raises InputError for an unknown method or different dimensions."""
     if method not in METHODS:
         raise InputError(f"method {method!r}; expected {' or '.join(METHODS)}")
     if source.dim != target.dim:
@@ -339,8 +392,9 @@ def _mapped(
     learnt: LearnedDictionary | None,
     facts: dict[str, object],
 ) -> MappedVectors:
+    """Map prepared vectors by pairs of ``rows``, and record the ``facts`` of the mapping with them."""
     x, z = source.matrix, target.matrix
     if method == "procrustes":
         return MappedVectors(source.using(unit(x @ procrustes(x, z, *rows)), **facts), target.using(z, **facts), learnt)
-    map_x, right = symmetric_maps(x[rows[0]], z[rows[1]])
-    return MappedVectors(source.using(unit(x @ map_x), **facts), target.using(unit(z @ right), **facts), learnt)
+    map_x, map_z = symmetric_maps(x[rows[0]], z[rows[1]])
+    return MappedVectors(source.using(unit(x @ map_x), **facts), target.using(unit(z @ map_z), **facts), learnt)

@@ -1,13 +1,11 @@
-"""Static word vectors distilled from an encoder: what the states of a word share over several sentences.
+"""Distil static word vectors from an encoder: average the vectors of a word in several sentences.
 
-A word's vector is the mean, over several sentences, of the mean of its tokens' states. Each sentence's mean has unit
-length, so that all count alike. A linear projection makes the vector shorter, and it is scaled to unit length. The
-encoder's space is the same for all its languages; with one projection for all, so is that of the words, and no mapping
-is needed.
+The vector of a word in a sentence is the mean of its tokens' states, scaled to unit length. It is averaged over several
+sentences, projected to fewer dimensions, and scaled to unit length. The encoder has one space for all its languages. If
+all languages share one projection, so do their word vectors, and no mapping is needed.
 
-A word without a sentence (a name, a rare inflection, a compound) is encoded by itself. The states of words that stand
-alone all differ from those of words in sentences in the same way, so the mean of such words is subtracted. Without
-that, a sum of vectors tells first of all how many words were encoded alone.
+A word without a sentence (a name, a rare inflection, a compound) is encoded by itself. States of isolated words differ
+from states of words in sentences by a common offset. So the mean of the isolated words is subtracted from each of them.
 """
 
 from __future__ import annotations
@@ -30,19 +28,24 @@ from phrasemate.utils.storage import ResumableSum
 from phrasemate.vectors.vocabulary import Contexts, count_words, sample_contexts
 from phrasemate.vectors.word_vectors import Projection, WordVectors
 
-BATCH = 20_000  # characters of sentences that are encoded at once
-_SPACE = ("model", "pooling", "layer")  # facts that vectors of one space share
+BATCH = 20_000  # characters of the sentences that are encoded at once
+_SPACE = ("model", "pooling", "layer")  # facts that are equal for vectors of one space
 
 Batch = list[tuple[str, Contexts]]
 
 
 @dataclass(frozen=True, slots=True)
 class DistilSettings:
-    """Words and source of the vectors.
+    """Settings of the distillation.
 
-    ``contexts`` is the most sentences of a word. ``least`` of them are chosen for the word itself, the others for other
-    words, so that rare words cost little. ``pooling`` and ``layer`` as in `Model.encode`: `mean`, `ends`, or `head`,
-    which is the projection that the model was trained with.
+    Args:
+        words: Number of most frequent words that get a vector.
+        contexts: Maximum number of sentences per word.
+        least: Number of sentences that are chosen for a word itself. The others are sentences that were chosen for
+            another word, which saves much encoding (`sample_contexts`).
+        pooling: Pooling as in `Model.encode`: "mean", "ends", or "head", the projection trained with the model.
+        layer: Layer as in `Model.encode`; None for the last.
+        seed: Seed of the choice of sentences.
 
     >>> DistilSettings(words=10_000, contexts=4).least
     2
@@ -57,9 +60,7 @@ class DistilSettings:
 
     def __post_init__(self) -> None:
         if self.words < 1 or not 1 <= self.least <= self.contexts or self.seed < 0:
-            raise InputError(
-                f"{self}: expected numbers from 1, a seed from 0 and no more contexts at least than at most"
-            )
+            raise InputError(f"{self}: expected numbers of 1 or more, a seed from 0, and least <= contexts")
 
 
 def distil(
@@ -72,23 +73,24 @@ def distil(
     partial: Path | None = None,
     progress: Progress = lambda *_: None,
 ) -> WordVectors:
-    """Make a unit vector for each of the most frequent words of some texts, with the projection that made it.
+    """Distil a unit vector for each of the most frequent words of a text.
 
     Args:
         model: Model that encodes the sentences.
-        texts: Sentences, that can be read several times.
-        settings: How many words and sentences, and which states.
-        dim: Numbers of a vector.
-        space: Vectors of an earlier run, of any language, whose projection is used; None learns one from these words.
+        texts: Sentences, as an iterable that can be read several times, such as a list or `Sentences`.
+        settings: Settings of the distillation; None for the defaults.
+        dim: Dimension of the vectors, if ``space`` is None.
+        space: Vectors of an earlier run, in any language, to share their projection; None to learn a projection.
         language: Language of the texts.
-        partial: File for what is done, so that a stopped run resumes there. Delete it when the vectors are saved.
-        progress: Called with what is being done, how much of it is done, and of how much.
+        partial: File that keeps intermediate results, so that a stopped run can resume. Delete it once the vectors are
+            saved.
+        progress: Called with the name of the stage, the amount that is done, and the total (0 if unknown).
 
-    Raises InputError for a ``dim`` above the encoder's width or above the number of words, and for a ``space`` of
-    another model, pooling or layer. Texts without words, or that can be read only once, raise it too.
+    Raises InputError for a ``dim`` above the encoder's width or the number of words, and for a ``space`` of another
+    model, pooling or layer. Texts without words, or that can be read only once, raise it too.
     """
     settings = settings or DistilSettings()
-    _check_dim(dim if space is None else 1, _width(model, settings.pooling), "the width of what is reduced")
+    _check_dim(dim if space is None else 1, _width(model, settings.pooling), "the width before the projection")
     projection = None if space is None else shared_projection(space, model, settings.pooling, settings.layer)
     states = mean_states(model, texts, settings, language, partial, progress)
     return project(states, projection or learn_projection([states], dim))
@@ -102,9 +104,10 @@ def mean_states(
     partial: Path | None = None,
     progress: Progress = lambda *_: None,
 ) -> WordVectors:
-    """Mean states of words, (words, width), before the projection, to learn one projection from several languages.
+    """Compute the mean state of each word, (words, width), without a projection.
 
-    Three passes over the texts: count the words, choose the sentences, encode these.
+    With the mean states of several languages, `learn_projection` learns one projection for all. The texts are read
+    three times: to count the words, to choose sentences, and to encode these. The arguments are those of `distil`.
     """
     width = _width(model, settings.pooling)
     vocabulary = count_words(texts, settings.words, progress=progress)
@@ -124,11 +127,12 @@ def mean_states(
 
 
 def learn_projection(states: Sequence[WordVectors], dim: int = 300) -> Projection:
-    """The ``dim`` leading components of mean states, each language having the same weight (`principal_axes`).
+    """Learn a projection onto the ``dim`` leading principal components of mean states (`principal_axes`).
 
-    Raises InputError if there are fewer words than ``dim``.
+    ``states`` are the results of `mean_states`, one for each language; all languages have the same weight. Raises
+    InputError for a ``dim`` above the number of words or the width of the states.
     """
-    _check_dim(dim, states[0].dim, "the width of what is reduced")
+    _check_dim(dim, states[0].dim, "the width before the projection")
     _check_dim(dim, sum(map(len, states)), "the number of words")
     mean = np.mean([side.matrix.mean(0, dtype=np.float64) for side in states], axis=0)
     moment = np.mean([side.matrix.T.astype(np.float64) @ side.matrix / len(side) for side in states], axis=0)
@@ -136,21 +140,24 @@ def learn_projection(states: Sequence[WordVectors], dim: int = 300) -> Projectio
 
 
 def project(states: WordVectors, projection: Projection) -> WordVectors:
-    """Mean states -> vectors of unit length in the space of a projection."""
+    """Project the mean states of words; return vectors of unit length that carry the projection."""
     return WordVectors(
         states.words, projection(states.matrix), states.language, states.counts, states.facts, projection
     )
 
 
-def _batches(texts: Iterable[str], chosen: Contexts, first: int) -> Iterator[tuple[int, Batch]]:
-    """The chosen sentences from number ``first`` on, each with its occurrences, and how many of all are done then."""
-    starts = np.searchsorted(chosen.sentence, np.arange(first, int(chosen.sentence.max(initial=-1)) + 2))
+def _batches(texts: Iterable[str], samples: Contexts, first: int) -> Iterator[tuple[int, Batch]]:
+    """Yield batches of sampled sentences with their occurrences, from sentence number ``first`` on.
+
+    Each batch comes after the number of sentences of the text that have been read with it.
+    """
+    starts = np.searchsorted(samples.sentence, np.arange(first, int(samples.sentence.max(initial=-1)) + 2))
     batch: Batch = []
     size, number = 0, first
     for number, text in enumerate(islice(texts, first, first + len(starts) - 1), first + 1):
         low, high = starts[number - first - 1], starts[number - first]
         if low < high:
-            batch.append((text, Contexts(*(column[low:high] for column in chosen))))
+            batch.append((text, Contexts(*(column[low:high] for column in samples))))
             size += len(text)
         if size >= BATCH:
             yield number, batch
@@ -160,7 +167,7 @@ def _batches(texts: Iterable[str], chosen: Contexts, first: int) -> Iterator[tup
 
 
 def _vectors(model: Model, batch: Batch, settings: DistilSettings) -> tuple[NDArray[np.int64], Floats]:
-    """The row of each occurrence's word, and its vector."""
+    """Encode the occurrences of a batch: return the rows of their words (n,) and their vectors (n, width)."""
     phrases = [
         Phrase(text, start, end)
         for text, places in batch
@@ -171,7 +178,7 @@ def _vectors(model: Model, batch: Batch, settings: DistilSettings) -> tuple[NDAr
 
 
 def _width(model: Model, pooling: str) -> int:
-    """Numbers of a word's vector in its context."""
+    """Return the dimension of the vector of a word in a sentence. Raises InputError for an unknown pooling."""
     widths = {"mean": model.width, "ends": 2 * model.width}
     if model.head is not None:
         widths["head"] = model.head.dim
@@ -180,43 +187,49 @@ def _width(model: Model, pooling: str) -> int:
     return widths[pooling]
 
 
-def _check_dim(dim: int, most: int, what: str) -> None:
-    if not 0 < dim <= most:
-        raise InputError(f"dim {dim}; expected 1 to {most:,}, {what}")
+def _check_dim(dim: int, limit: int, limit_name: str) -> None:
+    """Raise InputError unless ``dim`` is from 1 to a limit, which the message names."""
+    if not 0 < dim <= limit:
+        raise InputError(f"dim {dim}; expected 1 to {limit:,}, {limit_name}")
 
 
 def shared_projection(space: WordVectors, model: Model, pooling: str, layer: int | None) -> Projection:
-    """Projection of word vectors of the same making; InputError where they are of another one."""
+    """Return the projection of word vectors that were distilled with this model, pooling and layer.
+
+    Raises InputError if they have no projection, or were distilled with others.
+    """
     if space.projection is None:
         raise InputError(
-            "the vectors that give the space have no projection; give some that distil made, not mapped ones"
+            "the vectors that give the space have no projection; give vectors from distil, not mapped ones"
         )
     for key, value in zip(_SPACE, (model.hash, pooling, layer), strict=True):
-        if (was := space.facts.get(key)) != value:
-            raise InputError(f"the vectors that give the space are of {key} {was}, not {value}; use the same for both")
+        if (space_value := space.facts.get(key)) != value:
+            raise InputError(
+                f"the vectors that give the space are of {key} {space_value}, not {value}; use the same for both"
+            )
     return space.projection
 
 
-SAMPLE = 1_000  # words read alone whose mean is taken off, at least
-WORDS_AT_ONCE = 4_096  # words encoded at once
+SAMPLE = 1_000  # minimum number of isolated words for the mean that is subtracted
+WORDS_AT_ONCE = 4_096  # isolated words that are encoded at once
 
 
 def cover(
     vectors: WordVectors, model: Model, words: Iterable[str], progress: Progress = lambda *_: None
 ) -> WordVectors:
-    """``vectors`` and, after them, one for each of the ``words`` that they lack, as the words are written here::
+    """Return ``vectors`` extended by a vector for each of ``words`` that they lack::
 
         v(w) = unit(P(x_w) - mean over u of P(x_u))
 
-    x_w is the mean of the word's token states when it is encoded by itself, P the projection of ``vectors``, and u goes
-    over the new words. Where these are fewer than 1,000, it also goes over the first words of ``vectors``, read in the
-    same way. Counts of new words are 0.
+    x_w is the state of the word when it is encoded by itself, without a sentence. P is the projection of ``vectors``,
+    and u runs over all new words. If there are fewer than 1,000, u also runs over the most frequent words of
+    ``vectors``. The new words come last, spelled as in ``words``, with a count of 0.
 
     Args:
         vectors: Vectors that were distilled from ``model``.
         model: Model that encodes the new words.
-        words: Words that must have a vector.
-        progress: Called with what is being done, how much of it is done, and of how much.
+        words: Words that need a vector.
+        progress: Called with the name of the stage, the number of words that are done, and the total.
 
     Raises InputError for vectors that were not distilled from this ``model``.
     """
@@ -225,8 +238,8 @@ def cover(
     new_words = [word for word in dict.fromkeys(words) if word.strip() and word not in vectors]
     if not new_words:
         return vectors
-    alike = vectors.words[: max(0, SAMPLE - len(new_words))]
-    states = _alone(model, [*new_words, *alike], projection, pooling, layer, progress)
+    reference_words = vectors.words[: max(0, SAMPLE - len(new_words))]
+    states = _isolated_states(model, [*new_words, *reference_words], projection, pooling, layer, progress)
     matrix = np.concatenate([vectors.matrix, unit(states[: len(new_words)] - states.mean(0, dtype=np.float64))])
     counts = None if vectors.counts is None else np.append(vectors.counts, np.zeros(len(new_words), np.int64))
     facts = {key: value for key, value in vectors.facts.items() if key != "hash"}
@@ -234,10 +247,10 @@ def cover(
     return WordVectors([*vectors.words, *new_words], matrix, vectors.language, counts, facts, projection)
 
 
-def _alone(
+def _isolated_states(
     model: Model, words: list[str], projection: Projection, pooling: str, layer: int | None, progress: Progress
 ) -> Floats:
-    """(words, dim): the projected states of each word without a sentence."""
+    """Encode each word by itself, without a sentence, and return the projected states (words, dim)."""
     states = np.empty((len(words), projection.bias.size), np.float32)
     for at in range(0, len(words), WORDS_AT_ONCE):
         progress("words without a sentence", at, len(words))

@@ -1,8 +1,8 @@
-"""Words of a text, counted with a bound on memory, and a random sample of sentences for each of them.
+"""Count the words of a text in bounded memory, and draw a random sample of sentences for each word.
 
-Every sentence draws a number; a word keeps the sentences with the smallest numbers among those that contain it. That is
-a uniform sample without replacement for each word. All words look at the same numbers, so they share sentences
-(coordinated bottom-k samples, Cohen and Kaplan 2007), and far fewer have to be encoded.
+Each sentence gets a random number. The sample of a word consists of the sentences with the smallest numbers among those
+that contain the word, which is a uniform sample without replacement. All words use the same numbers, so their samples
+overlap, and far fewer sentences must be encoded (coordinated bottom-k samples, Cohen and Kaplan 2007).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from phrasemate.text.normalize import composed, visible
 from phrasemate.types import Document, Progress
 from phrasemate.utils.arrays import Integers
 
-HELD = 4_000_000  # different words that are held at once (about 0.5 GB); beyond that the rarest go
-EVERY = 10_000  # sentences between two calls of progress
+HELD = 4_000_000  # maximum number of different words in memory (about 0.5 GB); the rarest words are dropped
+EVERY = 10_000  # sentences between two calls of ``progress``
 
 
 class Token(NamedTuple):
-    """A word as it is counted, and where it stands in its text."""
+    """Word in the form that is counted, and its span of characters in the text."""
 
     word: str
     start: int
@@ -34,9 +34,9 @@ class Token(NamedTuple):
 
 
 class Vocabulary(NamedTuple):
-    """The most frequent words of a text with their counts, most frequent first (equal ones by their letters).
+    """Most frequent words of a text and their counts, most frequent first; words of equal count are in lexical order.
 
-    ``sentences`` of the text, ``total`` words in it, and ``digest``, which is that of the text.
+    ``sentences`` and ``total`` are the numbers of sentences and of words in the text; ``digest`` is its SHA-256.
     """
 
     words: tuple[str, ...]
@@ -47,7 +47,7 @@ class Vocabulary(NamedTuple):
 
 
 class Sentences:
-    """The sentences of documents, which can be read several times: ``Sentences(read("corpus/"))``.
+    """Sentences of documents, as an iterable that can be read several times: ``Sentences(read("corpus/"))``.
 
     >>> texts = Sentences([Document.from_texts("story", ["It rained.", "It snowed."])])
     >>> list(texts) == list(texts) == ["It rained.", "It snowed."]
@@ -62,20 +62,32 @@ class Sentences:
 
 
 def tokens(text: str) -> list[Token]:
-    """The words of a text by ICU, lower-cased and composed (NFC); offsets are characters of the text as it is."""
+    """Find the words of a text by ICU, in lower case and composed (NFC), with their offsets in the original text.
+
+    >>> tokens("It rained.")
+    [Token(word='it', start=0, end=2), Token(word='rained', start=3, end=9)]
+    """
     return [Token(composed(visible(text[start:end]).lower()), start, end) for start, end in words(text)]
 
 
 def count_words(texts: Iterable[str], most: int, least: int = 1, progress: Progress = lambda *_: None) -> Vocabulary:
-    """The ``most`` most frequent words that occur at least ``least`` times.
+    """Count the words of a text, and return the most frequent ones.
 
-    With more than 4 million different words the rarest are dropped on the way (lossy counting, Manku and Motwani
-    2002). Raises InputError for texts that can be read only once, and for texts without a word that often.
+    If more than 4 million different words are in memory, the rarest are dropped (lossy counting, Manku and Motwani
+    2002).
+
+    Args:
+        texts: Sentences, as an iterable that can be read several times.
+        most: Maximum number of words.
+        least: Minimum number of occurrences of a word.
+        progress: Called with the name of the stage, the number of sentences that are counted, and 0.
+
+    Raises InputError for texts that can be read only once, and for texts in which no word occurs ``least`` times.
     """
     if iter(texts) is texts:
         raise InputError("the texts can be read only once; give a list, or Sentences(read(...))")
     if most < 1 or least < 1:
-        raise InputError(f"{most} words of at least {least} occurrences; expected numbers from 1")
+        raise InputError(f"{most} words of at least {least} occurrences; expected numbers of 1 or more")
     counts: Counter[str] = Counter()
     sentences = total = drop_count = 0
     state = sha256()
@@ -97,12 +109,14 @@ def count_words(texts: Iterable[str], most: int, least: int = 1, progress: Progr
     )
 
 
-CHUNK = 1_000_000  # occurrences between two merges
+CHUNK = 1_000_000  # occurrences that are collected before they are merged into the sample
 
 
 class Contexts(NamedTuple):
-    """Occurrences by sentence, then by place: row of the ``word``, number of the ``sentence`` (from 0), ``start`` and
-    ``end`` in it; (n,) int64 each.
+    """Occurrences of words in sentences, in the order of the text: four columns (n,) int64.
+
+    ``word`` is the row of the word in its index, ``sentence`` the number of the sentence, from 0, and ``start`` and
+    ``end`` are offsets of characters in the sentence.
     """
 
     word: Integers
@@ -120,10 +134,17 @@ def sample_contexts(
     total: int = 0,
     progress: Progress = lambda *_: None,
 ) -> Contexts:
-    """Up to ``most`` sentences for each word of ``index`` (its row), with the word's first place in each.
+    """Draw a sample of sentences for each word, with the first occurrence of the word in each of its sentences.
 
-    ``least`` (default: ``most``): a sentence has to be among that many first ones of some word; beyond its ``least``, a
-    word gets only sentences that are there for another. Rare words are what costs, and so they cost less.
+    Args:
+        texts: Sentences.
+        index: Row of each word.
+        most: Maximum number of sentences per word.
+        least: Number of sentences that are chosen for a word itself; None for ``most``. Beyond it, a word only gets
+            sentences that were chosen for another word. This keeps the total low, which rare words would dominate.
+        seed: Seed of the random numbers.
+        total: Number of sentences, for ``progress``; 0 if unknown.
+        progress: Called with the name of the stage, the number of sentences that are done, and ``total``.
     """
     draw = np.random.default_rng(seed)
     sample = np.empty((0, 4), np.int64), np.empty(0)
@@ -150,16 +171,19 @@ def sample_contexts(
 def _smallest(
     sample: tuple[Integers, NDArray[np.float64]], rows: list[tuple[int, int, int, int]], numbers: list[float], most: int
 ) -> tuple[Integers, NDArray[np.float64]]:
-    """Keep of each word the ``most`` occurrences in sentences of the smallest numbers."""
-    every = np.concatenate([sample[0], np.array(rows, np.int64).reshape(-1, 4)])
-    numbers_drawn = np.concatenate([sample[1], numbers])
-    order = np.lexsort((numbers_drawn, every[:, 0]))
-    every, numbers_drawn = every[order], numbers_drawn[order]
-    among = _rank(every) < most
-    return every[among], numbers_drawn[among]
+    """Merge occurrences into a sample: keep, for each word, the ``most`` occurrences with the smallest numbers.
+
+    A sample is the occurrences, (n, 4) with the columns of `Contexts`, and the random numbers of their sentences (n,).
+    """
+    occurrences = np.concatenate([sample[0], np.array(rows, np.int64).reshape(-1, 4)])
+    sentence_numbers = np.concatenate([sample[1], numbers])
+    order = np.lexsort((sentence_numbers, occurrences[:, 0]))
+    occurrences, sentence_numbers = occurrences[order], sentence_numbers[order]
+    mask = _rank(occurrences) < most
+    return occurrences[mask], sentence_numbers[mask]
 
 
 def _rank(sorted_rows: Integers) -> Integers:
-    """Count the rows of the same word before each; the rows are in the order of their words."""
+    """Return, for each row, the number of rows of the same word before it; ``sorted_rows`` (n, 4) is sorted by word."""
     words = sorted_rows[:, 0]
     return np.arange(len(words)) - np.searchsorted(words, words)

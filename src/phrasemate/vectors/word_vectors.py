@@ -1,16 +1,18 @@
-"""Static vectors of words: the record, its preparation for a mapping, its sealed folder, and fastText files.
+"""Word vectors: the data class, and reading and writing of folders of vectors and of fastText files.
 
-::
+A folder of vectors has three files::
 
     words.json           the words, most frequent first
-    vectors.safetensors  matrix (words, dim) float32; counts (words,) int64 and the projection where there are any
-    MANIFEST.json        language, how they were made, size and SHA-256 of the others; its own SHA-256 is their hash
+    vectors.safetensors  matrix (words, dim) float32; if known, counts (words,) int64; if any, kernel and bias of the
+                         projection
+    MANIFEST.json        facts (language, method, settings), size and SHA-256 of the other files, and a checksum of
+                         itself; the SHA-256 of this file is the hash of the vectors
 
-A folder is written complete under another name and then renamed; the previous folder is renamed first and deleted last.
-A manifest is accepted only if it is byte for byte what would be written for its content, its own checksum included.
-Nothing is deleted but what is ours: a folder that holds other files is refused.
+A folder is written completely under another name, then swapped with the previous one, which is deleted last. A manifest
+is accepted only if its bytes are exactly those that would be written for its content. A folder that contains any other
+file is never overwritten.
 
-fastText text vectors (.vec, .vec.gz): a line with the number of words and of dimensions, then a word a line.
+fastText text files (.vec, .vec.gz) have a first line with the numbers of words and of dimensions, then a line per word.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ from phrasemate.utils.storage import NewFile, check_new, save_arrays, sha256_of,
 FORMAT = "phrasemate-vectors"
 VERSION = 1
 WORDS, VECTORS, MANIFEST = "words.json", "vectors.safetensors", "MANIFEST.json"
-SIDES = ("source", "target")  # folders within the one of a mapping
-PARTIAL = re.compile(rf"\.tmp\w+|{re.escape(VECTORS)}\.\d+\.part")  # left by a run that was killed while it wrote them
+SIDES = ("source", "target")  # subfolders of a folder of mapped vectors
+PARTIAL = re.compile(rf"\.tmp\w+|{re.escape(VECTORS)}\.\d+\.part")  # temporary files of a run that was killed
 REMEDY = "make the vectors again"
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -49,10 +51,7 @@ Arrays = Mapping[str, NDArray[Any]]
 def write_folder(
     folder: Path, words: Sequence[str], arrays: Arrays, facts: Mapping[str, Any], force: bool = False
 ) -> str:
-    """Write and seal; returns the hash (64 hex digits).
-
-    Raises InputError as `check_free` does.
-    """
+    """Write a folder of vectors, and return its hash (64 hex digits). Raises InputError as `check_free` does."""
     check_free(folder, force)
     partial = new_folder(folder)
     text = json.dumps(list(words), ensure_ascii=False, indent=0) + "\n"
@@ -65,7 +64,7 @@ def write_folder(
 
 
 def new_folder(folder: Path) -> Path:
-    """An empty folder beside it, in which it is made."""
+    """Create an empty folder beside ``folder``, to be filled and then swapped in by `put`."""
     partial = _beside(folder, ".new")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
@@ -73,23 +72,26 @@ def new_folder(folder: Path) -> Path:
 
 
 def put(partial: Path, folder: Path) -> None:
-    """Swap the finished folder in; delete the old one last."""
+    """Replace ``folder`` by the finished folder ``partial``; the old one is deleted last."""
     swap_folder(partial, folder.resolve(), _beside(folder, ".old"))
 
 
 def _beside(folder: Path, suffix: str) -> Path:
-    """A folder beside it that a killed run may have left. Raises InputError for one that is somebody else's."""
-    whole = folder.resolve()  # "." has no name; a link stays one
-    if not whole.name:
+    """Return the path of ``folder`` with a suffix, where a killed run may have left a folder.
+
+    Raises InputError if something else is there.
+    """
+    resolved = folder.resolve()  # gives a name to "."; of a link, the target is replaced and the link stays
+    if not resolved.name:
         raise InputError(f"{folder}: has no name; expected a folder within another")
-    path = whole.with_name(whole.name + suffix)
+    path = resolved.with_name(resolved.name + suffix)
     if path.is_symlink() or (path.exists() and (not path.is_dir() or any(_strangers(path)))):
         raise InputError(f"{path}: exists and is not a folder of word vectors; move it, or choose another name")
     return path
 
 
 def _strangers(folder: Path) -> Iterator[str]:
-    """The names of what no word vectors have in their folder."""
+    """Yield the names of entries that do not belong to a folder of vectors, or to one of mapped vectors."""
     for entry in sorted(folder.iterdir()):
         side = entry.name.removesuffix(".new").removesuffix(".old") in SIDES
         if side and entry.is_dir() and not entry.is_symlink():
@@ -99,10 +101,10 @@ def _strangers(folder: Path) -> Iterator[str]:
 
 
 def read_folder(folder: Path) -> tuple[list[str], dict[str, NDArray[Any]], dict[str, Any], str]:
-    """Words, arrays, facts and hash of a folder, every byte verified.
+    """Read a folder of vectors, verify its checksums, and return words, arrays, facts and hash.
 
-    Raises ModelError when there are no word vectors, ModelUnsupported for a foreign or newer format, ModelDamaged when
-    a file is missing or altered.
+    Raises ModelError if the folder has no word vectors, ModelUnsupported for another or newer format, and ModelDamaged
+    if a file is missing or altered.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
@@ -111,18 +113,22 @@ def read_folder(folder: Path) -> tuple[list[str], dict[str, NDArray[Any]], dict[
     for name in (VECTORS, WORDS):
         _check(folder / name, manifest["files"].get(name))
     try:
-        words = json.loads((folder / WORDS).read_bytes())  # takes half a character, too
+        words = json.loads((folder / WORDS).read_bytes())  # from bytes, because lone surrogates are not valid UTF-8
         arrays = load_file(folder / VECTORS)
-    except (OSError, ValueError, RecursionError, SafetensorError, TypeError, AttributeError) as error:  # other floats
+    # TypeError and AttributeError: a type of numbers that numpy does not have
+    except (OSError, ValueError, RecursionError, SafetensorError, TypeError, AttributeError) as error:
         raise ModelDamaged(f"{folder}: not readable ({error}); {REMEDY}") from error
     for name, array in arrays.items():
-        if array.dtype.kind not in "fiu":  # numpy has bfloat16 where another library has brought it along
-            raise ModelDamaged(f"{folder}: not readable ({name} is of {array.dtype}); {REMEDY}")
+        if array.dtype.kind not in "fiu":  # such as bfloat16, if another library has added it to numpy
+            raise ModelDamaged(f"{folder}: not readable ({name} has the type {array.dtype}); {REMEDY}")
     return words, arrays, manifest["facts"], digest
 
 
 def check_free(folder: Path, force: bool = False) -> None:
-    """Raises InputError unless word vectors may be written to ``folder``; to be asked before long work, too."""
+    """Check that word vectors may be written to ``folder``; call this before long work, too.
+
+    Raises InputError if ``folder`` exists, unless ``force`` is set and it holds nothing but word vectors.
+    """
     check_new(folder, force, folder=True)
     for suffix in (".new", ".old"):
         _beside(folder, suffix)
@@ -130,27 +136,29 @@ def check_free(folder: Path, force: bool = False) -> None:
         raise InputError(f"{folder}: holds no word vectors, so it is not overwritten; choose another name")
     if folder.exists() and (stranger := next(_strangers(folder), None)):
         raise InputError(
-            f"{folder}: holds {stranger!r}, too, so it is not overwritten; move that, or choose another name"
+            f"{folder}: also holds {stranger!r}, so it is not overwritten; move that, or choose another name"
         )
 
 
 def _entry(path: Path) -> dict[str, Any]:
+    """Return the entry of a file in the manifest: its size and checksum."""
     return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
 
 
 def _sealed(facts: Any, files: Any) -> bytes:
-    """The one form of a manifest; ``seal`` is the checksum of the rest of it."""
+    """Return the bytes of a manifest. Its last entry, ``seal``, is the checksum of all others."""
     content = {"format": FORMAT, "version": VERSION, "facts": facts, "files": files}
     seal = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     text = json.dumps(content | {"seal": seal}, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    return text.encode("utf-8", "surrogatepass")  # half a character is not UTF-8: it equals no file
+    return text.encode("utf-8", "surrogatepass")  # a lone surrogate in an altered manifest must not raise here
 
 
 def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
+    """Read and verify the manifest of a folder; return its content and its SHA-256. Raises as `read_folder` does."""
     path = folder / MANIFEST
     if not path.is_file():
-        inside = [child.name for child in sorted(folder.iterdir())] if folder.is_dir() else []
-        hint = " (there are some in its folders source and target)" if {"source", "target"} <= set(inside) else ""
+        names = {child.name for child in folder.iterdir()} if folder.is_dir() else set()
+        hint = " (there are some in its folders source and target)" if set(SIDES) <= names else ""
         raise ModelError(f"{folder}: no word vectors here{hint}; make some with: phrasemate vectors distil TEXT -o DIR")
     raw = path.read_bytes()
     try:
@@ -160,43 +168,53 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
         raise ModelDamaged(f"{path}: not readable as JSON ({error}); {REMEDY}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         format_name = content.get("format") if isinstance(content, dict) else content
-        raise ModelUnsupported(f"{path}: of format {format_name!r}, expected {FORMAT!r}; give a folder of word vectors")
+        raise ModelUnsupported(f"{path}: format {format_name!r}, expected {FORMAT!r}; give a folder of word vectors")
     version, facts, files = (content.get(name) for name in ("version", "facts", "files"))
     if isinstance(version, int) and version > VERSION:
         raise ModelUnsupported(f"{path}: version {version}, this phrasemate reads up to {VERSION}; upgrade phrasemate")
     if not isinstance(facts, dict) or not isinstance(files, dict) or not is_sealed:
-        raise ModelDamaged(f"{path}: altered (not as phrasemate writes it); {REMEDY}")
+        raise ModelDamaged(f"{path}: altered since phrasemate wrote it; {REMEDY}")
     return content, sha256(raw).hexdigest()
 
 
 def _check(path: Path, entry: Any) -> None:
+    """Raise ModelDamaged unless a file has the size and checksum of its entry in the manifest."""
     try:
-        embedding = _entry(path)
+        actual = _entry(path)
     except OSError as error:
         raise ModelDamaged(f"{path}: cannot be read ({error.strerror}); {REMEDY}") from error
-    if embedding != entry:
-        raise ModelDamaged(f"{path}: truncated or altered (not what {MANIFEST} says); {REMEDY}")
+    if actual != entry:
+        raise ModelDamaged(f"{path}: truncated or altered (size or checksum differs from {MANIFEST}); {REMEDY}")
 
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Projection of encoder states to word vectors: x kernel + bias at unit length; (width, dim) and (dim,) float32."""
+    """Projection of encoder states x to word vectors: x kernel + bias, scaled to unit length.
+
+    ``kernel`` (width, dim) and ``bias`` (dim,) are float32.
+    """
 
     kernel: Floats
     bias: Floats
 
     def __call__(self, states: Floats) -> Floats:
-        """(n, width) -> (n, dim) float32, unit length."""
+        """Project states (n, width) to unit vectors (n, dim) float32."""
         return unit(states @ self.kernel + self.bias)
 
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
-    """Words, most frequent first, and their vectors: ``matrix`` (words, dim) float32.
+    """Word vectors of one language.
 
-    ``counts`` (words,): how often each occurred, where that is known; ``facts``: how they were made; ``projection``:
-    what turned an encoder's states into them, for other languages to share.
-    Raises InputError if the shapes differ, a word is empty or occurs twice, or a number is not finite.
+    Args:
+        words: Words, most frequent first.
+        matrix: Their vectors, (words, dim), converted to float32.
+        language: Language of the words.
+        counts: Number of occurrences of each word, (words,), if known.
+        facts: Information on the origin of the vectors: method, settings, text.
+        projection: Projection from encoder states to these vectors, for other languages to share.
+
+    Raises InputError if the shapes do not match, a word is empty or occurs twice, or a number is not finite.
 
     >>> vectors = WordVectors(("bank", "bench"), np.eye(2, dtype=np.float32), "en")
     >>> vectors.index["bench"], vectors.dim
@@ -222,7 +240,7 @@ class WordVectors:
         if len(self.index) < len(self.words) or "" in self.index:
             raise InputError("a word is empty or occurs twice; expected each word once")
         if not np.isfinite(self.matrix).all():
-            raise InputError("a vector holds a value that is not finite; expected numbers")
+            raise InputError("a vector holds a value that is not finite; expected finite numbers")
 
     def __repr__(self) -> str:
         return f"<WordVectors {self.language or '?'} {len(self):,} x {self.dim}>"
@@ -235,47 +253,47 @@ class WordVectors:
 
     @property
     def dim(self) -> int:
-        """Length of a vector."""
+        """Return the dimension of the vectors."""
         return int(self.matrix.shape[1])
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """The row of each word."""
+        """Return the row of each word in ``matrix``."""
         return {word: row for row, word in enumerate(self.words)}
 
     def get(self, word: str) -> Floats | None:
-        """(dim,) the vector of a word as it is written here; None if there is none."""
+        """Return the vector (dim,) of a word in this exact spelling, or None."""
         row = self.index.get(word)
         return None if row is None else self.matrix[row]
 
     def rows(self, words: Iterable[str]) -> NDArray[np.int64]:
-        """Rows of the words that have a vector, in their order; the others are passed over."""
+        """Return the rows of those ``words`` that have a vector, in order."""
         return np.array([self.index[word] for word in words if word in self.index], np.int64)
 
     def first(self, count: int) -> WordVectors:
-        """The most frequent ``count`` of them."""
+        """Return the vectors of the ``count`` most frequent words."""
         counts = None if self.counts is None else self.counts[:count]
         return replace(self, words=self.words[:count], matrix=self.matrix[:count], counts=counts)
 
     def normalised(self) -> WordVectors:
-        """Bring each vector to unit length (one of zeros stays as it is)."""
+        """Return the vectors scaled to unit length; a zero vector is unchanged."""
         return self.using(unit(self.matrix))
 
     def centred(self) -> WordVectors:
-        """Subtract the mean from each vector."""
+        """Return the vectors with their mean subtracted."""
         return self.using(self.matrix - self.matrix.mean(0, dtype=np.float64).astype(np.float32))
 
     def prepared(self) -> WordVectors:
-        """Unit length, centred, unit length again: as a mapping wants them (Artetxe et al. 2018, section 3.1)."""
+        """Return the vectors prepared for a mapping: unit length, centred, unit length (Artetxe et al. 2018, 3.1)."""
         return self.normalised().centred().normalised()
 
     def using(self, matrix: Floats, **facts: Any) -> WordVectors:
-        """Give the words other vectors, and more facts; the projection no longer belongs to them."""
-        origin = {name: value for name, value in self.facts.items() if name != "hash"}  # of the folder they are from
-        return replace(self, matrix=matrix, facts={**origin, **facts}, projection=None)
+        """Return the same words with other vectors and additional facts, without a projection."""
+        own_facts = {name: value for name, value in self.facts.items() if name != "hash"}  # hash of the old vectors
+        return replace(self, matrix=matrix, facts={**own_facts, **facts}, projection=None)
 
     def save(self, folder: str | Path, force: bool = False) -> str:
-        """Write a sealed folder; returns its hash. Raises InputError if it already exists, unless ``force``."""
+        """Write a folder of vectors, and return its hash. Raises InputError if it exists, unless ``force``."""
         arrays: dict[str, NDArray[Any]] = {"matrix": self.matrix}
         if self.counts is not None:
             arrays["counts"] = self.counts
@@ -285,9 +303,10 @@ class WordVectors:
 
     @classmethod
     def load(cls, folder: str | Path) -> WordVectors:
-        """Read a folder of `save`, every byte verified.
+        """Read a folder that `save` wrote, and verify its checksums; ``facts["hash"]`` is its hash.
 
-        Raises ModelError when there is none, ModelDamaged or ModelUnsupported when it cannot be used.
+        Raises ModelError if the folder has no word vectors, ModelUnsupported for another or newer format, and
+        ModelDamaged if a file is missing or altered.
         """
         words, arrays, facts, digest = read_folder(Path(folder))
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
@@ -303,9 +322,9 @@ class WordVectors:
             raise ModelDamaged(f"{folder}: is invalid ({error}); {REMEDY}") from error
 
 
-_DIGITS = 19  # of a count that means something
-_UNWRITABLE = re.compile("[ \0\n\r\ud800-\udfff]")
-_EVERY = 1000  # rows between two calls of progress
+_DIGITS = 19  # limit of the digits of a count in a header
+_UNWRITABLE = re.compile("[ \0\n\r\ud800-\udfff]")  # characters that a word in a fastText file cannot contain
+_EVERY = 1000  # words between two calls of ``progress``
 _FIX = "fix or delete the line, or use --on-error skip"
 _COUNT = "copy it again, fix line 1 or use --on-error skip"
 
@@ -317,18 +336,17 @@ def read_fasttext(
     skipped: list[SkippedInput] | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> WordVectors:
-    """Read fastText text vectors; the file is read as a stream, the numbers go into one matrix.
+    """Read word vectors in the text format of fastText. Of a word with several vectors, the first is kept.
 
     Args:
         path: File, .vec or .vec.gz.
-        limit: Words to read; None for all.
+        limit: Maximum number of words; None for all.
         language: Language of the words.
-        skipped: List that takes what cannot be used; None raises for it.
-        progress: Called with the words read, and of how many.
+        skipped: List to which unusable lines are added instead of raising ReadError.
+        progress: Called with the number of words that are read, and the total.
 
-    A word that occurs again is passed over: the first is the more frequent. Raises ReadError, naming file and line, for
-    a bad header, a row of another length or a bad number. It is raised, too, for another number of rows than the header
-    says, text that is not UTF-8, and damaged gzip data.
+    Raises ReadError, with file and line, for a bad header, a row of another length or a bad number. It is also raised
+    for a number of rows that differs from the header, text that is not UTF-8, and damaged gzip data.
     """
     if limit is not None and limit < 1:
         raise InputError(f"limit {limit}; expected 1 or more")
@@ -336,12 +354,12 @@ def read_fasttext(
     file = TextFile(path, str(path), path.suffix == ".gz", "utf-8", damage)
     lines = file.lines()
     count, dim = _header(file, lines)
-    matrix = _room(file, min(count, limit or count), dim)
+    matrix = _new_matrix(file, min(count, limit or count), dim)
     words: dict[str, None] = {}
     rows = 0
     for number, text in lines:
         if rows == count:
-            file.broken(number, f"a row more than the {count:,} that line 1 says", _COUNT)
+            file.broken(number, f"more rows than the {count:,} that line 1 announces", _COUNT)
             break
         rows += 1
         row = _row(file, number, text, dim)
@@ -353,7 +371,7 @@ def read_fasttext(
             if len(words) == limit:
                 break
     if rows < count and len(words) != limit:
-        file.broken(0, f"ends after {rows:,} rows, but line 1 says {count:,}", _COUNT)
+        file.broken(0, f"ends after {rows:,} rows, but line 1 announces {count:,}", _COUNT)
     if skipped is not None:
         skipped += damage.skipped()
     if not words:
@@ -363,20 +381,22 @@ def read_fasttext(
 
 
 def write_fasttext(vectors: WordVectors, path: str | Path, force: bool = False) -> None:
-    """Write fastText text vectors with seven significant digits per number. The file appears when it is complete.
+    """Write word vectors in the text format of fastText, with seven significant digits per number.
+
+    The file gets its name when it is complete.
 
     Args:
         vectors: Vectors to write.
-        path: File to write, packed where the name ends in .gz.
-        force: Whether a file that exists is replaced.
+        path: File to write, compressed if its name ends in .gz.
+        force: Whether to overwrite an existing file.
 
-    Raises InputError if the file exists or cannot be written. A word with white space that would split it, with U+0000
-    or with half of a surrogate pair raises it too.
+    Raises InputError if the file exists or cannot be written. A word with a space, a line break, U+0000 or a lone
+    surrogate raises it too.
     """
     path = Path(path)
     check_new(path, force)
     if bad := next(filter(_UNWRITABLE.search, vectors.words), None):
-        raise InputError(f"the word {bad!r} holds a space, a line break, NUL or a lone surrogate; take it out")
+        raise InputError(f"the word {bad!r} holds a space, a line break, NUL or a lone surrogate; remove the word")
     with NewFile(path, binary=True) as new:
         raw = cast("IO[bytes]", new.stream)
         with gzip.GzipFile(path.name, "wb", fileobj=raw) if path.suffix == ".gz" else nullcontext(raw) as file:
@@ -384,13 +404,14 @@ def write_fasttext(vectors: WordVectors, path: str | Path, force: bool = False) 
 
 
 def _lines(vectors: WordVectors) -> Iterable[bytes]:
+    """Yield the header and the rows of a fastText file."""
     yield f"{len(vectors)} {vectors.dim}\n".encode()
     for word, row in zip(vectors.words, vectors.matrix, strict=True):
         yield f"{word} {' '.join(format(value, '.7g') for value in row.tolist())}\n".encode()
 
 
 def _header(file: TextFile, lines: Iterator[tuple[int, str]]) -> tuple[int, int]:
-    """The number of words and of dimensions; a file without them cannot be read at all."""
+    """Read the number of words and the dimension from the first line. Raises ReadError for any other first line."""
     number, text = next(lines, (0, ""))
     cells = text.split()
     numbers = len(cells) == 2 and all(cell.isascii() and cell.isdigit() and len(cell) < _DIGITS for cell in cells)
@@ -405,11 +426,12 @@ def _header(file: TextFile, lines: Iterator[tuple[int, str]]) -> tuple[int, int]
         file.name,
         number,
         f"begins with {excerpt!r}",
-        "expected the number of words and of dimensions, such as '200000 300' (GloVe files lack that line: add it)",
+        "expected the number of words and the dimension, such as '200000 300' (GloVe files lack this line: add it)",
     )
 
 
-def _room(file: TextFile, rows: int, dim: int) -> Floats:
+def _new_matrix(file: TextFile, rows: int, dim: int) -> Floats:
+    """Allocate the matrix. Raises ReadError if it does not fit into memory."""
     try:
         return np.empty((rows, dim), np.float32)
     except (MemoryError, ValueError) as error:
@@ -418,7 +440,7 @@ def _room(file: TextFile, rows: int, dim: int) -> Floats:
 
 
 def _row(file: TextFile, number: int, text: str, dim: int) -> tuple[str, Floats] | None:
-    """The word and its vector; None if the row is damaged and that is allowed."""
+    """Parse a row: return the word and its vector, or None for a damaged row that is skipped."""
     cells = text.rstrip(" ").split(" ")
     if len(cells) != dim + 1:
         file.bad(number, f"{len(cells) - 1:,} numbers, expected {dim:,}", _FIX)
@@ -426,11 +448,11 @@ def _row(file: TextFile, number: int, text: str, dim: int) -> tuple[str, Floats]
         file.bad(number, "no word before the numbers", _FIX)
     else:
         try:
-            with np.errstate(over="ignore"):  # what is too great becomes infinite, and shows below
+            with np.errstate(over="ignore"):  # a number that is too large becomes infinite, which is found below
                 vector = np.array(cells[1:], np.float32)
             if np.isfinite(vector).all():
                 return cells[0], vector
             file.bad(number, "a number that is not finite", _FIX)
         except ValueError:
-            file.bad(number, "something that is not a number among the numbers", _FIX)
+            file.bad(number, "a value that is not a number", _FIX)
     return None
