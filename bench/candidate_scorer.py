@@ -1,22 +1,24 @@
-"""Fits the scorer of a model's candidates on the dev half of the lookup yardstick, and writes it into its folder.
+"""Fit the scorer of a model's candidates on the dev half of the lookup yardstick, and write it into the model's folder.
 
     python bench/candidate_scorer.py .cache/lookup --index .cache/lookup-20000 --index .cache/lookup-100000
 
-With --calibrate the weights that rank stay. Only the probabilities of queries without a listed candidate are fitted.
+With --calibrate, the weights that rank candidates are kept. Only the probabilities of queries without a listed
+candidate are fitted.
 
-Each index holds one of the yardstick's collections, built with the model. One query in `WITHOUT` is asked once more
-without the lexicon, so that there are enough to fit the weights for queries without a listed candidate on. Queries
-without a right candidate count for the probability, which so tells when there is no equivalent. Prints the share of dev
-queries whose first candidate is right, and of ambiguous ones whose first candidate has the right sense, with weights
-fitted on the other half of them.
+Each index holds one of the yardstick's collections, and was built with the model. One query in `WITHOUT` is asked again
+without the lexicon, so that there are enough queries without a listed candidate to fit their weights. Queries without a
+right candidate count in the fit of the probability, which thus says when there is no equivalent. The script prints the
+share of dev queries whose first candidate is right, and of ambiguous ones whose first candidate has the right sense.
+For this, the weights are fitted on the other half of the dev queries.
 
-The ambiguous phrases of senses.jsonl teach it to choose by meaning; each counts `SENSES` times. Of their candidates,
-those of the right sense are right. Wrong are those of another sense and those that no dictionary lists. The others are
-left out. One in `FORGOTTEN` is asked again with a lexicon that lacks the right sense, as the bundled one was counted in
-text like that of the yardstick. From these the scorer learns when to distrust what is listed. For the same reason
-one query in `WITHOUT` is asked with a lexicon that has only other forms of the phrase's words.
+The ambiguous phrases of senses.jsonl teach the scorer to choose by meaning. Each counts `SENSES` times. Candidates of
+the right sense are right. Candidates of another sense, and those that no dictionary lists, are wrong. All others are
+left out. One ambiguous phrase in `FORGOTTEN` is asked again with a lexicon that lacks the right sense. The bundled
+lexicon was counted in text like that of the yardstick, so the scorer learns from these phrases when to distrust what is
+listed. For the same reason, one query in `WITHOUT` is asked with a lexicon that has only other forms of the phrase's
+words.
 
-Where the set tells which right wordings are usual, the share `USUAL` of the fit asks for one of these.
+If the set says which right wordings are usual, the share `USUAL` of the loss asks for one of these.
 """
 
 from __future__ import annotations
@@ -44,27 +46,36 @@ from phrasemate.lexicon.wordings import Keys
 from phrasemate.results import SearchRequest
 from phrasemate.text import folded
 
-AT_ONCE = 64
+AT_ONCE = 64  # queries whose candidates are found together
 NO_LEXICON = FEATURES.index("no lexicon")
-CALIBRATED = 5  # candidates of a query that probabilities are fitted on
+CALIBRATED = 5  # first candidates of a query that probabilities are fitted on
 UNITS, PENALTY = 16, 3e-3  # hidden units, and the weight of half the sum of all squared weights in the loss
-STEPS, RATE = 300, 1e-2  # of Adam, over all queries at once; the rate falls to nothing
+STEPS, RATE = (
+    300,
+    1e-2,
+)  # steps of Adam, over all queries at once, and its first learning rate, which falls to 0.001 of it
 WITHOUT, FORGOTTEN, SENSES = 2, 4, 2
 FORGETFUL = "the lexicon lacks the right sense"
 SEVERAL = "several senses"
 KINDS = ("with lexicon", "without lexicon", "the lexicon lacks the phrase", SEVERAL, FORGETFUL)
-USUAL = 0.5
+USUAL = 0.5  # share of the loss that asks for usual wordings
 
 
 class ForgetfulLexicon:
-    """The bundled lexicon without some English wordings (``forgotten``, lemmas) and without one ``absent`` wording."""
+    """Bundled lexicon without some English wordings and without one source wording.
+
+    ``forgotten`` are the English wordings, as lemmas; ``absent`` is the source wording.
+    """
 
     name = "lexicon"
     forgotten: frozenset[str] = frozenset()
     absent = ""
 
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
-        """What the bundled lexicon gives, less what is forgotten; for the absent wording, by other forms."""
+        """Return the equivalents of the bundled lexicon that are not forgotten.
+
+        The equivalents of the absent wording are those of other forms of its words.
+        """
         lexicon, text = bundled_lexicon(), folded(wording)
         assert lexicon is not None
         if text != self.absent:
@@ -78,7 +89,7 @@ class ForgetfulLexicon:
 
 
 def encoded(model: Model, queries: Sequence[LookupQuery | SenseQuery]) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors (queries, dim) of the phrases in their sentences, and by themselves."""
+    """Return vectors (queries, dim) of the phrases in their sentences, and of the phrases alone."""
     phrases = [query.phrase for query in queries]
     return model.encode(phrases), model.encode(list(map(alone, phrases)))
 
@@ -86,7 +97,7 @@ def encoded(model: Model, queries: Sequence[LookupQuery | SenseQuery]) -> tuple[
 def described(
     searcher: Searcher, queries: Sequence[LookupQuery | SenseQuery], vectors: np.ndarray, bare: np.ndarray
 ) -> list[CandidateSet]:
-    """The candidates of all queries; a mate is left out."""
+    """Return the candidates of all queries; a sense query's mate is excluded."""
     rows: list[CandidateSet] = []
     for start in range(0, len(queries), AT_ONCE):
         part = slice(start, start + AT_ONCE)
@@ -100,7 +111,7 @@ def described(
 def described_by_less(
     index: Index, model: Model, queries: Sequence[LookupQuery | SenseQuery], vectors: np.ndarray, bare: np.ndarray
 ) -> list[CandidateSet]:
-    """The candidates of each query, by a lexicon that lacks its right wordings, or the phrase of a look-up."""
+    """Return the candidates of each query by a lexicon that lacks the right wordings or, for a look-up, the phrase."""
     lexicon = ForgetfulLexicon()
     searcher = Searcher(index, model, lexicons=[lexicon], lexicon=False)
     rows: list[CandidateSet] = []
@@ -111,15 +122,16 @@ def described_by_less(
             lexicon.absent = folded(query.phrase.text)
         one = slice(number, number + 1)
         rows += described(searcher, queries[one], vectors[one], bare[one])
-        rows[-1].features[:, NO_LEXICON] = 0  # the bundled one has the languages
+        rows[-1].features[:, NO_LEXICON] = 0  # the bundled lexicon has these languages
     return rows
 
 
 class Example(NamedTuple):
-    """A query: the features of its candidates, and which of these are right, of the right sense, and usual.
+    """Query with the features of its candidates, and which of these are right, of the right sense, and usual.
 
-    ``features``: (candidates, len(FEATURES)). ``sense`` is ``right`` where a phrase is not ambiguous, ``usual`` where
-    the set does not tell. ``number``: of the query in its set. ``half``: 0 or 1, the same for every mention of a query.
+    ``features`` is (candidates, len(FEATURES)). ``sense`` equals ``right`` if the phrase is not ambiguous, ``usual``
+    equals it if the set does not say. ``number`` is that of the query in its set. ``half`` is 0 or 1, and the same for
+    all examples of a query.
     """
 
     kind: str
@@ -135,7 +147,7 @@ class Example(NamedTuple):
 def examples_of(
     queries: Sequence[LookupQuery], rows: Sequence[CandidateSet], kind: str, numbers: range
 ) -> list[Example]:
-    """What a searcher proposed for look-ups, which have these numbers."""
+    """Return the candidates of look-ups as examples; ``numbers`` are the numbers of the queries."""
     examples = []
     for number, query, row in zip(numbers, queries, rows, strict=True):
         compared = [lemmas(candidate.wording) for candidate in row.candidates]
@@ -147,7 +159,7 @@ def examples_of(
 
 
 def sense_examples(queries: Sequence[SenseQuery], rows: Sequence[CandidateSet], kind: str) -> list[Example]:
-    """What was proposed for ambiguous phrases: of their right sense, of another one, and what is not listed."""
+    """Return the candidates of ambiguous phrases that are of the right sense, of another sense, or unlisted."""
     examples = []
     for number, (query, row) in enumerate(zip(queries, rows, strict=True)):
         compared = [lemmas(candidate.wording) for candidate in row.candidates]
@@ -161,18 +173,18 @@ def sense_examples(queries: Sequence[SenseQuery], rows: Sequence[CandidateSet], 
 
 
 def is_unlisted(example: Example) -> bool:
-    """Whether no candidate is listed."""
+    """Return whether no candidate is listed."""
     return not example.features[:, LISTED].any()
 
 
 def first(example: Example, scorer: CandidateScorer) -> list[bool]:
-    """Whether the likeliest candidate is right, of the right sense, and usual."""
+    """Return whether the likeliest candidate is right, of the right sense, and usual."""
     best = int(scorer.probabilities(example.features).argmax()) if len(example.right) else None
     return [best is not None and bool(labels[best]) for labels in (example.right, example.sense, example.usual)]
 
 
 def fitted(examples: Sequence[Example]) -> CandidateScorer:
-    """The scorer of some queries: of those with a listed candidate, and one for those without."""
+    """Return the scorer fitted on queries with a listed candidate, and inside it the one for queries without."""
     examples = [one for one in examples if one.kind != FORGETFUL or one.number // 2 % FORGOTTEN == 0]
     examples += [one for one in examples if one.kind == SEVERAL] * (SENSES - 1)
     unlisted = fitted_on([example for example in examples if is_unlisted(example)])
@@ -180,23 +192,24 @@ def fitted(examples: Sequence[Example]) -> CandidateScorer:
 
 
 def fitted_on(examples: Sequence[Example]) -> CandidateScorer:
-    """Weights for some queries that rank, then what makes probabilities of their scores."""
+    """Fit the weights that rank candidates, then the probabilities of their scores."""
     features, owner, right = table_of(examples)
     goals = [(1 - USUAL, right), (USUAL, np.concatenate([example.usual for example in examples]))]
     return calibrated(ranking(features, owner, goals), examples)
 
 
 def table_of(examples: Sequence[Example]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The candidates of all queries: their features, the numbers of their queries, and whether they are right."""
+    """Return the features of all candidates, the numbers of their queries, and whether they are right."""
     owner = np.repeat(np.arange(len(examples)), [len(example.right) for example in examples])
     features, right = [example.features for example in examples], [example.right for example in examples]
     return np.concatenate(features), owner, np.concatenate(right)
 
 
 def calibrated(scorer: CandidateScorer, examples: Sequence[Example]) -> CandidateScorer:
-    """The scorer with a scale, a bias and a weight of "no lexicon" that make probabilities; it ranks as before.
+    """Return the scorer with a scale, a bias and a weight of "no lexicon" that give probabilities; it ranks as before.
 
-    Logistic regression over each query's first `CALIBRATED` candidates, queries without a right one too.
+    They come from logistic regression over the first `CALIBRATED` candidates of each query, with or without a right
+    one.
     """
     features, owner, hit = table_of(examples)
     scores = scorer.log_odds(features)
@@ -221,15 +234,15 @@ def calibrated(scorer: CandidateScorer, examples: Sequence[Example]) -> Candidat
 
 
 def ranking(features: np.ndarray, owner: np.ndarray, goals: Sequence[tuple[float, np.ndarray]]) -> CandidateScorer:
-    """A scorer that puts candidates of each goal first; its probabilities mean nothing yet.
+    """Fit a scorer that puts candidates of each goal first; its probabilities are not calibrated.
 
-    The loss is the mean over the queries of -log of the softmax's share of a goal's candidates; a query counts for the
+    The loss is the mean over the queries of -log of the softmax's share of a goal's candidates. A query counts for the
     goals that it has a candidate of.
 
     Args:
-        features: Of the candidates of all queries (candidates, len(FEATURES)).
+        features: Features of the candidates of all queries (candidates, len(FEATURES)).
         owner: Number of the query of each candidate (candidates,), ascending.
-        goals: Weight in the loss, and which candidates are meant (candidates,) bool.
+        goals: Weight of each goal in the loss, and which candidates fulfil it (candidates,) bool.
     """
     torch.manual_seed(0)
     count, owners = int(owner[-1]) + 1, torch.from_numpy(owner)
@@ -278,7 +291,7 @@ def recalibrate(model: Model, examples: Sequence[Example], indexes: Sequence[str
 
 
 def report(examples: Sequence[Example]) -> None:
-    """Print how often each kind of query has the right candidate first, with the scorer of the other half."""
+    """Print how often each kind of query has the right candidate first, with the scorer fitted on the other half."""
     scorers = [fitted([example for example in examples if example.half != half]) for half in (0, 1)]
     for kind in KINDS:
         of_kind = [example for example in examples if example.kind == kind]
@@ -294,7 +307,7 @@ def report(examples: Sequence[Example]) -> None:
 
 
 def main() -> None:
-    """Fit, print, write."""
+    """Fit the scorer, print its figures and write it."""
     options = parser(__doc__)
     options.add_argument("queries", type=Path)
     options.add_argument("--index", type=Path, action="append", required=True)

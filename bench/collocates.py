@@ -1,10 +1,10 @@
-"""Counts the bundled collocates: associations of English words in the sentences of the general corpora.
+"""Count the bundled collocates: associations of English words in the sentences of the general corpora.
 
     python bench/collocates.py .cache/general --out src/phrasemate/models/lexicon/collocates.safetensors
 
-Reads the XX.tsv of bench/general_data.py: only the English side of pairs of class "free" that are not held out for the
-lookup yardstick. A sentence of n content words counts each pair of them 1 / sqrt(n - 1) times. Pairs stay that count
-`--least` or more, of stems that occur in `--sentences` or more.
+The script reads the XX.tsv of bench/general_data.py: the English sides of the pairs of class "free" that are not held
+out for the lookup yardstick. A sentence of n content words counts each pair of them 1 / sqrt(n - 1) times. A pair is
+written if it counts `--least` or more and both stems occur in `--sentences` or more sentences.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from phrasemate.lexicon.collocates import MOST_STEMS, write_collocates
 from phrasemate.lexicon.inflection import ENGLISH_FUNCTION_WORDS, stemmed
 from phrasemate.text import folded
 
-WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")  # ICU is ten times slower
-POWER = 0.75  # of the context counts
+WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")  # ICU's word boundaries are ten times slower
+POWER = 0.75  # exponent that smooths the counts of context words
 
 
 def sentences(folder: Path) -> list[set[str]]:
-    """The stems of the content words of each distinct sentence that has two or more."""
+    """Return the stems of the content words of each distinct sentence that has two or more."""
     stem_of: dict[str, str] = {}
     distinct: set[str] = set()
     stems = []
@@ -51,7 +51,7 @@ def sentences(folder: Path) -> list[set[str]]:
 
 
 def associations(counts: sparse.csr_matrix, least: float) -> dict[tuple[int, int], float]:
-    """(lower row, higher row) -> smoothed pointwise mutual information, the mean of both directions, if above 0."""
+    """Return (lower row, higher row) -> smoothed pointwise mutual information above 0, the mean of both directions."""
     upper = sparse.triu(counts, 1).tocoo()
     frequent = upper.data >= least
     one, two, both = upper.row[frequent], upper.col[frequent], upper.data[frequent]
@@ -62,7 +62,7 @@ def associations(counts: sparse.csr_matrix, least: float) -> dict[tuple[int, int
 
 
 def main() -> None:
-    """Count and write."""
+    """Count the pairs and write the file."""
     options = plain_parser(__doc__)
     options.add_argument("folder", type=Path)
     options.add_argument("--out", type=Path, required=True)

@@ -1,4 +1,4 @@
-"""The harness of benchmarks and campaigns: options, corpora, clocks, memory, and the report with its signature."""
+"""Harness of benchmarks and campaigns: options, corpora, clocks, memory, and the report with its signature."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ from phrasemate.evaluate.report import signature_line, text_table
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "bench" / "out"
 DATA = ROOT.parent / "shared" / "data"
+# The languages of the general corpora, those with the most text first.
 LANGS = """
     de fr ja es ru zh tr hu cs it pt nl pl ko fi ro sv da bg el ar fa uk id vi hi he
-""".split()  # noqa: SIM905 (the languages of the general corpora, those with the most text first)
+""".split()  # noqa: SIM905
 T = TypeVar("T")
-STEPS, RIDGE = 10, 1.0  # of Newton's method; the penalty of standardised weights
+STEPS, RIDGE = 10, 1.0  # steps of Newton's method, and the penalty of standardised weights
 RAM_DISK = Path("/dev/shm") if Path("/dev/shm").is_dir() else Path(tempfile.gettempdir())
 
 
 def plain_parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser without options, whose help is the script's docstring as it is written."""
+    """Return a parser without options; its help shows the script's docstring as it is written."""
     return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser with the options that all benchmarks take."""
+    """Return a parser with the options that all benchmarks take."""
     options = plain_parser(description)
     options.add_argument("--data", type=Path, default=DATA, help="folder of the corpora (default: %(default)s)")
     options.add_argument("--model", type=Path, help="model folder (default: the bundled one)")
@@ -46,12 +47,12 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def use_test_modules(*folders: str) -> None:
-    """Make the helper modules of these folders of ``tests/`` importable: fakes, hostile files, tiny models."""
+    """Make the helper modules in these folders of ``tests/`` importable: fakes, hostile files, tiny models."""
     sys.path[:0] = [str(ROOT / "tests" / folder) for folder in folders]
 
 
 class Pair(NamedTuple):
-    """A line of a parallel corpus."""
+    """Line of a parallel corpus."""
 
     english: str
     other: str
@@ -59,50 +60,50 @@ class Pair(NamedTuple):
 
 
 def parallel(data: Path, lang: str) -> Iterator[Pair]:
-    """Read the parallel corpus of English and ``lang``."""
+    """Yield the lines of the parallel corpus of English and ``lang``."""
     for cells in table_rows(data / "parallel" / f"en-{lang}.tsv.gz"):
         yield Pair(*cells[:3])
 
 
 def corpora(data: Path) -> list[str]:
-    """List the languages that have a parallel corpus."""
+    """Return the languages that have a parallel corpus."""
     return sorted(path.name[3:5] for path in (data / "parallel").glob("en-*.tsv.gz"))
 
 
 def table_rows(path: Path) -> Iterator[list[str]]:
-    """Read a packed table: the cells of each line."""
+    """Yield the cells of each line of a gzipped table."""
     with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
         for line in file:
             yield line.rstrip("\n").split("\t")
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write a text, one line for each, into a folder that is made where it is absent."""
+    """Write lines to a file; its folder is created if it does not exist."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def dictionary_rows(data: Path, lang: str) -> Iterator[tuple[str, str]]:
-    """Read the lists of terms and the dictionaries of a language: (English, other) wordings."""
+    """Yield (English, other) wordings of the term lists and dictionaries of a language."""
     for name in ("terms", "dictionaries"):
         path = data / name / f"en-{lang}.tsv.gz"
         yield from ((row[0], row[1]) for row in table_rows(path)) if path.exists() else ()
 
 
 def seconds(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
-    """Time a call; ``clock`` may be ``time.process_time``, which a busy machine inflates least."""
+    """Return the seconds of a call; ``clock`` may be ``time.process_time``, which a busy machine affects least."""
     start = clock()
     call()
     return clock() - start
 
 
 def milliseconds(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
-    """Time a call, in milliseconds."""
+    """Return the milliseconds of a call."""
     return 1000 * seconds(call, clock)
 
 
 def cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(rows,) cosines of the rows of two matrices (rows, width)."""
+    """Return (rows,) the cosines of the rows of two matrices (rows, width)."""
     cosine: NDArray[np.float32] = (first * second).sum(1) / np.linalg.norm(first, axis=1)
     return cosine / np.linalg.norm(second, axis=1)
 
@@ -110,7 +111,10 @@ def cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[
 def interleaved(
     calls: dict[T, Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
 ) -> dict[T, list[float]]:
-    """Time calls in turns, so that a change of the machine's speed hits all of them: name -> seconds of each round."""
+    """Return the seconds of several calls, name -> seconds of each round.
+
+    The calls take turns, so that a change of the machine's speed affects all of them.
+    """
     times: dict[T, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
@@ -119,25 +123,28 @@ def interleaved(
 
 
 def memory(field: str, process: int | str = "self") -> float | None:
-    """MB of a field of a process's status, such as RssAnon, RssFile or VmHWM; None if the process has ended."""
+    """Return the MB of a field of a process's status, such as RssAnon, RssFile or VmHWM; None if it has ended."""
     lines = Path(f"/proc/{process}/status").read_text("utf-8").splitlines()
     return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(f"{field}:")), None)
 
 
 def limit_memory(more: int) -> None:
-    """Let this process take so many bytes of addresses beyond what it has; then it gets a MemoryError."""
+    """Limit this process to ``more`` bytes of addresses beyond what it has; an allocation above raises MemoryError."""
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
     limit = pages * resource.getpagesize() + more
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def anonymous(process: int | str = "self") -> float | None:
-    """MB that belong to a process alone and to no file; None if it has ended."""
+    """Return the MB of a process's memory that belong to no file; None if it has ended."""
     return memory("RssAnon", process)
 
 
 def logistic(table: NDArray[np.floating], right: NDArray[np.bool_]) -> tuple[NDArray[np.float64], float]:
-    """Weights (features,) and constant of a logistic regression over a table (rows, features), by Newton's method."""
+    """Fit a logistic regression over a table (rows, features) by Newton's method.
+
+    Returns the weights (features,) and the constant.
+    """
     mean, spread = table.mean(0), table.std(0)
     spread[spread == 0] = 1
     inputs = np.column_stack([(table - mean) / spread, np.ones(len(table))])
@@ -153,7 +160,7 @@ def logistic(table: NDArray[np.floating], right: NDArray[np.bool_]) -> tuple[NDA
 
 
 def rerun(*arguments: str) -> dict[str, Any]:
-    """Run this script once more in a process of its own, with further arguments, and return the JSON it prints."""
+    """Run this script again in a new process with further arguments, and return the JSON that it prints."""
     command = [sys.executable, *sys.argv, *arguments]
     answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     return answer

@@ -1,16 +1,16 @@
-"""One writer and many readers on one index for minutes, and the server: is every answer of one committed state?
+"""Test one writer, many readers and the server on one index for minutes: every answer must be of one committed state.
 
-A writer adds, replaces and deletes documents, several commits each, and optimises, now and then with a target recall.
-So many readers, half of them with write permission, compare each answer with the log of committed states: documents,
-hits with their places and scores, sentences that contain a text. `phrasemate serve` is asked for its page and over
-REST: all hits must be of a state that was in force while it was asked. The memory (anonymous, in MB) of every process
-is sampled, the writer's after each change; it is flat if the median of the last quarter is at most a twentieth and 8 MB
-above that of the second. The peak is of all the time, of work as well.
+A writer adds, replaces and deletes documents, several in each commit, and optimises, sometimes with a target recall.
+The readers, half of them with write permission, compare each answer with the log of committed states. They compare
+documents, hits with their places and scores, and sentences that contain a text. `phrasemate serve` is asked for its
+page and over REST. All hits of an answer must be of a state that was current during the request. The anonymous memory
+(MB) of every process is sampled, the writer's after each change. It is flat if the median of the last quarter is at
+most a twentieth and 8 MB above that of the second. The peak covers the whole time.
 
-All text is drawn before: so many documents, each in several versions, with the phrases that the model finds in them.
-The writer commits, then writes what the index holds now, and its generation, to the log. A reader takes the generation
-of its snapshot, waits until the log tells of it, and compares its whole answer with what that state, no other, holds.
-Everything is paced, so that it needs about one core.
+All text is drawn in advance: documents in several versions, with the phrases that the model finds in them. The writer
+commits, then writes the content of the index and its generation to the log. A reader takes the generation of its
+snapshot, waits until the log has it, and compares its whole answer with that state. All processes make pauses, so that
+the run needs about one core.
 
     python bench/concurrency.py --minutes 10
 """
@@ -49,29 +49,33 @@ from phrasemate.evaluate.report import signature
 from phrasemate.index import IndexSettings, row_codec
 from phrasemate.text import words
 
-# Small chunks make many commits, and FAISS begins early: all of an index's machinery is at work on little text.
+# Small chunks make many commits, and FAISS is used early, so that little text exercises all parts of an index.
 SETTINGS = IndexSettings(chunk=16, learn=0, exact_below=1_500, forced_rebuild=4_000, train=2_000, block=1_000)
 DOCUMENTS, VERSIONS, LINES = 40, 4, 40
 DEPTH = 10
 PATIENCE = 30.0  # seconds until a commit must be in the log
-REOPEN = 100  # answers
-MARGIN, MARGIN_MB = 1.05, 8.0
+REOPEN = 100  # answers after which a reader opens the index again
+MARGIN, MARGIN_MB = 1.05, 8.0  # largest growth of flat memory, as a factor and in MB
 HEADER = ["process", "answers", "states seen", "best found", "MB in each quarter", "flat", "peak MB", "problems"]
 
 
 class State(NamedTuple):
-    """A committed state: document -> (version, how many sentences of it)."""
+    """Committed state: document -> (version, number of its sentences)."""
 
     generation: int
     documents: dict[str, tuple[int, int]]
 
     def phrases(self, pool: Pool) -> int:
+        """Return the number of phrases of the state."""
         return sum(len(pool.vectors(name, *version)) for name, version in self.documents.items())
 
 
 @dataclass(frozen=True)
 class Pool:
-    """``texts[document][version]`` are sentences; ``phrases_of`` has the phrases of each."""
+    """Texts that the writer draws from, and their phrases.
+
+    ``texts[document][version]`` are sentences; ``phrases_of`` has the phrases of each sentence.
+    """
 
     name: str
     hash: str
@@ -81,7 +85,7 @@ class Pool:
 
     @classmethod
     def make(cls, model: Any, texts: list[list[list[str]]]) -> Pool:
-        """Let the model read the texts."""
+        """Return a pool with the phrases that the model finds in the texts."""
         every = sorted({text for document in texts for version in document for text in version})
         phrases = (TextPhrases(x.starts, x.ends, x.scores, x.vectors) for x in model.extract(every))
         return cls(model.name, model.hash, model.dim, texts, dict(zip(every, phrases, strict=True)))
@@ -95,7 +99,10 @@ class Pool:
 
     @cached_property
     def _documents(self) -> dict[tuple[str, int], tuple[NDArray[np.float32], NDArray[np.int64]]]:
-        """(document, version) -> its vectors, and how many its first sentences have: made once, so memory is flat."""
+        """Return (document, version) -> its vectors, and the number of vectors of its first sentences.
+
+        They are computed once, so that memory stays flat.
+        """
         vectors_of = {}
         for number, versions in enumerate(self.texts):
             for version, lines in enumerate(versions):
@@ -105,7 +112,7 @@ class Pool:
         return vectors_of
 
     def vectors(self, name: str, version: int, count: int) -> NDArray[np.float32]:
-        """(phrases, dim) of the first ``count`` sentences, as an index keeps them."""
+        """Return (phrases, dim) vectors of the first ``count`` sentences, as an index stores them."""
         vectors, ends = self._documents[name, version]
         return vectors[: ends[count]]
 
@@ -114,7 +121,7 @@ class Pool:
 
 
 class Recorded:
-    """A model that has read all of the pool."""
+    """Substitute for the model that returns the phrases of the pool."""
 
     path = None
 
@@ -127,7 +134,7 @@ class Recorded:
 
 
 class Log:
-    """The committed states, read from a file that grows."""
+    """Committed states, read from a file that grows."""
 
     def __init__(self, folder: Path) -> None:
         self._file = (folder / "log.jsonl").open("rb")
@@ -135,13 +142,14 @@ class Log:
         self.states: list[State] = []
 
     def read(self) -> list[State]:
+        """Read the new lines and return all states."""
         *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
         for generation, documents in map(json.loads, lines):
             self.states.append(State(generation, {name: (a, b) for name, (a, b) in documents.items()}))
         return self.states
 
     def at(self, generation: int) -> State:
-        """Waits for a state that has just been committed."""
+        """Return the state of a generation, waiting if it has only just been committed."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             for state in reversed(self.read()):
@@ -161,9 +169,9 @@ def opened(folder: Path, pool: Pool, readonly: bool = False) -> Index:
 
 
 def write(folder: Path, pool: Pool, seconds: float, pause: float, seed: int) -> None:
-    """Adds, replaces, deletes and optimises at random; logs every commit; leaves writer.json.
+    """Add, replace, delete and optimise at random, log every commit, and write writer.json.
 
-    Memory is taken after each change: tuning an index takes more for its while, and gives it back.
+    Memory is sampled after each change, because tuning an index takes more for a while and then frees it.
     """
     draw = random.Random(seed)
     counts: dict[str, int] = {"add": 0, "replace": 0, "delete": 0, "optimize": 0, "commits": 0}
@@ -229,7 +237,7 @@ def _digests(pool: Pool) -> dict[tuple[str, str], int]:
 
 
 def read(folder: Path, pool: Pool, seconds: float, pause: float, seed: int) -> None:
-    """Searches and compares each answer with the state that it is of; leaves reader-SEED.json."""
+    """Search and compare each answer with its state; write reader-SEED.json."""
     draw, log = random.Random(seed), Log(folder)
     queries = row_codec.dequantise(
         row_codec.quantise(np.concatenate([phrases.vectors for phrases in pool.phrases_of.values()]))
@@ -258,7 +266,7 @@ def read(folder: Path, pool: Pool, seconds: float, pause: float, seed: int) -> N
 
 
 def _answer(index: Index, pool: Pool, log: Log, query: Any, text: str | None) -> tuple[int, list[str], bool]:
-    """The generation of one answer, what is wrong with it, and whether the very best was found."""
+    """Ask once; return the generation, what is wrong with the answer, and whether the best hit was found."""
     with index.snapshot():
         generation = index.store.state().generation
         run = index.search(query[None], DEPTH)
@@ -288,7 +296,7 @@ def _answer(index: Index, pool: Pool, log: Log, query: Any, text: str | None) ->
 
 
 def _is_of(hit: Any, pool: Pool, state: State, query: Any) -> bool:
-    """Whether a hit is a phrase of this state, in its place, with its score."""
+    """Return whether a hit is a phrase of this state, in its place, with its score."""
     if not fits(state, pool, hit.document, hit.line, hit.context):
         return False
     phrases = pool.phrases_of[hit.context]
@@ -298,7 +306,7 @@ def _is_of(hit: Any, pool: Pool, state: State, query: Any) -> bool:
 
 
 def fits(state: State, pool: Pool, document: str, line: int, context: str) -> bool:
-    """Whether a state has this sentence at this line of a document."""
+    """Return whether a state has this sentence at this line of a document."""
     if document not in state.documents:
         return False
     lines = pool.lines(document, *state.documents[document])
@@ -309,7 +317,7 @@ def fits(state: State, pool: Pool, document: str, line: int, context: str) -> bo
 
 
 class Asker(threading.Thread):
-    """Asks the server for its page and over REST, and compares."""
+    """Thread that asks the server for its page and over REST, and compares the answers with the states."""
 
     def __init__(self, port: int, folder: Path, pool: Pool, seconds: float, pause: float, seed: int) -> None:
         super().__init__()
@@ -344,25 +352,25 @@ class Asker(threading.Thread):
         self.answers, self.hits = self.answers + 1, self.hits + len(hits)
         deadline = time.monotonic() + 30
         while not any(self._holds(state, hits) for state in self._log.read()[max(0, before - 1) :]):
-            if time.monotonic() > deadline:  # what is committed is in the log after a moment
-                self.problems.append(f"{len(hits)} hits for {text!r} are of no state that was in force")
+            if time.monotonic() > deadline:  # a commit reaches the log after a moment
+                self.problems.append(f"{len(hits)} hits for {text!r} are of no state that was current")
                 return
             time.sleep(0.05)
 
     def _holds(self, state: State, hits: list[dict[str, Any]]) -> bool:
-        """A state with phrases has some hit for any query."""
+        """Return whether a state has all the hits; a state with phrases has some hit for any query."""
         fitting = all(fits(state, self._pool, hit["document"], hit["line"], hit["context"]) for hit in hits)
         return fitting and (bool(hits) or not state.phrases(self._pool))
 
 
 def pool_of(data: Path, work: Path, model: Any, seed: int) -> Pool:
-    """Documents of real sentences, in several versions, and their phrases."""
+    """Return a pool of documents of real sentences, in several versions."""
     texts = iter(sentences(data, work / "text", seed))
     return Pool.make(model, [[[next(texts) for _ in range(LINES)] for _ in range(VERSIONS)] for _ in range(DOCUMENTS)])
 
 
 def watch(processes: dict[str, int], seconds: float) -> dict[str, list[float]]:
-    """Anonymous MB of each process, about 200 times."""
+    """Return about 200 samples of the anonymous MB of each process."""
     samples: defaultdict[str, list[float]] = defaultdict(list)
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -375,7 +383,7 @@ def watch(processes: dict[str, int], seconds: float) -> dict[str, list[float]]:
 
 
 def quarters(samples: list[float]) -> tuple[str, bool]:
-    """The medians of the quarters of the time, and whether the last is no more than the second."""
+    """Return the medians of the quarters of the samples, and whether memory is flat."""
     middles = [float(np.median(part)) for part in np.array_split(samples, 4)]
     flat = middles[3] <= MARGIN * middles[1] + MARGIN_MB
     return " ".join(f"{middle:.0f}" for middle in middles), flat
@@ -389,15 +397,15 @@ def main() -> None:
         model = load_model(args.model, args.threads)
         pool = pool_of(args.data, folder, model, args.seed)
         shutil.rmtree(folder / "index", ignore_errors=True)
-        for leftover in (*folder.glob("reader-*.json"), folder / "writer.json"):  # of a run before
+        for leftover in (*folder.glob("reader-*.json"), folder / "writer.json"):  # of an earlier run
             leftover.unlink(missing_ok=True)
         (folder / "log.jsonl").write_text("")
         with Index.create(folder / "index", Recorded(pool), threads=1, settings=SETTINGS) as index:
-            index.add([pool.document(0, 0)], lang="en")  # replaced or deleted like any other
+            index.add([pool.document(0, 0)], lang="en")
             index.delete("doc0")
         del model
         rows = _together(args, folder, pool, seconds)
-        written = folder / "writer.json"  # not there if the writer failed, which its row says
+        written = folder / "writer.json"  # missing if the writer failed, which its row shows
         changes = json.loads(written.read_text())["done"] if written.exists() else {}
     facts = {"minutes": args.minutes, "readers": args.readers, "seed": args.seed, **changes}
     report("concurrency", HEADER, rows, signature(load_model(args.model, 1), **facts))
@@ -405,6 +413,7 @@ def main() -> None:
 
 
 def _together(args: argparse.Namespace, folder: Path, pool: Pool, seconds: float) -> list[list[Any]]:
+    """Run writer, readers and server, and return the rows of the table."""
     spawn = get_context("spawn")
     with server(folder / "index", 1) as at:
         asker = Asker(at.port, folder, pool, seconds, args.pause * 4, args.seed)

@@ -1,14 +1,19 @@
-"""What the bundled model is trained on: phrase pairs of free sources, and entries of free dictionaries.
+"""Write the training data of the bundled model: phrase pairs of free sources, and entries of free dictionaries.
 
     python bench/context_training_data.py .cache/general .cache/contexts
 
-Reads what bench/general_data.py and bench/phrase_table.py wrote. Writes pairs-XX.jsonl (sentence pairs with their
-phrase pairs, in the form of ``phrasemate pairs``), terms-XX.jsonl (entries without a sentence), known-XX.tsv (which
-wordings are right for each other, so that they are not used as negatives), contrasts-XX.tsv (wordings with two
-translations of different meaning: they have hardly a translation in common in the other languages), citations-XX.jsonl
-(entries that aligned text hardly links, with sentences that hold their sides) and unlisted-XX.jsonl (those of wordings
-that the bundled lexicon lacks). Sources of licence class "free" only, no held-out pair (bench/phrase_table.py), at most
---most pairs a language, the sources in equal shares. Then:
+The script reads the files of bench/general_data.py and bench/phrase_table.py. It writes for each language
+
+- ``pairs-XX.jsonl``: sentence pairs with their phrase pairs, in the form of ``phrasemate pairs``;
+- ``terms-XX.jsonl``: entries without a sentence;
+- ``known-XX.tsv``: wordings that are right for each other, so that they are not used as negatives;
+- ``contrasts-XX.tsv``: wordings with two translations of different meaning, which share hardly any translation in the
+  other languages;
+- ``citations-XX.jsonl``: entries that aligned text hardly links, with sentences that contain their sides;
+- ``unlisted-XX.jsonl``: such entries whose wording the bundled lexicon lacks.
+
+It uses only sources of licence class "free", no held-out pair (bench/phrase_table.py), and at most --most pairs of a
+language, the sources in equal shares. Then:
 
     phrasemate train ccpr ccpr-contexts -o .cache/contexts-run --data .cache/contexts --set model.base=.cache/e5-small
 """
@@ -36,18 +41,18 @@ from phrasemate.evaluate.lookup import lemmas
 from phrasemate.lexicon import bundled_lexicon
 from phrasemate.text import folded, words
 
-RATE = 0.06  # occurrences a sentence, above which a word may not begin or end a phrase
+RATE = 0.06  # occurrences per sentence above which a word may not begin or end a phrase
 EXPLAINED = re.compile(r"[()\[\]{}<>/;:,.!?…~%=&]")
-SURE = (3, 0.15)  # links, and share of its wording's links, of a pair that counts as an entry
-CITED = (2, 8)  # citations of an entry, and translations of a wording, above which it is too ambiguous for them
-USUAL = (8, 3, 0.08)  # links of a wording; of a translation of it, and their share, for it to be a usual one
+SURE = (3, 0.15)  # least links of a pair that counts as an entry, and their least share of the wording's links
+CITED = (2, 8)  # most citations of an entry, and most translations of a wording that is cited
+USUAL = (8, 3, 0.08)  # least links of a wording, then least links of a usual translation and their least share
 
 Pair = tuple[str, str, Links]  # other language, English, word links
 Place = tuple[str, int, int]  # a text, and the characters of a wording in it
 
 
 def chosen(folder: Path, lang: str, most: int, seed: int) -> list[Pair]:
-    """Free pairs that are not held out, the sources in equal shares."""
+    """Draw free pairs that are not held out, the sources in equal shares."""
     by_source: dict[str, list[Pair]] = defaultdict(list)
     for other, english, source, licence, links in rows(folder, lang):
         if licence == "free" and not held_out(english) and links:
@@ -56,7 +61,7 @@ def chosen(folder: Path, lang: str, most: int, seed: int) -> list[Pair]:
 
 
 def frequent(pairs: list[Pair], side: int) -> frozenset[str]:
-    """The words that may not begin or end a phrase."""
+    """Return the words that may not begin or end a phrase."""
     counts: Counter[str] = Counter()
     for pair in pairs:
         text = pair[side]
@@ -65,7 +70,7 @@ def frequent(pairs: list[Pair], side: int) -> frozenset[str]:
 
 
 def write_pairs(pairs: list[Pair], out: Path) -> int:
-    """Write sentence pairs with phrase pairs; returns how many phrase pairs there are."""
+    """Write sentence pairs with phrase pairs; return the number of phrase pairs."""
     finder = PhraseFinder((frequent(pairs, 0), frequent(pairs, 1)), max_words=6)
     every, total = PhraseFinder(max_words=3), 0
     part = out.with_suffix(".part")
@@ -82,7 +87,7 @@ def write_pairs(pairs: list[Pair], out: Path) -> int:
 
 
 def listed(data: Path, lang: str, classes: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Entries of the free dictionaries and term lists, (other, English)."""
+    """Yield the entries (other, English) of the free dictionaries and term lists."""
     path = data / "terms" / f"en-{lang}.tsv.gz"
     for english, other, source, *_ in table_rows(path) if path.exists() else ():
         if classes.get(source) == "free":
@@ -90,7 +95,7 @@ def listed(data: Path, lang: str, classes: dict[str, str]) -> Iterator[tuple[str
 
 
 def entries(folder: Path, data: Path, lang: str, classes: dict[str, str]) -> list[tuple[str, str]]:
-    """Plain entries, each once: of dictionaries, and sure pairs of the phrase table."""
+    """Return plain entries, each once: those of dictionaries, and sure pairs of the phrase table."""
     unique: dict[tuple[str, str], None] = {}
     for other, english in listed(data, lang, classes):
         english, other = english.removeprefix("to ").strip(), other.strip().rstrip(".")
@@ -112,7 +117,7 @@ def entries(folder: Path, data: Path, lang: str, classes: dict[str, str]) -> lis
 
 
 def main() -> None:
-    """Write the files of each language whose table is there."""
+    """Write the files of each language that has a phrase table."""
     options = parser(__doc__)
     options.add_argument("folder", type=Path)
     options.add_argument("out", type=Path)
@@ -148,9 +153,9 @@ def main() -> None:
 
 
 def write_citations(folder: Path, out: Path, seed: int) -> None:
-    """Entries that no link has: with a sentence for each side, or alone where the bundled lexicon lacks their wording.
+    """Write the entries that no link has: citations, and entries whose wording the bundled lexicon lacks.
 
-    The former have one side at least in some text; the English side of the latter occurs twice or more.
+    A citation has a sentence for at least one side. The English side of an unlisted entry occurs at least twice.
     """
     draw, lexicon, entries = random.Random(seed), bundled_lexicon(), dict[str, list[tuple[str, str]]]()
     texts: dict[str, list[str]] = {"en": []}
@@ -179,7 +184,7 @@ def write_citations(folder: Path, out: Path, seed: int) -> None:
             ]
             sentences = cycle(sides[0] or alone[:1]), cycle(sides[1] or alone[1:])
             rows["citations"] += islice(zip(*sentences, strict=False), max(map(len, sides)))
-        for name, some_rows in rows.items() if pairs else ():  # without a dictionary, links have all entries
+        for name, some_rows in rows.items() if pairs else ():  # without a dictionary, all entries come from links
             with (out / f"{name}-{lang}.jsonl").open("w", encoding="utf-8") as file:
                 for (source, a, b), (target, c, d) in some_rows:
                     row = {"source": source, "target": target, "pairs": [[a, b, c, d]]}
@@ -188,7 +193,7 @@ def write_citations(folder: Path, out: Path, seed: int) -> None:
 
 
 def both_sides(path: Path) -> Iterator[tuple[str, str]]:
-    """The texts of a file of phrase pairs."""
+    """Yield the two texts of each line in a file of phrase pairs."""
     with path.open(encoding="utf-8", newline="\n") as file:
         for line in file:
             row = json.loads(line)
@@ -197,14 +202,14 @@ def both_sides(path: Path) -> Iterator[tuple[str, str]]:
 
 @dataclass
 class Occurrences:
-    """How often a wording occurs, and some of the places."""
+    """Number of occurrences of a wording, and a sample of the places."""
 
     count: int = 0
     sample: list[Place] = field(default_factory=list)
 
 
 def occurrences(wordings: Iterable[str], texts: Iterable[str], draw: random.Random) -> dict[str, Occurrences]:
-    """The occurrences of folded wordings of up to five words, with places at random (reservoir sampling)."""
+    """Return the occurrences of folded wordings of up to five words, with random places (reservoir sampling)."""
     places = {wording: Occurrences() for wording in wordings}
     for text in texts:
         bounds = words(text)
@@ -221,7 +226,7 @@ def occurrences(wordings: Iterable[str], texts: Iterable[str], draw: random.Rand
 
 
 def write_contrasts(folder: Path, langs: Iterable[str], out: Path) -> None:
-    """Wordings with two usual translations whose meanings differ, by the free text of all languages."""
+    """Write wordings with two usual translations whose meanings differ, judged by the free text of all languages."""
     tables = {lang: free_links(folder / f"{lang}.phrases.tsv") for lang in langs}
     usual: dict[str, dict[str, list[str]]] = {lang: {} for lang in tables}
     for lang, table in tables.items():
@@ -246,7 +251,7 @@ def write_contrasts(folder: Path, langs: Iterable[str], out: Path) -> None:
 
 
 def free_links(path: Path) -> Counts:
-    """Wording -> English wording -> links in free pairs that are not held out, two at least."""
+    """Return wording -> English wording -> links in free pairs that are not held out, at least two."""
     table: Counts = defaultdict(dict)
     for other, english, _, free in linked(path):
         if free > 1:
@@ -255,7 +260,7 @@ def free_links(path: Path) -> Counts:
 
 
 def write_known(folder: Path, data: Path, lang: str, classes: dict[str, str], out: Path) -> None:
-    """Pairs of folded wordings that are right for each other: linked twice in free text, or entries."""
+    """Write pairs of folded wordings that are right for each other: linked twice in free text, or entries."""
     pairs = {(folded(other), folded(english)) for other, english in listed(data, lang, classes)}
     pairs |= {(other, english) for other, english, _, free in linked(folder / f"{lang}.phrases.tsv") if free > 1}
     out.write_text("".join(f"{a}\t{b}\n" for a, b in sorted(pairs) if "\t" not in a + b), encoding="utf-8")

@@ -1,14 +1,14 @@
-"""A crash campaign: seven jobs of indexing, copying and training are killed at random, and nothing is lost.
+"""Kill seven jobs of indexing, copying and training at random, again and again, and check that nothing is lost.
 
-Each trial copies what a job begins with, starts it in a forked process and kills it with SIGKILL when it has used a
-random part of its usual processor time. So a busy machine makes trials slower, not different. What is left is opened
-and verified: every row is one of the old or of the new state, what was said to be done is there, searches answer
-rightly. Then the job is started again, and killed again, up to six times; at the end all rows are compared with those
-of an undisturbed run.
+Each trial copies the initial files of a job, starts the job in a forked process and kills it with SIGKILL after a
+random part of its usual processor time. A busy machine thus makes trials slower, but not different. The remains are
+opened and verified: every row is of the old or the new state, everything that was reported as done is there, and
+searches give right answers. Then the job is started and killed again, up to six times. At the end all rows are compared
+with those of an undisturbed run.
 
-`--faults` tries a full disk, one that is read-only, folders that vanish, and too little memory instead. Each must end
-with a clear error of one line, or with the right rows; the old state must be whole, and once the fault is gone the same
-job must come to the rows of an undisturbed run. Only root can mount such disks.
+`--faults` tries other faults instead: a full disk, a read-only disk, vanishing folders, and too little memory. Each
+must end with a clear error of one line, or with the right rows. The old state must be complete, and without the fault
+the same job must give the rows of an undisturbed run. Only root can mount such disks.
 
     python bench/crash.py --kills 1000
     python bench/crash.py --faults
@@ -38,7 +38,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}  # forks and threads: no
+# A process with threads cannot be forked safely.
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
 from common import RAM_DISK, limit_memory, plain_parser, report
 from crash_jobs import JOBS, Job, Say, jobs
@@ -46,27 +47,27 @@ from crash_jobs import JOBS, Job, Say, jobs
 import phrasemate.errors
 from phrasemate.evaluate.report import signature
 
-UNTRIED = ("upgrader", "copier")  # with faults
-MOST = 6  # kills of one trial
-PATIENCE = 100.0  # seconds of a processor that a run or a check may use: more is a hang
-ASLEEP = 60.0  # seconds of sleep without any work: more is a hang
+UNTRIED = ("upgrader", "copier")  # jobs that are not tried with faults
+MOST = 6  # most kills of one trial
+PATIENCE = 100.0  # processor seconds that a run or a check may use; more is a hang
+ASLEEP = 60.0  # seconds that a process may sleep without any work; more is a hang
 KILL_HEADER = ["job", "trials", "kills", "ran to the end", "processor s undisturbed", "problems"]
 FAULT_HEADER = ["job", "fault", "tries", "errors", "went well", "first error", "problems"]
-FREE_KB = (0, 8, 40, 100, 250, 700, 1_500)  # left on the full disk
-MEMORY_KB = (0, 256, 512, 1_000, 2_000, 4_000, 16_000)  # that may be taken beyond what the warm process has
+FREE_KB = (0, 8, 40, 100, 250, 700, 1_500)  # free space on the full disk
+MEMORY_KB = (0, 256, 512, 1_000, 2_000, 4_000, 16_000)  # memory that the warm process may add
 DISK_MB = 24
-DOCUMENTED = {*vars(phrasemate.errors), "MemoryError"}  # Python's own says all there is to say
+DOCUMENTED = {*vars(phrasemate.errors), "MemoryError"}
 Work = Callable[[Say], list[str] | None]
 
 # -- a forked process
 
 
 class Child:
-    """Runs ``work(say)`` in a fork of this process; what it returns (a list of problems) or raises is ``problem``.
+    """Forked process that runs ``work(say)``; ``problem`` is what it returns (a list of problems) or raises.
 
-    ``said``: the last number that it gave to ``say``, which is written through a pipe before `say` returns, so a number
-    was said for good even if the process is killed at the next instruction. ``lines``: how many the error's text has.
-    ``seconds``: processor time. ``limits`` is called in the child first.
+    ``said`` is the last number that it gave to ``say``. This is written to a pipe before `say` returns, so it counts
+    even if the process is killed at the next instruction. ``lines`` is the number of lines of the error's text,
+    ``seconds`` is processor time. ``limits`` is called in the child first.
     """
 
     def __init__(self, work: Work, limits: Callable[[], None] = lambda: None) -> None:
@@ -80,7 +81,7 @@ class Child:
         os.close(write)
 
     def kill_after(self, seconds: float) -> bool:
-        """Kill it when it has used so much processor time; False if it ended by itself, which may be a problem."""
+        """Kill the process after so much processor time; return False if it ended by itself, which may be a problem."""
         kill = not self._ended(seconds)
         if kill:
             os.kill(self.pid, signal.SIGKILL)
@@ -91,14 +92,15 @@ class Child:
         return killed
 
     def wait(self, seconds: float = PATIENCE) -> None:
-        """Wait for its end; so much processor time is a hang, which is a problem."""
+        """Wait for the end of the process; more processor time than ``seconds`` is a hang, which is a problem."""
         if self.kill_after(seconds):
-            self.problem = self.problem or f"still running after {seconds:.0f} s of a processor"
+            self.problem = self.problem or f"still running after {seconds:.0f} s of processor time"
 
     def _ended(self, seconds: float) -> bool:
-        """Whether it ends before it has used so much processor time, which a busy machine does not change.
+        """Return whether the process ends before it has used so much processor time.
 
-        Sleep for ASLEEP seconds in which it does nothing is a problem, and not an end.
+        A busy machine does not change this. If the process sleeps for ASLEEP seconds without any work, this is noted as
+        a problem, and the result is False.
         """
         used, asleep = 0.0, 0.0
         while (remaining := seconds - _processor_seconds(self.pid)) > 0:
@@ -111,7 +113,7 @@ class Child:
             before, used = used, _processor_seconds(self.pid)
             asleep = asleep + pause if used == before and _sleeps(self.pid) else 0.0
             if asleep > ASLEEP:
-                self.problem = f"sleeps for ever after {used:.2f} s of a processor"
+                self.problem = f"sleeps without end after {used:.2f} s of processor time"
                 break
         return False
 
@@ -135,12 +137,12 @@ class Child:
 
 
 def _processor_seconds(pid: int) -> float:
-    """Processor time that a process has used, by its own clock."""
-    return time.clock_gettime(~pid << 3 | 2)  # as clock_getcpuclockid(3) makes it
+    """Return the processor time that a process has used, by its own clock."""
+    return time.clock_gettime(~pid << 3 | 2)  # the clock of clock_getcpuclockid(3)
 
 
 def _sleeps(pid: int) -> bool:
-    """Whether a process waits for something other than a processor or a disk."""
+    """Return whether a process waits for something other than a processor or a disk."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
@@ -160,7 +162,7 @@ def _work(write: int, work: Work, limits: Callable[[], None]) -> None:
         _tell(write, f"error {text}")
         _tell(write, f"problem {text} ({last.filename.rpartition('/')[2]}:{last.lineno})")
     finally:
-        os._exit(code)  # nothing of the parent's is cleaned up here
+        os._exit(code)  # without the clean-up of the parent process
 
 
 def _tell(write: int, text: str) -> None:
@@ -171,7 +173,7 @@ def _tell(write: int, text: str) -> None:
 
 
 class Campaign:
-    """All trials of one job; ``problems`` says what was wrong, a line each."""
+    """All trials of one job; ``problems`` has one line for each problem."""
 
     def __init__(self, job: Job, folder: Path, draw: random.Random) -> None:
         self.job, self.folder, self.draw = job, folder, draw
@@ -180,34 +182,33 @@ class Campaign:
         self.base = folder / "base"
         job.prepare(self.base)
         self.seconds = PATIENCE
-        for _ in range(2):  # the first also warms what the second, and every trial, finds warm
+        for _ in range(2):  # the first run warms the caches for the second one and for all trials
             calm = copied(self.base, self.folder / "calm")
             self.seconds = min(self.seconds, self._finish(calm).seconds)
         self.expected = self._contents(calm)
         if hasattr(job, "allow"):
             job.allow(calm)
-        gc.freeze()  # what is here is not looked at again by the collectors of the children
+        gc.freeze()  # the garbage collectors of the children skip these objects
         if self.problems:
             raise SystemExit(f"{job.name}: the undisturbed run fails: {self.problems[0]}")
 
     def trial(self, most: int) -> None:
-        """One run with up to ``most`` kills, each followed by a check, and the comparison at its end."""
+        """Run the job with up to ``most`` kills, check it after each, and compare the rows at the end."""
         self.trials += 1
         work, promised = copied(self.base, self.folder / "shaken"), 0
         for number in range(min(most, MOST)):
             child = Child(lambda say: self.job.run(work, say))
             killed = child.kill_after(self.draw.uniform(0, self.seconds))
             promised = max(promised, child.said)
-            self._note("running", child.problem)  # before the kill, if it was killed
+            self._note("running", child.problem)
             if not killed:
                 self.early += 1
-                if number == 0:  # the machine has become quicker since the undisturbed run
+                if number == 0:  # the machine has become faster since the undisturbed run
                     self.seconds = min(self.seconds, child.seconds)
                 break
             self.kills += 1
-            place = (
-                copied(work, self.folder / "copy") if number % 2 else work
-            )  # opening fixes: a run must do so by itself, too
+            # Opening repairs what is left, but a run must also do so by itself: so every second check is on a copy.
+            place = copied(work, self.folder / "copy") if number % 2 else work
             self._ask("after a kill", lambda _, place=place, after=promised: self.job.check(place, after))
         else:
             self._finish(work)
@@ -215,7 +216,7 @@ class Campaign:
         self._note("comparing", difference(self._contents(work), self.expected))
 
     def _contents(self, work: Path) -> dict[str, Any]:
-        """The job's rows, and the names of all files but what a reader remembers: none may be left over."""
+        """Return the job's rows and the names of all files except readers' notes, since no file may be left over."""
         paths = (path for path in work.rglob("*") if path.is_file() and path.name != "checked.json")
         files = (path.relative_to(work).as_posix() for path in paths)
         return self.job.rows(work) | {"files": sorted(re.sub(r"[0-9a-f]{8,}", "#", file) for file in files)}
@@ -236,7 +237,7 @@ class Campaign:
 
 
 def copied(source: Path, target: Path) -> Path:
-    """Replace a folder by a copy of another, or by nothing where that is not there."""
+    """Replace a folder by a copy of another, or remove it if there is no other; return it."""
     shutil.rmtree(target, ignore_errors=True)
     if source.exists():
         shutil.copytree(source, target)
@@ -244,7 +245,7 @@ def copied(source: Path, target: Path) -> Path:
 
 
 def difference(rows: dict[str, Any], expected: dict[str, Any]) -> str:
-    """Which rows are not those of the undisturbed run."""
+    """Describe the rows that differ from those of the undisturbed run; "" if none does."""
     unlike = [name for name in sorted({*rows, *expected}) if rows.get(name) != expected.get(name)]
     files, expected_files = (Counter(some.get("files", ())) for some in (rows, expected))
     changes = [*(f"+{file}" for file in files - expected_files), *(f"-{file}" for file in expected_files - files)]
@@ -256,15 +257,14 @@ def difference(rows: dict[str, Any], expected: dict[str, Any]) -> str:
 
 
 def faults(jobs: list[Job], folder: Path) -> list[list[object]]:
-    """Rows of the table: each fault in each job."""
+    """Return the rows of the table: each fault in each job."""
     rows = []
     for job in jobs:
         place = folder / job.name
         job.prepare(place / "base")
         place.mkdir(exist_ok=True)
-        job.run(
-            copied(place / "base", place / "calm"), lambda _: None
-        )  # here: what it imports is then not at the mercy of a fault
+        # This run also imports all modules, so that a fault cannot hit an import.
+        job.run(copied(place / "base", place / "calm"), lambda _: None)
         if hasattr(job, "allow"):
             job.allow(place / "calm")
         trial = _Trials(job, place)
@@ -285,7 +285,7 @@ def _problem_of(what: Work) -> str:
 
 
 class _Trials:
-    """The faults in one job: each yields the error of the run, "" if it went well, and what is wrong with that."""
+    """Faults in one job; each method yields the runs with one fault."""
 
     def __init__(self, job: Job, place: Path) -> None:
         self.job, self.place = job, place
@@ -315,12 +315,12 @@ class _Trials:
         return [] if kind in DOCUMENTED else [child.problem]
 
     def _unlike(self) -> str:
-        """Which rows are not those of the undisturbed run."""
+        """Describe the rows that differ from those of the undisturbed run; "" if none does."""
         rows = self.job.rows(self.place / "work") if (self.place / "work").exists() else {}
         return difference(rows, self.expected)
 
     def _afterwards(self, promised: int) -> list[str]:
-        """Without the fault: the old state is whole, and the job comes to the expected rows."""
+        """Check, without the fault, that the old state is complete and that the job gives the expected rows."""
         work = self.place / "work"
         problem = _problem_of(lambda _: self.job.check(work, promised))
         problem = problem or _problem_of(lambda say: self.job.run(work, say)) or self._unlike()
@@ -333,7 +333,7 @@ class _Trials:
         return child
 
     def full(self) -> Iterator[Child]:
-        """A small disk that is full but for so much."""
+        """Run the job on small disks with little free space."""
         for free in FREE_KB:
             with self._disk() as disk:
                 room = shutil.disk_usage(disk).free - free * 1024
@@ -343,7 +343,7 @@ class _Trials:
             yield child
 
     def readonly(self) -> Iterator[Child]:
-        """A file system that may not be written to."""
+        """Run the job on a read-only file system."""
         with self._disk() as disk:
             subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
             child = self._run(work=disk / "work")
@@ -351,7 +351,7 @@ class _Trials:
 
     @contextmanager
     def _disk(self) -> Iterator[Path]:
-        """A small file system in memory with a copy of what the job begins with, which is copied back at the end."""
+        """Yield a small file system in memory with the initial files of the job, and copy its files back at the end."""
         disk = self.place / "disk"
         disk.mkdir(exist_ok=True)
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m", "none", str(disk)], check=True)
@@ -363,7 +363,7 @@ class _Trials:
             subprocess.run(["umount", "-l", str(disk)], check=True)
 
     def vanished(self) -> Iterator[Child]:
-        """The folder is taken away at the first, second and third thing that is said, and before any if it is there."""
+        """Run the job and move its folder away before the start, or at its first, second or third report."""
         for at in range(4):
             work = copied(self.place / "base", self.place / "work")
             away = self.place / "away"
@@ -378,7 +378,7 @@ class _Trials:
             yield child
 
     def _taken_away(self, say: Say, work: Path, away: Path, at: int) -> None:
-        """Run the job; its folder goes when it has said ``at`` things (0: before it begins)."""
+        """Run the job and move its folder away at report ``at`` of its progress (0: before the start)."""
         count = 0
 
         def say_and_move(number: int) -> None:
@@ -393,6 +393,7 @@ class _Trials:
         self.job.run(work, say_and_move)
 
     def memory(self) -> Iterator[Child]:
+        """Run the job with little memory."""
         for kilobytes in MEMORY_KB:
             copied(self.place / "base", self.place / "work")
             yield self._run(lambda kilobytes=kilobytes: _little_memory(kilobytes))
@@ -400,8 +401,8 @@ class _Trials:
 
 def _little_memory(kilobytes: int) -> None:
     with suppress(OSError, AttributeError):
-        json.loads("[" * 900 + "]" * 900)  # the stack as deep as it gets: the system ends a process whose cannot grow
-        ctypes.CDLL(None).malloc_trim(0)  # what is free already is given back, or no limit would be felt
+        json.loads("[" * 900 + "]" * 900)  # grows the stack now: the system kills a process whose stack cannot grow
+        ctypes.CDLL(None).malloc_trim(0)  # frees unused memory, which would otherwise hide the limit
         limit_memory(kilobytes * 1_000)
 
 
@@ -409,14 +410,14 @@ def main() -> None:
     args = _arguments()
     with tempfile.TemporaryDirectory(prefix="crash-", dir=args.work) as name:
         folder = Path(name)
-        logging.getLogger("phrasemate").setLevel(logging.ERROR)  # each rebuilding after a kill is a warning
+        logging.getLogger("phrasemate").setLevel(logging.ERROR)  # hides the warning of each rebuilding after a kill
         chosen = jobs(folder / "shared", args.only)
         if args.faults:
             rows = faults([job for job in chosen if job.name not in UNTRIED], folder)
-            report("crash_faults", FAULT_HEADER, rows, signature(None, folder=str(args.work)))  # nothing is drawn
+            report("crash_faults", FAULT_HEADER, rows, signature(None, folder=str(args.work)))
             raise SystemExit(any(row[-1] for row in rows))
         campaigns = [Campaign(job, folder / job.name, random.Random(f"{args.seed} {job.name}")) for job in chosen]
-        with suppress(KeyboardInterrupt):  # a stopped campaign tells what it did
+        with suppress(KeyboardInterrupt):  # a stopped campaign still reports its trials
             _shake(campaigns, args)
         rows = [[c.job.name, c.trials, c.kills, c.early, round(c.seconds, 3), len(c.problems)] for c in campaigns]
         rows.append(["all", *(sum(row[at] for row in rows) for at in (1, 2, 3)), "", sum(row[-1] for row in rows)])
@@ -426,7 +427,7 @@ def main() -> None:
 
 
 def _shake(campaigns: list[Campaign], args: argparse.Namespace) -> None:
-    """Always the job that was killed least, until there were enough kills or the time is up."""
+    """Run trials, always of the job with the fewest kills, until there are enough kills or the time is up."""
     deadline, count = time.monotonic() + args.seconds, 0
     while count < args.kills and time.monotonic() < deadline:
         min(campaigns, key=lambda campaign: campaign.kills).trial(args.kills - count)
@@ -438,7 +439,7 @@ def _shake(campaigns: list[Campaign], args: argparse.Namespace) -> None:
 def _arguments() -> argparse.Namespace:
     options = plain_parser(__doc__)
     options.add_argument("--kills", type=int, default=60)
-    options.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long, whatever is left")
+    options.add_argument("--seconds", type=float, default=float("inf"), help="stop after this time (default: no limit)")
     options.add_argument("--only", action="append", default=[], choices=JOBS, help="this job (may be repeated)")
     options.add_argument("--faults", action="store_true", help="full disk, lost folders, little memory")
     options.add_argument("--seed", type=int, default=0)

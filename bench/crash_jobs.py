@@ -1,12 +1,12 @@
-"""The seven jobs that bench/crash.py kills: indexer, appender, deleter, optimiser, upgrader, copier, trainer.
+"""Jobs that bench/crash.py kills: indexer, appender, deleter, optimiser, upgrader, copier, trainer.
 
-`prepare` makes what a job begins with, in a folder that is not there yet. `run` does the work, or what is left of it,
-and says, through ``say``, how far it is for good. `check` lists what is wrong with what a kill left, of which so much
-was promised (0: nothing). `rows` is all that the job has made, to be compared with an undisturbed run.
+`prepare` makes the initial files of a job in a new folder. `run` does the work, or the rest of it, and reports through
+``say`` what is permanently done. `check` lists what is wrong with the remains after a kill; ``promised`` is the last
+report (0: none). `rows` returns everything that the job has made, for comparison with an undisturbed run.
 
-Each is small and honest: the real code on made-up text. Models are made in-process (the fakes of the tests): a phrase's
-vector is drawn from the hash of its words, the trainer's encoder is a random XLM-R of two layers. A job is rebuilt
-on a copy of what `prepare` made, continues wherever it was interrupted, and says what it has done for good as it goes.
+The jobs run the real code on small made-up texts. Their models are the fakes of the tests: the vector of a phrase is
+drawn from the hash of its words, and the trainer's encoder is a random XLM-R of two layers. A job resumes wherever it
+was interrupted.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from phrasemate.errors import IndexMissing  # noqa: E402
 from phrasemate.index import IndexSettings, backup  # noqa: E402
 from phrasemate.utils.storage import unlock  # noqa: E402
 
-# an index that turns to FAISS from 200 phrases on, in chunks of 16 sentences
+# Settings of an index that uses FAISS from 200 phrases on, in chunks of 16 sentences.
 SMALL = IndexSettings(chunk=16, learn=50, exact_below=200, forced_rebuild=600, exact_filtered=200, train=700, block=250)
 MODEL, NEWER = index_fakes.FakeModel(dim=16), index_fakes.FakeModel(dim=16, name="newer")
-index_fakes.vector_of = lru_cache(None)(index_fakes.vector_of)  # the text is small; the writing is what counts
+index_fakes.vector_of = lru_cache(None)(index_fakes.vector_of)  # saves time, which the writing should take
 Say = Callable[[int], None]
-TICKS = 1_000  # instructions of SQLite between two things that the optimiser says
+TICKS = 1_000  # instructions of SQLite between two reports of the optimiser
 SIZES = (40, 16, 0, 90, 9, 48, 60, 33)
 
 
 def documents(seed: int, names: Sequence[int] = range(len(SIZES))) -> list[Document]:
-    """Some of eight documents: two end with a chunk, one has no sentence."""
+    """Return some of eight documents: two end with a chunk, one has no sentence."""
     return [Document.from_texts(f"doc{at}", index_fakes.sentences(SIZES[at], seed=100 * seed + at)) for at in names]
 
 
-for seed in (1, 2, 3):  # every vector once, before the first fork
+for seed in (1, 2, 3):  # computes every vector before the first fork
     MODEL.extract([sentence.text for document in documents(seed) for sentence in document.sentences()])
 
 
@@ -54,7 +54,7 @@ def opened(folder: Path) -> Index:
 
 
 class _Indexing:
-    """What the four jobs of an index share. ``allowed``: rows that may be there, by table and first column."""
+    """Base class of the jobs on an index; ``allowed`` has the rows that may exist, by table."""
 
     name = ""
 
@@ -70,7 +70,7 @@ class _Indexing:
         raise NotImplementedError
 
     def allow(self, folder: Path) -> None:
-        """From now on the rows of this index may be seen."""
+        """Allow the rows of this index from now on."""
         for table, rows in rows_of(folder).items():
             self.allowed.setdefault(table, set()).update(rows)
 
@@ -93,7 +93,7 @@ class _Indexing:
 
 
 def rows_of(folder: Path) -> dict[str, Any]:
-    """Every row of every table of an index, those of the text index included."""
+    """Return every row of every table of an index, including those of the text index."""
     with sqlite3.connect(folder / "store.sqlite") as connection:
         query = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
         names = [name for (name,) in connection.execute(query)]
@@ -103,7 +103,7 @@ def rows_of(folder: Path) -> dict[str, Any]:
 
 
 def _search(index: Index) -> list[str]:
-    """The best phrase of some stored vectors is as near as a plain product says; no phrase that is gone is found."""
+    """Search for stored vectors and return what is wrong: no hit as near as the vector itself, or a deleted hit."""
     with index.store.reading():
         rows = [row for block in index.store.vectors() for row in block]
     if not rows:
@@ -117,11 +117,11 @@ def _search(index: Index) -> list[str]:
     wrong = int((np.abs(run.scores[:, 0] - 1) > 0.02).sum())
     missing = int((~np.isin(run.ids, [-1, *live])).sum())
     problems = [f"search: {wrong} of {len(queries)} stored vectors are not found"] if wrong else []
-    return problems + ([f"search: {missing} phrases are found that are gone"] if missing else [])
+    return problems + ([f"search: {missing} deleted phrases are found"] if missing else [])
 
 
 class Create(_Indexing):
-    """An index is made from nothing."""
+    """Job that creates an index."""
 
     name = "indexer"
 
@@ -138,7 +138,7 @@ class Create(_Indexing):
 
 
 class Add(_Indexing):
-    """Two documents are replaced and four come to those that are there."""
+    """Job that replaces two documents and adds four."""
 
     name = "appender"
 
@@ -150,7 +150,7 @@ class Add(_Indexing):
 
 
 class Delete(_Indexing):
-    """Five of eight documents go, one by one."""
+    """Job that deletes five of eight documents, one by one."""
 
     name = "deleter"
 
@@ -160,11 +160,11 @@ class Delete(_Indexing):
                 if f"doc{at}" in {document.name for document in index.documents()}:
                     index.delete(f"doc{at}")
                     say(index.store.state().generation)
-            index.add([])  # as any later writer: what a kill after the last deletion kept from being derived
+            index.add([])  # derives what a kill after the last deletion prevented, as any later writer does
 
 
 class Optimise(_Indexing):
-    """Space is given back and all that is derived is rebuilt; no row of text may change at all."""
+    """Job that frees space and rebuilds all derived files; no row of text may change."""
 
     name = "optimiser"
 
@@ -178,7 +178,7 @@ class Optimise(_Indexing):
 
     def run(self, folder: Path, say: Say) -> None:
         with opened(folder) as index:
-            index.store.connection.set_progress_handler(lambda: say(0), TICKS)  # for faults in the middle of it
+            index.store.connection.set_progress_handler(lambda: say(0), TICKS)  # allows faults during the work
             index.optimize()
 
     def check(self, folder: Path, promised: int) -> list[str]:
@@ -188,7 +188,7 @@ class Optimise(_Indexing):
 
 
 class Upgrade(_Indexing):
-    """All sentences are encoded again with another model, and the new index takes the place of the old one."""
+    """Job that encodes all sentences with another model, so that a new index replaces the old one."""
 
     name = "upgrader"
 
@@ -202,13 +202,13 @@ class Upgrade(_Indexing):
             problems = list(index.verify().problems)
             is_new = index.manifest.model_hash == NEWER.hash
         if promised and not is_new:
-            problems.append("the index is of the old model, though the upgrade was promised")
+            problems.append("the index is still of the old model, though the upgrade was promised")
         unchanged = set(rows_of(folder)["sentences"]) <= self.allowed["sentences"]
         return problems if unchanged else [*problems, "sentences: changed"]
 
 
 class Backup(_Indexing):
-    """An index is copied, and the copy takes the place of an older one."""
+    """Job that copies an index, so that the copy replaces an older one."""
 
     name = "copier"
 
@@ -240,12 +240,12 @@ class Backup(_Indexing):
 
 
 class Train:
-    """Eight steps of CCPR with an evaluation and a model in the middle, a checkpoint after each."""
+    """Job that trains CCPR for eight steps, with a checkpoint after each, and writes a model in the middle."""
 
     name = "trainer"
 
     def __init__(self, shared: Path) -> None:
-        """``shared``: a folder for the encoder and the pairs, which every run reads."""
+        """Write the encoder and the pairs into the folder ``shared``, which all runs read."""
         import encoders
         import pair_files
         import torch
@@ -258,7 +258,7 @@ class Train:
         self._pairs.mkdir()
         pair_files.write_pairs(self._pairs / "en-xx.jsonl", 40, 1)
         base = encoders.save_xlmr(shared / "base")
-        unlock(base / "model.safetensors")  # somebody who is not root reads it, too
+        unlock(base / "model.safetensors")  # users other than root read it, too
         self._tables = {
             "data": {"files": ["en-*.jsonl"], "batch": 4, "phrases": 4, "dev": 4, "neighbours": 2},
             "model": {"base": str(base), "dropout": 0.1, "head": "components"},
@@ -295,7 +295,7 @@ class Train:
         return problems
 
     def rows(self, folder: Path) -> dict[str, Any]:
-        """Losses and figures without the clock's, and the bytes of checkpoint and model."""
+        """Return losses and figures without those of the clock, and digests of checkpoint and model."""
         lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
         metrics = [{key: value for key, value in line.items() if key != "tokens/s"} for line in lines]
         files = [*folder.glob("model/*.safetensors"), folder / "checkpoint" / "state.safetensors"]
@@ -309,6 +309,6 @@ Job = _Indexing | Train
 
 
 def jobs(shared: Path, only: Sequence[str] = ()) -> list[Job]:
-    """The jobs of these names, or all; ``shared`` as of `Train`."""
+    """Return the jobs of these names, or all; ``shared`` is the folder of `Train`."""
     chosen: list[Job] = [kind() for kind in INDEXING if not only or kind.name in only]
     return [*chosen, *([Train(shared)] if not only or Train.name in only else [])]

@@ -1,10 +1,12 @@
-"""Damaged and hostile files: each is one documented error or the right answer; never a crash, a hang or a wrong one.
+"""Damaged and hostile files: each must give a documented error or the right answer, and never a crash or a hang.
 
-Every kind of file that phrasemate reads (tests/hostile/damage_kinds.py) is truncated, has bytes flipped, blocks zeroed
-and swapped, is doubled, is replaced by files of other formats and by hostile ones: newer versions, huge counts, bombs,
-sealed nonsense. Each is read in a forked process: errors outside phrasemate.errors or of several lines, an answer that
-is another than that of the sound file, more than a minute or more than 1 GB are problems. Text without an end or a
-checksum (``open``, and letters within ``closed`` ones) may become another text.
+Every kind of file that phrasemate reads (tests/hostile/damage_kinds.py) is damaged in many ways. It is truncated or
+doubled, its bytes are flipped, its blocks are zeroed or swapped, and it is replaced by files of other formats. Hostile
+files are newer versions, huge counts, decompression bombs, and nonsense with a valid checksum.
+
+Each file is read in a forked process. Problems are errors outside phrasemate.errors, errors of several lines, an answer
+that differs from that of the sound file, more than a minute, and more than 1 GB. Text without an end or a checksum
+(``open``, and letters within ``closed`` text) may become another text.
 
     python bench/damage.py
     python bench/damage.py --only index --each 50
@@ -41,7 +43,7 @@ from damage_kinds import KINDS, Kind, digest, hostile_cases  # noqa: E402
 
 PATIENCE = 60.0
 MEMORY_MB = 1_000
-ADDRESSES_GB = 8  # a backstop, so that a huge count cannot take the machine's memory
+ADDRESSES_GB = 8  # limit of the address space, so that a huge count cannot take all of the machine's memory
 DOCUMENTED = frozenset(vars(phrasemate.errors))
 HEADER = ["kind", "damaged", "errors", "right answers", "other texts", "problems", "most MB", "errors by class"]
 PNG = b"\x89PNG\r\n\x1a\n" + zlib.compress(bytes(200))
@@ -59,7 +61,7 @@ Case = tuple[str, bytes]
 
 
 def damages(content: bytes, draw: random.Random, count: int) -> Iterator[Case]:
-    """Names and contents of what a file may become; ``each``: how many of each kind of change."""
+    """Yield names and contents of damaged versions of a file; ``count`` is the number of changes of each kind."""
     size = len(content)
     for cut in sorted({0, 1, size // 2, size - 1, *(draw.randrange(size) for _ in range(count))}):
         yield f"truncated to {cut}", content[:cut]
@@ -83,7 +85,7 @@ def damages(content: bytes, draw: random.Random, count: int) -> Iterator[Case]:
 
 
 def cases(kind: Kind, place: Path, draw: random.Random, count: int) -> Iterator[tuple[str, Path, bytes]]:
-    """What, which file, and its damaged content; files that are as they were are left out."""
+    """Yield a name, the file, and its damaged content, if this differs from the sound one."""
     files = kind.targets(place)
     for file in files:
         content = file.read_bytes()
@@ -96,7 +98,7 @@ def cases(kind: Kind, place: Path, draw: random.Random, count: int) -> Iterator[
 
 
 def judged(kind: Kind, what: str, right: int, child: Child, megabytes: float) -> tuple[str, str]:
-    """One of "error", "right", "other" and "problem", and the class of the error or what the problem is."""
+    """Return "error", "right", "other" or "problem", with the class of the error or a description of the problem."""
     error = child.error.partition(":")[0]
     if megabytes > MEMORY_MB:
         return "problem", f"{megabytes:.0f} MB"
@@ -109,14 +111,14 @@ def judged(kind: Kind, what: str, right: int, child: Child, megabytes: float) ->
     if child.said == right:
         return "right", ""
     allowed = kind.guard == "open" or (kind.guard == "closed" and " truncated " not in f" {what} ")
-    # two packed texts one after the other are a packed text
+    # Two gzip files one after the other are a gzip file.
     allowed |= kind.name.endswith(".gz") and what.endswith(" doubled")
     return ("other", "") if allowed else ("problem", "a wrong answer")
 
 
 def main() -> None:
     args = _arguments()
-    logging.getLogger("phrasemate").setLevel(logging.ERROR)  # each rebuilding is a warning
+    logging.getLogger("phrasemate").setLevel(logging.ERROR)  # hides the warning of each rebuilding
     kinds = [kind for kind in KINDS if not args.only or kind.name in args.only]
     rows: list[list[Any]] = []
     with tempfile.TemporaryDirectory(prefix="damage-", dir=args.work) as name:
@@ -131,10 +133,10 @@ def main() -> None:
 
 
 def _row(kind: Kind, folder: Path, args: argparse.Namespace) -> list[Any]:
-    """Damage one kind of file in every way."""
+    """Damage one kind of file in every way and return its row of the table."""
     folder.mkdir(parents=True)
     place, draw = kind.make(folder), random.Random(f"{args.seed} {kind.name}")
-    right = digest(kind.read(_copy(place)))  # in this process: what it imports is not in the time of a case
+    right = digest(kind.read(_copy(place)))  # in this process, which then has all imports before the first case
     judgements: list[tuple[str, str, str, float]] = []
     for what, file, damaged in cases(kind, place, draw, args.each):
         copy = _copy(place)
@@ -145,7 +147,7 @@ def _row(kind: Kind, folder: Path, args: argparse.Namespace) -> list[Any]:
 
 
 def _hostile(one: Any, args: argparse.Namespace) -> list[Any]:
-    """Files that are made to do harm, of one kind: each must be an error (or, where it says so, may be read)."""
+    """Read hostile files of one kind and return their row; each must give an error, except harmless ones."""
     judgements = []
     for what, place, read in one.cases:
         guard, right = (one.guard, one.right) if what.startswith("harmless") else ("sealed", -1)
@@ -154,7 +156,7 @@ def _hostile(one: Any, args: argparse.Namespace) -> list[Any]:
 
 
 def _judgement(kind: Kind, what: str, place: Path, right: int) -> tuple[str, str, float]:
-    """Read it in a child: the judgement, its reason, and the memory in MB beyond what it began with."""
+    """Read a file in a child process; return the judgement, its reason, and the memory in MB that the reading took."""
 
     def read(say: Callable[[int], None]) -> list[str]:
         before = memory("VmRSS") or 0.0
@@ -184,7 +186,7 @@ def _summed(name: str, judgements: list[tuple[str, str, str, float]]) -> list[An
 
 
 def _copy(place: Path) -> Path:
-    """A copy beside it, for the next damage."""
+    """Copy the sound files into a folder beside them, for the next damage."""
     copy = place.parent / "copy" / place.name
     shutil.rmtree(copy.parent, ignore_errors=True)
     copy.parent.mkdir()

@@ -1,10 +1,10 @@
-"""Tokens a second and faithfulness of the runtime against transformers with torch float32.
+"""Measure tokens per second and faithfulness of the runtime against transformers with torch float32.
 
-Both encode the same sentences in the same run, in turns; torch in batches of 32 sentences. "of a length": some 43
-tokens each, sorted by length for torch. "of all lengths": those of a corpus, in random order; torch has them sorted, or
-as they come, padded to the longest of a batch. The runtime also tokenises in its time, torch gets tokens. The figure of
-each engine is the best of its rounds; cosines are between token states. Needs the extra [dev] and the Hugging Face
-folder of the same model (phrasemate model unpack -o .cache/bundled).
+Both encode the same sentences in the same run, in turns, torch in batches of 32 sentences. "of a length" are sentences
+of some 43 tokens, sorted by length for torch. "of all lengths" are those of a corpus in random order. Torch has them
+sorted, or in this order and padded to the longest of a batch. The time of the runtime includes tokenisation; torch gets
+tokens. The figure of each engine is the best of its rounds. Cosines are between token states. The script needs the
+extra [dev] and the Hugging Face folder of the same model (phrasemate model unpack -o .cache/bundled).
 
     python bench/encode.py --hf .cache/bundled --threads-list 1 2
 """
@@ -27,16 +27,16 @@ from phrasemate.evaluate.report import signature
 
 
 def sentences(data: Path, count: int, seed: int, shortest: int = 120, longest: int = 260) -> list[str]:
-    """English sentences of so many characters (by default some 43 tokens each), in random order."""
+    """Return random English sentences of so many characters (by default some 43 tokens each)."""
     texts = {pair.english for pair in parallel(data, "de") if shortest <= len(pair.english) <= longest}
     return random.Random(seed).sample(sorted(texts), count)
 
 
-SAME = 0.98  # mean cosine of token states to those of the same model; rounding leaves .995
+SAME = 0.98  # least mean cosine of the token states of one model in both engines; rounding alone leaves 0.995
 
 
 class Peer:
-    """transformers with torch float32, as a careful user would run it."""
+    """Engine to compare with: transformers with torch float32, in batches."""
 
     def __init__(self, folder: Path, model: Model, texts: list[str]) -> None:
         self.encoder = AutoModel.from_pretrained(folder, add_pooling_layer=False).eval()
@@ -45,7 +45,7 @@ class Peer:
         self.tokens = sum(len(ids) for ids in self.ids)
 
     def states(self, by_length: bool = True) -> list[np.ndarray]:
-        """Token states of each text, special tokens included."""
+        """Return the token states of each text, including special tokens."""
         order = list(range(len(self.ids)))
         if by_length:
             order.sort(key=lambda i: len(self.ids[i]))
@@ -63,7 +63,7 @@ class Peer:
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure and print the table."""
     options = parser(__doc__)
     options.add_argument("--hf", type=Path, help="Hugging Face folder of the same model")
     options.add_argument("--threads-list", type=int, nargs="+", default=[1, 2])
@@ -71,9 +71,9 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=5)
     args = options.parse_args()
     if not args.hf:
-        options.error("--hf: which folder to compare with?")
+        options.error("--hf is missing; name the Hugging Face folder of the same model")
     if args.threads:
-        options.error("--threads: here it is --threads-list")
+        options.error("--threads is not used here; give --threads-list")
     kinds = {
         "of a length": sentences(args.data, args.sentences, args.seed),
         "of all lengths": sentences(args.data, args.sentences, args.seed, 1, 1_000),
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def compared(args: argparse.Namespace, threads: int, kind: str, texts: list[str]) -> list[list[object]]:
-    """A row for each order in which torch has the texts."""
+    """Return a row for each order in which torch gets the texts."""
     torch.set_num_threads(threads)
     model = load_model(args.model, threads)
     peer = Peer(args.hf, model, texts)

@@ -1,10 +1,10 @@
-"""Learns the bundled pairs of endings from the bundled lexicon.
+"""Learn the bundled pairs of endings from the bundled lexicon.
 
     python bench/endings.py --out src/phrasemate/models/lexicon/endings.safetensors
 
-Prints for each language how often a word that the lexicon lists would be answered by other forms of it, if it were not
-listed, and how often the likeliest equivalent would be one of its own: of one word in ten, with pairs of endings
-learned from the other words.
+For each language, one word in ten of the lexicon is held out, and pairs of endings are learned from the other words.
+The script prints how often a held-out word is answered through other forms of it, and how often the likeliest
+equivalent is one that the lexicon lists for it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from phrasemate.lexicon.inflection import stem
 from phrasemate.lexicon.wordings import Wordings
 
 UNINFLECTED = {"ja", "th", "vi", "zh"}
-TESTED = 10  # one word in so many
+TESTED = 10  # one word in so many is held out
 NONE = {("", ""): 0.0}
 
 
 def equivalents(language: str) -> dict[str, dict[str, float]]:
-    """The words of the lexicon in a language, each with the stems of its English equivalents."""
+    """Return the words of the lexicon in a language, each with the stems of its English equivalents.
+
+    A stem has the sum of the probabilities of its equivalents.
+    """
     lexicon = bundled_lexicon()
     assert lexicon is not None
     wordings, words = lexicon._keys_of(language).wordings, {}
@@ -40,7 +43,7 @@ def equivalents(language: str) -> dict[str, dict[str, float]]:
 
 
 def report(language: str, words: dict[str, dict[str, float]], folder: Path, seed: int) -> None:
-    """Print how well the words of a language that are held out are answered by the others."""
+    """Print how well the held-out words of a language are answered through the others."""
     held_out = random.Random(seed).sample(sorted(words), len(words) // TESTED)
     rest = {word: words[word] for word in words.keys() - set(held_out)}
     write_endings(folder, {language: learn_endings(rest, language) or NONE})
@@ -57,7 +60,7 @@ def report(language: str, words: dict[str, dict[str, float]], folder: Path, seed
 
 
 def main() -> None:
-    """Learn, print, write."""
+    """Learn the endings, print their figures and write them."""
     options = parser(__doc__)
     options.add_argument("--out", type=Path, required=True)
     args = options.parse_args()

@@ -1,16 +1,16 @@
 """Fuzzing: mutated input for every reader, the mark-up parser, the splitter and the mapping of tokens to offsets.
 
-With atheris (``pip install 'phrasemate[fuzz]'``) mutation is guided by coverage; without it, or with --plain, sound
-documents are mutated at random, and the output says so. tests/hostile/fuzz_targets.py says what must hold of any input.
-Seeds are made there; inputs that reached new code can be kept (--keep) in bench/fuzz/seeds.tar.xz and are seeds from
-then on. A finding ends the run with exit code 1 and is written to bench/out/fuzz/TARGET-*.
+With atheris (``pip install 'phrasemate[fuzz]'``), mutation is guided by coverage. Without it, or with --plain, sound
+documents are mutated at random, and the output says so. tests/hostile/fuzz_targets.py says what must be true of any
+input, and makes the seeds. Inputs that reached new code can be stored (--keep) in bench/fuzz/seeds.tar.xz as further
+seeds. A finding ends the run with exit code 1 and is written to bench/out/fuzz/TARGET-*.
 
     python bench/fuzz.py tmx --seconds 3600
     python bench/fuzz.py --list
 
-Bytes that change at random seldom leave mark-up well formed, and what lies behind its parser is hardly reached. So half
-the inputs of such formats are made by moving, doubling, wrapping and renaming whole elements, and by changing
-attributes and text, with the names that a format knows; JSON is changed value by value.
+Random changes of bytes seldom leave mark-up well formed, so they hardly reach the code behind its parser. Half the
+inputs of such formats are therefore made by moving, doubling, wrapping and renaming whole elements, and by changing
+attributes and text, with the names of the format. JSON is changed value by value.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ use_test_modules("hostile")  # fuzz_targets
 
 FINDINGS = OUT / "fuzz"
 SEED_FILE = Path(__file__).parent / "fuzz" / "seeds.tar.xz"
-HANG = 20  # seconds
-MEMORY_MB = 1_024  # beyond what the warm process takes
+HANG = 20  # seconds for one input; more is a finding
+MEMORY_MB = 1_024  # memory that the warm process may add; more is a finding
 
 
 def main() -> None:
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def kept_seeds() -> dict[str, list[bytes]]:
-    """Target -> the inputs that reached new code."""
+    """Return target -> the stored inputs that reached new code."""
     seeds: dict[str, list[bytes]] = {}
     with tarfile.open(SEED_FILE) as archive:
         for member in archive:
@@ -79,7 +79,7 @@ def kept_seeds() -> dict[str, list[bytes]]:
 
 
 def write_seeds(seeds: dict[str, list[bytes]]) -> None:
-    """Write the archive, each input once, the smallest first: the same inputs give the same bytes."""
+    """Write the archive with each input once, the smallest first; the same inputs give the same bytes."""
     with tarfile.open(SEED_FILE, "w:xz", preset=9) as archive:
         for target, inputs in sorted(seeds.items()):
             for number, data in enumerate(sorted(set(inputs), key=lambda data: (len(data), data))):
@@ -89,12 +89,12 @@ def write_seeds(seeds: dict[str, list[bytes]]) -> None:
 
 
 def _guided(target: str, seconds: int, seed: int, keep: int) -> None:
-    """libFuzzer, in a fork, for it never comes back; afterwards the smallest inputs that reached new code are kept."""
+    """Run libFuzzer in a fork, since it never returns; then store the smallest inputs that reached new code."""
     import atheris
     from fuzz_targets import run
 
     seeds = _seeds(target)
-    with atheris.instrument_imports(include=["phrasemate"]):  # targets import what they feed at their first input
+    with atheris.instrument_imports(include=["phrasemate"]):  # targets import the tested modules at their first input
         run(target, seeds[0])
     with tempfile.TemporaryDirectory(prefix="seeds-") as name:
         for data in seeds:
@@ -110,20 +110,20 @@ def _guided(target: str, seconds: int, seed: int, keep: int) -> None:
             os._exit(0)
         _, status, usage = os.wait4(child, 0)
         code = os.waitstatus_to_exitcode(status)
-        spent = usage.ru_utime + usage.ru_stime  # on a busy machine less than the clock says
+        spent = usage.ru_utime + usage.ru_stime
         new = {path.read_bytes() for path in Path(name).iterdir()} - set(seeds)
     if keep:
         with FileLock(FINDINGS / "seeds.lock"):
             archive = kept_seeds()
             archive.setdefault(target, []).extend(sorted(new, key=len)[:keep])
             write_seeds(archive)
-    summary = f"{spent:.0f} s of a processor, {len(new)} that reached new code"
+    summary = f"{spent:.0f} s of processor time, {len(new)} inputs that reached new code"
     print(f"{target}: {'no finding' if not code else 'a finding'}, {summary} (seed {seed})", flush=True)
     raise SystemExit(code)
 
 
 def _mutator(target: str) -> Callable[[bytes, int, int], bytes]:
-    """Of two inputs one is changed in its elements or values, one in its bytes."""
+    """Return a function that changes half the inputs in their elements or values, and the other half in their bytes."""
     import atheris
 
     def change(data: bytes, most: int, seed: int) -> bytes:
@@ -135,19 +135,19 @@ def _mutator(target: str) -> Callable[[bytes, int, int], bytes]:
 
 
 def _structured(draw: random.Random, data: bytes, target: str) -> bytes:
-    """Changed in its elements or values, where it has any."""
+    """Return the input changed in its elements or values, if it has any."""
     if target in JSON:
         return revalued(draw, data)
     return reshaped(draw, data, target) if target in MARKUP else data
 
 
 def _plain(target: str, seconds: int, seed: int) -> None:
-    """Mutation at random: elements or values of a seed changed, or bytes and blocks, mixed among the seeds."""
+    """Mutate at random: change elements or values of a seed, or bytes and blocks, and mix seeds."""
     from fuzz_targets import SEEDS, run
 
     draw, seeds, sound = random.Random(f"{target} {seed}"), _seeds(target), SEEDS[target]()
     deadline, count, read = time.monotonic() + seconds, 0, 0
-    limit_memory(MEMORY_MB * 1_000_000)  # beyond it is a finding
+    limit_memory(MEMORY_MB * 1_000_000)
     signal.signal(signal.SIGALRM, _hang)
     while time.monotonic() < deadline:
         one = draw.choice(sound)
@@ -171,7 +171,7 @@ def _plain(target: str, seconds: int, seed: int) -> None:
 
 
 class Hang(BaseException):
-    """More than `HANG` seconds for one input; no reader catches it."""
+    """Error for an input that takes more than `HANG` seconds; no reader catches it."""
 
 
 def _hang(*_: object) -> None:
@@ -186,10 +186,12 @@ def _seeds(target: str) -> list[bytes]:
 
 def _arguments() -> argparse.Namespace:
     options = plain_parser(__doc__)
-    options.add_argument("target", nargs="?", default="", help="one of those that --list names")
+    options.add_argument("target", nargs="?", default="", help="a target that --list names")
     options.add_argument("--seconds", type=int, default=60)
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--keep", type=int, default=0, help="so many new inputs, the smallest, become seeds")
+    options.add_argument(
+        "--keep", type=int, default=0, help="number of new inputs that become seeds, the smallest ones"
+    )
     options.add_argument("--plain", action="store_true", help="without atheris")
     options.add_argument("--list", action="store_true", help="name the targets")
     return options.parse_args()
@@ -206,7 +208,7 @@ _WORDS = """0 1 -1 99999999999 1e999 NaN True a é de en-GB x-none und * preserv
     ไทย 中文 A1 ZZZ9999999 _x0000_ _xD83D_ .. / http://x.y/ # urn:x ]] {{ [[Bank|Bänke]]"""
 TEXTS = ("", " ", "\n", "e\u0301", "\u202e", "👩\u200d👧", *_WORDS.split())
 _SHARED = "xml:lang xml:space lang id"
-MARKUP = {  # the names that a target's elements and attributes have, beside those of its seeds
+MARKUP = {  # names of a format's elements and attributes, used besides those of its seeds
     "docx": (
         "w:p w:r w:t w:tbl w:tr w:tc w:pPr w:pStyle w:outlineLvl w:br w:cr w:tab w:noBreakHyphen w:moveFrom w:moveTo "
         "w:rt w:del w:ins w:delText w:instrText w:fldSimple w:hyperlink w:sdt w:sdtContent w:txbxContent w:ruby "
@@ -256,7 +258,7 @@ Pieces = list[bytes]
 
 
 def mutated(draw: random.Random, seeds: list[bytes]) -> bytes:
-    """One of the seeds with one to six changes."""
+    """Return one of the seeds with one to six changes."""
     data = bytearray(draw.choice(seeds))
     for _ in range(draw.randint(1, 6)):
         at = draw.randrange(len(data) + 1)
@@ -280,22 +282,23 @@ def mutated(draw: random.Random, seeds: list[bytes]) -> bytes:
 
 
 def reshaped(draw: random.Random, data: bytes, target: str) -> bytes:
-    """Mark-up with one to four of its elements, attributes or texts changed; it stays well formed where it was.
+    """Return mark-up with one to four elements, attributes or texts changed; well-formed mark-up stays well formed.
 
-    ``data`` comes back as it is where no element is found in it, as in a packed archive.
+    ``data`` is returned unchanged if it has no elements, as in a packed archive.
     """
     pieces = _PIECES.findall(data)
     for _ in range(draw.randint(1, 4)):
         elements = _elements(pieces)
         if not elements or len(pieces) > LONGEST:
             break
-        inner = elements[:-1] if len(elements) > 1 and draw.random() < 0.95 else elements  # the root ends last
+        # The root element ends last, and is rarely changed.
+        inner = elements[:-1] if len(elements) > 1 and draw.random() < 0.95 else elements
         draw.choice(_CHANGES)(draw, pieces, draw.choice(inner), target)
     return b"".join(pieces)
 
 
 def revalued(draw: random.Random, data: bytes) -> bytes:
-    """JSON with one to three of its values changed or left out; ``data`` as it is where it is not a JSON object."""
+    """Return a JSON object with one to three values changed or left out; other data are returned unchanged."""
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):
@@ -313,7 +316,7 @@ def revalued(draw: random.Random, data: bytes) -> bytes:
 
 
 def _places(content: Any) -> Iterator[tuple[Any, Any]]:
-    """Every list or dict in it, with each of its keys."""
+    """Yield every list and dict inside the content, with each of its keys."""
     keys = content if isinstance(content, dict) else range(len(content)) if isinstance(content, list) else ()
     for key in keys:
         yield content, key
@@ -321,7 +324,7 @@ def _places(content: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _elements(pieces: Pieces) -> list[tuple[int, int]]:
-    """First and last piece of each element: its tags, which are one where it is empty."""
+    """Return the numbers of the first and last piece of each element; an empty element has one piece."""
     elements: list[tuple[int, int]] = []
     stack: list[int] = []
     for at, piece in enumerate(pieces):
@@ -412,7 +415,7 @@ _CHANGES: tuple[Callable[[random.Random, Pieces, tuple[int, int], str], None], .
 
 
 def _name(draw: random.Random, pieces: Pieces, target: str) -> bytes:
-    """A name that the format has, or one of the document."""
+    """Return a name of the format, or one from the document."""
     if draw.random() < 0.3 and (tag := _NAME.search(draw.choice(pieces))):
         return tag[0]
     return draw.choice(MARKUP[target][0].split()).encode()

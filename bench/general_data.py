@@ -1,12 +1,13 @@
-"""Aligned sentence pairs of 27 languages with English: what training, the lexicon and the lookup yardstick are made of.
+"""Write aligned sentence pairs of 27 languages with English, for training, the lexicon and the lookup yardstick.
 
     python bench/general_data.py .cache/general
 
-Writes XX.tsv (other language, English, source, licence class) and XX.links (Pharaoh format, by eflomal) for each
-language, from ``parallel_general/`` and ``parallel/``. Of the latter, which is technical, at most --technical pairs a
-language, the sources in equal shares. Left out: sentences of test sets, the first 15,000 lines of files from which
-distractors are taken, one side equal to the other, sides of more than 60 words. Languages that are written already are
-skipped, so that a stopped run continues.
+The script writes XX.tsv (other language, English, source, licence class) and XX.links (Pharaoh format, by eflomal) for
+each language, from ``parallel_general/`` and ``parallel/``. Of ``parallel/``, which is technical, it takes at most
+--technical pairs of a language, the sources in equal shares.
+
+It leaves out sentences of test sets, the first 15,000 lines of files that distractors come from, pairs with equal
+sides, and sides of more than 60 words. Languages that are already written are skipped, so that a stopped run continues.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from training_data import DISTRACTORS, FIRST, key, sampled, tested
 from phrasemate.align import EflomalAligner, ParallelText, align_files
 from phrasemate.text import words
 
-WORDS = 60
+WORDS = 60  # most words of a side
 UNSTATED = "unstated"
-MARKS = "\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # end a line or a column of the written file
+MARKS = "\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # characters that end a line or a column of the written file
 
 Row = tuple[str, str, str]  # other language, English, source
 
 
 def licences(data: Path) -> dict[str, str]:
-    """Source -> licence class: free, nc, research or unstated."""
+    """Return source -> licence class: free, nc, research or unstated."""
     with (data / "parallel_general" / "SOURCES.tsv").open(encoding="utf-8") as file:
         return {row["source"]: row["class"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)}
 
 
 def rows(path: Path, skip: int = 0) -> Iterator[Row]:
-    """The pairs of a corpus file, from line ``skip`` on."""
+    """Yield the pairs of a corpus file, from line ``skip`` on."""
     if not path.exists():
         return
     for english, other, source, *_ in islice(table_rows(path), skip, None):
@@ -46,7 +47,7 @@ def rows(path: Path, skip: int = 0) -> Iterator[Row]:
 
 
 def usable(pairs: Iterator[Row], unwanted: set[str], unique: set[tuple[str, str]]) -> Iterator[Row]:
-    """The pairs that are not in a test set, not too long and new."""
+    """Yield the pairs that are new, not too long, and not in a test set."""
     for other, english, source in pairs:
         keys = key(other), key(english)
         if not all(keys) or keys[0] == keys[1] or keys in unique or not unwanted.isdisjoint(keys):
@@ -59,7 +60,7 @@ def usable(pairs: Iterator[Row], unwanted: set[str], unique: set[tuple[str, str]
 
 
 def technical(pairs: Iterator[Row], most: int, seed: int) -> list[Row]:
-    """At most ``most`` pairs, the sources in equal shares."""
+    """Draw at most ``most`` pairs, the sources in equal shares."""
     by_source: dict[str, list[Row]] = defaultdict(list)
     for row in pairs:
         by_source[row[2]].append(row)

@@ -1,10 +1,11 @@
-"""Gold word alignments of eight more languages, annotated for this project, as `phrasemate evaluate ccpr` reads them.
+"""Write gold word alignments of eight more languages, annotated for this project, for `phrasemate evaluate ccpr`.
 
     python bench/gold_links.py .cache/gold
     phrasemate evaluate ccpr --data .cache/gold/all --only alignment --langs hi,ja,bn,ca,et,ka,sw,ta
 
 gold_links.tsv has the language, both sentences, sure links and possible links. The sentences of Hindi and Japanese are
-in the general corpora, held out from training: a hash stands for the two. Every second pair is dev, the others test.
+in the general corpora, held out from training, and the file has only a hash of each pair. Every second pair is dev, the
+others are test.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ PARTS = {"all": slice(None), "dev": slice(0, None, 2), "test": slice(1, None, 2)
 
 
 def pair_hash(other: str, english: str) -> str:
-    """What stands in gold_links.tsv for a pair whose text is not in the repository."""
+    """Return the hash that replaces a pair in gold_links.tsv if the repository does not contain its text."""
     return sha256(f"{other}\t{english}".encode()).hexdigest()[:16]
 
 
 def main() -> None:
-    """Write gold_alignments/XX-en.jsonl and the text that eflomal learns from besides, for each part."""
+    """Write gold_alignments/XX-en.jsonl for each part, and the further text that eflomal learns from."""
     options = plain_parser(__doc__)
     options.add_argument("folder", type=Path)
     options.add_argument("--data", type=Path, default=DATA, help="folder of the corpora (default: %(default)s)")

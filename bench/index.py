@@ -1,10 +1,12 @@
-"""Building and searching an index: speed, the encoder's share, memory, disk, and what the approximation costs.
+"""Measure building and searching an index: speed, share of the encoder, memory, disk, and cost of the approximation.
 
-English sentences of the parallel corpora are indexed by a process of its own (whose peak memory is measured), then
-asked with German sentences in which a phrase is marked: from cold processes, and in a warm one one by one and 1,000
-at once. Processor time is what a busy machine inflates least. "quick": searches that do not look at their hits again.
-"Times the script": a search beside the least that finds anything, which encodes each phrase, asks the FAISS file and
-reads the sentences of its hits; both ask the same queries in turns, and it is processor time.
+English sentences of the parallel corpora are indexed by a separate process, so that its peak memory can be measured.
+Then German sentences with a marked phrase are searched: from new processes ("cold"), and in a running one, one by one
+and 1,000 at once ("warm"). Processor time is the figure that a busy machine affects least. "quick" searches skip the
+second look at their hits.
+
+"times the script" compares a search with the least program that finds anything: it encodes each phrase, searches the
+FAISS file and reads the sentences of its hits. Both ask the same queries in turns; the figure is processor time.
 
     python bench/index.py --sentences 50000
 """
@@ -38,13 +40,13 @@ from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
 from phrasemate.query import marked, parse_query
 from phrasemate.utils.machine import load_faiss
 
-LEAST = 20  # characters: what is shorter is a heading
-SINGLE, BATCH, DEPTH = 200, 1_000, 10  # warm queries alone, in a batch; hits compared with exact search
-ROUNDS, ROUND, HITS = 12, 25, 32  # turns of a search and a script, queries of each, hits of the script
+LEAST = 20  # least characters of a sentence; shorter texts are headings
+SINGLE, BATCH, DEPTH = 200, 1_000, 10  # warm queries one by one and in a batch, hits compared with exact search
+ROUNDS, ROUND, HITS = 12, 25, 32  # turns of search and script, queries of a turn, hits of the script
 
 
 def english(data: Path, count: int, seed: int) -> list[str]:
-    """Unique English sentences of all corpora, shuffled."""
+    """Return unique English sentences of all corpora, shuffled."""
     pairs = (pair for lang in corpora(data) for pair in parallel(data, lang))
     texts = sorted({pair.english for pair in pairs if len(pair.english) >= LEAST})
     random.Random(seed).shuffle(texts)
@@ -52,7 +54,7 @@ def english(data: Path, count: int, seed: int) -> list[str]:
 
 
 def german(data: Path, model: Model, count: int, seed: int) -> list[str]:
-    """Sentences from the other side, each with one of the phrases marked that the model proposes."""
+    """Return German sentences, each with one of the phrases marked that the model proposes."""
     draw = random.Random(seed)
     texts = sorted({pair.other for pair in parallel(data, "de") if len(pair.other) >= LEAST})
     draw.shuffle(texts)
@@ -67,7 +69,7 @@ def german(data: Path, model: Model, count: int, seed: int) -> list[str]:
 
 
 def build(args: argparse.Namespace) -> dict[str, Any]:
-    """Index the sentences; runs in a process of its own."""
+    """Index the sentences in this process and return the figures."""
     model = load_model(args.model, args.threads)
     clock = Clock(model)
     used = time.process_time()
@@ -95,7 +97,7 @@ def build(args: argparse.Namespace) -> dict[str, Any]:
 
 
 class Clock:
-    """Time spent in a model's runtime: tokenisation and forward pass; ``used`` is processor time of all threads."""
+    """Clock of a model's runtime (tokenisation and forward pass); ``used`` is processor time of all threads."""
 
     def __init__(self, model: Model) -> None:
         self.seconds = self.used = 0.0
@@ -115,7 +117,7 @@ class Clock:
 
 
 def cold(args: argparse.Namespace) -> dict[str, Any]:
-    """Seconds of whole processes that answer one query, as a person would run them: with bytecode, as pip installs."""
+    """Measure whole processes that answer one query, as a user would run them: with bytecode, as pip installs it."""
     compile_dir(Path(phrasemate.__file__).parent, quiet=1)
     query = "Die [[Bildschirmauflösung]] lässt sich in den Einstellungen ändern."
     run = "import sys; from phrasemate.cli import main; sys.argv[0] = 'phrasemate'; main()"
@@ -132,7 +134,7 @@ def cold(args: argparse.Namespace) -> dict[str, Any]:
 
 
 class Script:
-    """The least that finds anything. It proposes nothing, groups nothing and has no confidence."""
+    """Least program that finds anything: it proposes no candidates, groups no hits and gives no confidence."""
 
     def __init__(self, folder: Path, model: Model, threads: int) -> None:
         vectors = VectorsManifest.read(folder / VECTORS_JSON)
@@ -153,15 +155,18 @@ class Script:
 
 
 def beside(script: Script, search: Callable[[Sequence[str]], Any], queries: Sequence[str]) -> dict[str, float]:
-    """Median milliseconds a query of the script and of a search, one by one and all at once, and their ratios."""
+    """Compare a search with the script, in processor time, one by one and all at once.
+
+    Returns the median milliseconds per query of both, and their ratios.
+    """
     systems, times = {"script": script, "search": search}, defaultdict(list)
     for turn in range(ROUNDS + 1):
-        part = queries[turn * ROUND : (turn + 1) * ROUND]  # no other turn asks these: nothing is looked up twice
+        part = queries[turn * ROUND : (turn + 1) * ROUND]  # each turn has its own queries, so that no cache helps
         for name in sorted(systems, reverse=bool(turn % 2)):
             call = systems[name]
             single = sum(milliseconds(lambda q=query, ask=call: ask([q]), time.process_time) for query in part)
             batch = milliseconds(lambda ask=call, lines=part: ask(lines), time.process_time)
-            if turn:  # the first one warms up
+            if turn:  # the first turn is a warm-up
                 times[name].append((single / ROUND, batch / ROUND))
     least, most = (np.median(times[name], 0) for name in ("script", "search"))
     kinds = enumerate(("one by one", f"{ROUND} at once"))
@@ -177,7 +182,7 @@ def beside(script: Script, search: Callable[[Sequence[str]], Any], queries: Sequ
 
 
 def warm(args: argparse.Namespace) -> dict[str, Any]:
-    """Queries to a process that has the model and the index in memory."""
+    """Measure queries in a process that has the model and the index in memory."""
     model = load_model(args.model, args.threads)
     queries = german(args.data, model, BATCH + (ROUNDS + 1) * ROUND, args.seed)
     queries, others = queries[:BATCH], queries[BATCH:]
@@ -207,7 +212,7 @@ def warm(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def recall(index: Index, vectors: Any) -> tuple[float, float]:
-    """Share of the best one and of the best ten that the index finds; equal scores count as equally good."""
+    """Return recall of the best hit and of the best ten against exact search; equal scores count as equally good."""
     from phrasemate.index.exact import scan, unpack
     from phrasemate.index.row_codec import dequantise
 
@@ -223,6 +228,7 @@ def recall(index: Index, vectors: Any) -> tuple[float, float]:
 
 
 def each_milliseconds(call: Callable[[str], Any], queries: Sequence[str]) -> list[float]:
+    """Return the milliseconds of each query."""
     return [milliseconds(lambda q=query: call(q)) for query in queries]
 
 
@@ -240,7 +246,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         args.work = args.work or Path(folder)
         if (args.work / "index").exists():
-            options.error(f"--work {args.work}: holds an index already; choose another folder")
+            options.error(f"--work {args.work}: already holds an index; choose another folder")
         write_lines(args.work / "sentences.txt", english(args.data, args.sentences, args.seed))
         work = ("--work", str(args.work))
         figures = rerun("--part", "build", *work)

@@ -1,14 +1,14 @@
-"""The terms that laws define: how many of them are among the first 50, 100 and 200 that are extracted from each law.
+"""Measure term extraction on laws: how many of the terms that a law defines are among its first 50, 100 and 200 terms.
 
-Laws: consolidated acts of Canada, whose defined terms are in ``terms_general/canada_law_defined_terms``. The text of an
-act is read from its XML (justicecanada/laws-lois-xml: ``eng/acts/NAME.xml``, ``fra/lois/NAME.xml``) in the folder
-``--laws``: headings, marginal notes and paragraphs, without repealed text and history. Without the folder a document
-is made of the definitions alone, which is easier. Right is a term one of whose forms is a defined term (same words,
-cases folded); recall is over all different defined terms of the act.
+The laws are consolidated acts of Canada, and ``terms_general/canada_law_defined_terms`` has the terms that they define.
+The text of an act is read from its XML (justicecanada/laws-lois-xml: ``eng/acts/NAME.xml``, ``fra/lois/NAME.xml``) in
+the folder ``--laws``: headings, marginal notes and paragraphs, without repealed text and history. Without this folder,
+a document consists of the definitions alone, which is easier. A term is right if one of its forms is a defined term
+(the same words, ignoring case). Recall is over all distinct defined terms of the act.
 
-The acts of ``--part dev`` were looked at while choosing features; the weights in `phrasemate.termhood` are fitted on
-them (``--part fit`` prints them). ``--part test`` is the rest. Each is measured twice: as it is, and without the
-feature that knows definitions ("share means ..."), as if the law named its terms nowhere.
+Features were chosen on the acts of ``--part dev``, and the weights in `phrasemate.termhood` are fitted on them
+(``--part fit`` prints them). ``--part test`` has the other acts. Each act is measured twice: normally, and without the
+feature that recognises definitions ("share means ..."), as if the law defined its terms nowhere.
 
     python bench/law_terms.py --part test --laws laws-lois-xml
     python bench/law_terms.py --part fit --laws laws-lois-xml
@@ -41,7 +41,7 @@ ACTS = {
         "fr": "C-18.3 C-29.7 C-36 I-21.8 R-2",
     },
 }
-FIRST = (50, 100, 200)
+FIRST = (50, 100, 200)  # numbers of first terms
 BLOCKS = {"Text", "MarginalNote", "TitleText", "LongTitle", "ShortTitle"}
 LEFT_OUT = {"RelatedOrNotInForce", "HistoricalNote", "BillHistory", "RecentAmendments"}
 IN_BLOCKS = {"HistoricalNote", "Repealed", "Footnote"}
@@ -49,7 +49,7 @@ OTHER_TERM = {"en": "DefinedTermFr", "fr": "DefinedTermEn"}
 
 
 class Law(NamedTuple):
-    """The described phrases of a law, and the terms that it defines."""
+    """Law with its described phrases and the terms that it defines."""
 
     language: str
     name: str
@@ -57,11 +57,12 @@ class Law(NamedTuple):
     defined: set[str]
 
     def right(self, key: str) -> set[str]:
-        """The defined terms among the forms of a phrase."""
+        """Return the defined terms among the forms of a phrase."""
         return self.defined.intersection(self.phrases[key].forms or (key,))
 
 
 def laws(args: argparse.Namespace, part: str, model: Model) -> Iterator[Law]:
+    """Yield the laws of a part."""
     rows = list(table_rows(args.data / "terms_general" / "canada_law_defined_terms.en-fr.tsv.gz"))
     for language, names in ACTS[part].items():
         side = ("en", "fr").index(language)
@@ -78,6 +79,7 @@ def laws(args: argparse.Namespace, part: str, model: Model) -> Iterator[Law]:
 
 
 def paragraphs(element: ElementTree.Element, language: str) -> Iterator[str]:
+    """Yield the texts of headings, marginal notes and paragraphs in an element."""
     if element.tag in BLOCKS:
         text = " ".join(text_of(element, {*IN_BLOCKS, OTHER_TERM[language]}).split())
         if text := re.sub(r"\s*\(\s*\)", "", text):
@@ -88,6 +90,7 @@ def paragraphs(element: ElementTree.Element, language: str) -> Iterator[str]:
 
 
 def text_of(element: ElementTree.Element, left_out: set[str]) -> str:
+    """Return the text of an element without that of the elements in ``left_out``."""
     parts = [element.text or ""]
     for child in element:
         parts += ["" if child.tag in left_out else text_of(child, left_out), child.tail or ""]
@@ -95,7 +98,7 @@ def text_of(element: ElementTree.Element, left_out: set[str]) -> str:
 
 
 def recall(law: Law, weights: Mapping[str, float]) -> list[float]:
-    """The shares of the defined terms among the first phrases."""
+    """Return the shares of the defined terms among the first phrases, for each of `FIRST`."""
     scores = {
         key: sum(weights[name] * value for name, value in statistics.features.items())
         for key, statistics in law.phrases.items()
@@ -105,7 +108,7 @@ def recall(law: Law, weights: Mapping[str, float]) -> list[float]:
 
 
 def fit(some: list[Law]) -> tuple[dict[str, float], float]:
-    """Weights and bias of a logistic regression over all features but "defined"."""
+    """Return weights and bias of a logistic regression over all features except "defined"."""
     names = [name for name in WEIGHTS if name != "defined"]
     rows = [(law, key, law.phrases[key].features) for law in some for key in law.phrases]
     table = np.array([[features[name] for name in names] for _, _, features in rows])  # (phrases, features)

@@ -1,19 +1,19 @@
-"""Builds the bundled lexicon from phrase tables, and measures it on links that it was not made from.
+"""Build the bundled lexicon from phrase tables, and measure it on links that it was not built from.
 
     python bench/lexicon.py .cache/general --out src/phrasemate/models/lexicon/lexicon.safetensors
 
-Reads the tables of bench/phrase_table.py. XX.phrases.tsv has wording, English wording, links in all pairs, links in
-pairs of class "free" that are not held out. XX.expressions.tsv has what links miss. The lexicon is made of that and of
-the last column alone. It is measured on the rest: links in sentence pairs that are held out, or of other sources.
-Wordings are compared without inflection and without function words at their ends; links of function words do not
-count.
+The script reads the tables of bench/phrase_table.py. XX.phrases.tsv has a wording, an English wording, their links in
+all pairs, and their links in pairs of class "free" that are not held out. XX.expressions.tsv has fixed expressions,
+which links miss. The lexicon is built only from these expressions and the last column of XX.phrases.tsv. It is measured
+on all other links: those in held-out sentence pairs or in pairs of other sources. Wordings are compared without
+inflection and without function words at their ends; links of function words do not count.
 
-- known: links whose wording the lexicon finds.
-- first, in five: of these, links whose English wording is the first equivalent, or among the first five.
-- words known, and the columns after it: the same of links whose wording is one word.
+- known: share of the links whose wording the lexicon has.
+- first, in five: share of the known links whose English wording is the first equivalent, or among the first five.
+- words known, and the columns after it: the same for links whose wording is one word.
 
-Dictionaries (--terms: en-XX.tsv.gz with English, other language, source) only confirm links: a pair that was linked
-once stays if a dictionary of class "free" has it, and counts once more. No entry is copied.
+Dictionaries (--terms: en-XX.tsv.gz with English, other language, source) only confirm links. A pair that was linked
+once is kept if a dictionary of class "free" has it, and counts once more. No entry is copied.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from phrasemate.lexicon.pruning import Expression, Pruning, RatedPair, attested_
 from phrasemate.text import folded, words
 
 FREE_TERMS = {"ding", "freedict", "edict", "cldr", "osm", "libreoffice_ui"}
-MOST_TERM_WORDS = 5
-HEADER = 30_000  # bytes, at most
+MOST_TERM_WORDS = 5  # most words of a dictionary's entry
+HEADER = 30_000  # most bytes of the file's header
 
 Counts = Counter[tuple[str, str]]
 
 
 def tables(path: Path) -> tuple[Counts, Counts]:
-    """Links of a phrase table that the lexicon is made of, and those that it is measured on."""
+    """Return the links of a phrase table that the lexicon is built from, and those that it is measured on."""
     free: Counts = Counter()
     others: Counts = Counter()
     for one, english, every, count in linked(path):
@@ -53,7 +53,7 @@ def tables(path: Path) -> tuple[Counts, Counts]:
 
 
 def expressions(path: Path) -> Iterator[Expression]:
-    """Candidates for fixed expressions, as bench/phrase_table.py writes them."""
+    """Yield the candidates for fixed expressions that bench/phrase_table.py wrote."""
     with path.open(encoding="utf-8", newline="\n") as file:
         for line in file:
             wording, english, *counts = line.rstrip("\n").split("\t")
@@ -61,7 +61,7 @@ def expressions(path: Path) -> Iterator[Expression]:
 
 
 def dictionary(path: Path) -> set[tuple[str, str]]:
-    """Pairs (wording, English wording) of the dictionaries of class "free"."""
+    """Return the pairs (wording, English wording) of the dictionaries of class "free"."""
     pairs = set()
     for english, other, source in table_rows(path) if path.exists() else ():
         if source in FREE_TERMS and max(english.count(" "), other.count(" ")) < MOST_TERM_WORDS + 1:
@@ -70,12 +70,15 @@ def dictionary(path: Path) -> set[tuple[str, str]]:
 
 
 def selected(folder: Path, terms: Path | None, lang: str, small: int) -> list[RatedPair]:
-    """The pairs of a language that are significant, best first; if they are of few words, those counted once too."""
+    """Return the significant pairs of a language, best first.
+
+    If they have few words, pairs that were linked once are included.
+    """
     free, _ = tables(folder / f"{lang}.phrases.tsv")
     entries = dictionary(terms / f"en-{lang}.tsv.gz") if terms else set()
     attested = attested_pairs(free, entries, lang) if entries else set()
     with (folder / f"{lang}.tsv").open(encoding="utf-8", newline="\n") as file:
-        total = sum(line.endswith("\tfree\n") for line in file)  # the held out ones among them
+        total = sum(line.endswith("\tfree\n") for line in file)  # includes held-out pairs
     candidates = list(expressions(folder / f"{lang}.expressions.tsv"))
     pairs = select_pairs(free, total, lang, attested, expressions=candidates)
     single = {one.pair.wording for one in pairs if len(words(one.pair.wording)) == 1}
@@ -86,12 +89,12 @@ def selected(folder: Path, terms: Path | None, lang: str, small: int) -> list[Ra
 
 
 def size(languages: dict[str, list[Pair]]) -> int:
-    """Bytes of the file that holds the pairs, without its header."""
+    """Return the bytes of a file with these pairs, without its header."""
     return sum(array.nbytes for array in lexicon_arrays(languages).values())
 
 
 def fitted(scored: dict[str, list[RatedPair]], most: int) -> tuple[dict[str, list[Pair]], float]:
-    """The pairs of most worth that fit into a file of so many bytes, and the least worth among them."""
+    """Return the pairs of most worth that fit into ``most`` bytes, and the least worth among them."""
     ranks = sorted((pair.worth for pairs in scored.values() for pair in pairs), reverse=True)
     low, high = 0, len(ranks)
     while high - low > len(ranks) // 100 + 1:
@@ -102,12 +105,12 @@ def fitted(scored: dict[str, list[RatedPair]], most: int) -> tuple[dict[str, lis
 
 
 def above(scored: dict[str, list[RatedPair]], least: float) -> dict[str, list[Pair]]:
-    """The pairs of at least so much worth."""
+    """Return the pairs whose worth is at least ``least``."""
     return {lang: [one.pair for one in pairs if one.worth >= least] for lang, pairs in scored.items()}
 
 
 def measured(lexicon: InducedLexicon, others: Counts, lang: str, most: int, seed: int) -> tuple[float, float, float]:
-    """Known, first and in five, in percent, of a sample of the links of content words."""
+    """Return known, first and in five, in percent, for a sample of the links of content words."""
     links = [
         (pair, count)
         for pair, count in others.items()
@@ -125,7 +128,7 @@ def measured(lexicon: InducedLexicon, others: Counts, lang: str, most: int, seed
 
 
 def key(english: str) -> str:
-    """An English wording without inflection and function words at its ends."""
+    """Return an English wording without inflection and without function words at its ends."""
     words = english.split()
     while words and words[0] in ENGLISH_FUNCTION_WORDS:
         del words[0]
@@ -135,12 +138,12 @@ def key(english: str) -> str:
 
 
 def microseconds(lexicon: InducedLexicon, wordings: Sequence[str], lang: str) -> float:
-    """Time of a lookup."""
+    """Return the microseconds of a look-up."""
     return 1e6 * seconds(lambda: [lexicon.equivalents(wording, lang) for wording in wordings]) / len(wordings)
 
 
 def main() -> None:
-    """Build, write, measure."""
+    """Build the lexicon, write it and measure it."""
     options = plain_parser(__doc__)
     options.add_argument("folder", type=Path)
     options.add_argument("--out", type=Path, required=True)
@@ -166,7 +169,7 @@ def main() -> None:
         several = sum(len(words(wording)) > 1 for wording in wordings)
         rows.append([lang, len(wordings), several, len(pairs[lang]), *figures[0], *figures[1]])
     sample = random.Random(args.seed).sample(sorted({pair.wording for pair in pairs[languages[0]]}), 1000)
-    microseconds(lexicon, sample, "")  # every language is read
+    microseconds(lexicon, sample, "")  # loads every language
     facts = {
         "bytes": args.out.stat().st_size,
         "least_worth": round(least, 2),

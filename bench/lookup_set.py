@@ -1,24 +1,26 @@
-"""The lookup yardstick: marked phrases of held-out sentence pairs, their right wordings, and collections without mates.
+"""Make the lookup yardstick: marked phrases, their right English wordings, and collections to search.
 
     python bench/lookup_set.py .cache/general .cache/lookup
 
-Reads what bench/general_data.py and bench/phrase_table.py wrote. Writes
+The phrases come from held-out sentence pairs, whose English sides are not in the collections. The script reads the
+files of bench/general_data.py and bench/phrase_table.py. It writes
 
-- ``XX.jsonl``, a query a line: text, start, end (characters), language, source, domain, half ("dev" or "test"),
-  function_start, right (English wordings, lemmas, that the phrase is linked to at least twice in all parallel data, or
-  that a dictionary gives), sense (those of them that mean what the phrase means here; only where it is ambiguous),
-  usual (those of them that are usual, see `usual_wordings`), part_of_speech (of the translation in the sentence's mate:
-  noun, verb, adjective, adverb, name or other; only where HanTa is installed: ``pip install hanta``);
-- ``senses.jsonl``: ambiguous phrases alone, with right (as sense above), other (the wordings of the other meanings) and
-  mate (the translation, which must be left out of a search: it may stand in the collections);
-- ``english-20000.txt`` and ``english-100000.txt``: English sentences of held-out pairs, law, medicine and literature;
-  none is the mate of a query.
+- ``XX.jsonl``, a query on each line, with text, start, end (characters), language, source, domain, half ("dev" or
+  "test"), function_start, right, sense, usual and part_of_speech. ``right``: English wordings, as lemmas, that the
+  phrase is linked to at least twice in all parallel data, or that a dictionary lists. ``sense``: those of them that
+  mean what the phrase means here, if it is ambiguous. ``usual``: those of them that are usual (`usual_wordings`).
+  ``part_of_speech``: that of the translation in the sentence's mate (noun, verb, adjective, adverb, name or other),
+  only if HanTa is installed (``pip install hanta``);
+- ``senses.jsonl``: further ambiguous phrases, with right (as ``sense`` above), other (the wordings of the other
+  meanings) and mate (the translation, which a search must leave out, as the collections may contain it);
+- ``english-20000.txt`` and ``english-100000.txt``: English sentences of held-out pairs, law, medicine and literature,
+  none of them the mate of a query.
 
-With --unlisted, it writes the folder ``unlisted`` of this set instead: XX.jsonl with words that the bundled lexicon
-lacks, and the same collections. The right wordings of a word are all that it is linked to, as most are linked once.
+With --unlisted, the script writes the folder ``unlisted`` of this set instead: XX.jsonl with words that the bundled
+lexicon lacks, and the same collections. All links of such a word are right wordings, as most are linked only once.
 
-Half of the queries of a language is dev, half test, decided by the sentence alone. A phrase is ambiguous if two of its
-usual English wordings have hardly a translation in common in the other languages.
+Half of the queries of a language are dev, half are test, decided by the sentence alone. A phrase is ambiguous if two of
+its usual English wordings share hardly any translation in the other languages.
 """
 
 from __future__ import annotations
@@ -46,15 +48,15 @@ from phrasemate.text import folded
 
 COLLECTIONS = ("en_law_canada", "en_medicine_medquad", "en_literature_pd")
 SIZES = (20_000, 100_000)
-LENGTHS = {1: 0.5, 2: 0.3, 3: 0.2}  # share of the queries with so many words (3: and more)
-TECHNICAL = "technical"  # domain of the sources that are not asked for
+LENGTHS = {1: 0.5, 2: 0.3, 3: 0.2}  # share of the queries by number of words (3: three or more)
+TECHNICAL = "technical"  # domain of the sources without queries
 GRAMMAR = frozenset(
     """
     i you he she it we they me him her us them is are was were be been am do does did have has had will
     would shall should can could may might must not no this that these those who which what
     """.split()  # noqa: SIM905
 )
-ENGLISH_FUNCTION_WORDS = frozenset(  # with particles of verbs; the sets that are published were chosen with these
+ENGLISH_FUNCTION_WORDS = frozenset(  # includes particles of verbs; a change would change the published sets
     """
     a an the to of in on at by for from with as into onto upon about over under up down out off than and or
     but nor so if that this these those which who whom whose what when where why how there here not no i you
@@ -68,21 +70,21 @@ PREPOSITIONS = frozenset(
     in at on by for from with under without over into out against between during beyond
     """.split()  # noqa: SIM905
 )
-SHORTEST = 4  # letters of a word that the lexicon lacks
-FREQUENT = 60  # words of a language that count as function words
-SENSES, REPEATED = 300, 4  # ambiguous phrases of a language, and of one wording
-COMMON = 0.1  # of a wording's links, for another meaning to be a usual one
-SAME, OTHER = 0.10, 0.02  # overlap of translations above and below which two wordings mean the same, or do not
-USUAL, SCARCE = 0.1, 10  # of a phrase's links, for a wording to be usual; links of a phrase that are too few to tell
-INSIDE = 0.5  # of a word's occurrences within a longer wording, for it to be a part of a fixed expression
-SENTENCES = 200_000  # in which these occurrences are counted
-PARTS_OF_SPEECH = {"NN": "noun", "VV": "verb", "AJ": "adjective", "AV": "adverb", "NP": "name"}  # tags begin so
+SHORTEST = 4  # least letters of a word that the lexicon lacks
+FREQUENT = 60  # number of a language's most frequent words, which count as function words
+SENSES, REPEATED = 300, 4  # most ambiguous phrases of a language, and of one wording
+COMMON = 0.1  # least share of a wording's links that make another meaning a usual one
+SAME, OTHER = 0.10, 0.02  # least overlap of translations of equal meanings, and most overlap of different ones
+USUAL, SCARCE = 0.1, 10  # least share of a phrase's links of a usual wording; number of links below which it is unknown
+INSIDE = 0.5  # share of a word's occurrences inside an expression that make it a part of this fixed expression
+SENTENCES = 200_000  # number of sentences in which these occurrences are counted
+PARTS_OF_SPEECH = {"NN": "noun", "VV": "verb", "AJ": "adjective", "AV": "adverb", "NP": "name"}  # by beginning of tag
 
 Counts = dict[str, dict[str, int]]
 
 
 class Query(NamedTuple):
-    """A phrase of a held-out sentence pair, and what it is linked to there."""
+    """Phrase of a held-out sentence pair, and the English wording that it is linked to there."""
 
     text: str
     start: int
@@ -93,13 +95,13 @@ class Query(NamedTuple):
 
 
 def domains_of(data: Path) -> dict[str, str]:
-    """Source -> domain."""
+    """Return source -> domain."""
     with (data / "parallel_general" / "SOURCES.tsv").open(encoding="utf-8") as file:
         return {row["source"]: row["domain"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)}
 
 
 def phrase_table(path: Path) -> Counts:
-    """Wording -> English wording -> links in all pairs."""
+    """Return wording -> English wording -> links in all pairs, at least two."""
     table: Counts = defaultdict(dict)
     for other, english, count, _ in linked(path):
         if count > 1:
@@ -108,7 +110,7 @@ def phrase_table(path: Path) -> Counts:
 
 
 def dictionary(data: Path, lang: str) -> dict[str, set[str]]:
-    """Wording -> English wordings of the lists of terms and dictionaries."""
+    """Return wording -> English wordings of the term lists and dictionaries."""
     entries: dict[str, set[str]] = defaultdict(set)
     for english, other in dictionary_rows(data, lang):
         entries[folded(other)].add(folded(english))
@@ -116,7 +118,7 @@ def dictionary(data: Path, lang: str) -> dict[str, set[str]]:
 
 
 def right_wordings(phrase: str, table: Counts, entries: dict[str, set[str]]) -> set[str]:
-    """English wordings that are right for a phrase, folded."""
+    """Return the English wordings that are right for a phrase, folded."""
     links = table.get(phrase, {})
     least = max(2, 0.01 * sum(links.values()))
     return {english for english, count in links.items() if count >= least and usable(english)} | entries.get(
@@ -125,12 +127,12 @@ def right_wordings(phrase: str, table: Counts, entries: dict[str, set[str]]) -> 
 
 
 def usable(english: str) -> bool:
-    """Whether a wording is more than function words."""
+    """Return whether a wording has a word that is not a function word."""
     return any(word not in ENGLISH_FUNCTION_WORDS for word in english.split())
 
 
 def frequent(folder: Path, lang: str) -> frozenset[str]:
-    """The most frequent words of a language, which carry grammar rather than meaning."""
+    """Return the most frequent words of a language, which carry grammar rather than meaning."""
     counts: Counter[str] = Counter()
     with (folder / f"{lang}.tsv").open(encoding="utf-8", newline="\n") as file:
         for line in islice(file, 20_000):
@@ -141,7 +143,7 @@ def frequent(folder: Path, lang: str) -> frozenset[str]:
 def candidates(
     folder: Path, lang: str, table: Counts, functions: frozenset[str], domains: dict[str, str]
 ) -> Iterator[Query]:
-    """The phrases of held-out pairs of general language whose link is a usual one of their wording."""
+    """Yield phrases of held-out pairs of general language whose link is a usual one of their wording."""
     for other, english, source, _, links in rows(folder, lang):
         if not held_out(english) or domains.get(source, TECHNICAL) == TECHNICAL:
             continue
@@ -157,10 +159,11 @@ def candidates(
 
 
 def meaningful(inside: list[str], wording: list[str], functions: frozenset[str], links: int) -> bool:
-    """Whether somebody would look the words of a phrase up, not a run of words that a sentence happens to have.
+    """Return whether a user might look the phrase up, as opposed to a random run of words.
 
-    It ends in a content word, and its translation, too. Several words hold no pronoun and no auxiliary. One that begins
-    with a function word has a translation that begins with a preposition, and is linked three times.
+    The phrase ends in a content word, and so does its translation. A phrase of several words has no pronoun or
+    auxiliary. If it begins with a function word, its translation begins with a preposition and is linked at least three
+    times.
     """
     if inside[-1] in functions or not any(map(str.isalpha, inside[-1])) or wording[-1] in ENGLISH_FUNCTION_WORDS:
         return False
@@ -172,10 +175,10 @@ def meaningful(inside: list[str], wording: list[str], functions: frozenset[str],
 
 
 def unlisted(folder: Path, lang: str, domains: dict[str, str], collection: set[str]) -> Iterator[Query]:
-    """Words of held-out pairs of general language that the bundled lexicon lacks, in every form with the same stem.
+    """Yield words of held-out pairs of general language that the bundled lexicon lacks, in all forms of the same stem.
 
-    ``collection``: sentences; pairs are left out whose English side is one of them. A word has four letters or more,
-    none of them a capital, and is linked to at most three English words, the last of which is a content word.
+    A pair is left out if its English side is a sentence of ``collection``. A word has at least four letters and no
+    capital. It is linked to at most three English words, the last of which is a content word.
     """
     lexicon = bundled_lexicon()
     assert lexicon is not None
@@ -191,7 +194,7 @@ def unlisted(folder: Path, lang: str, domains: dict[str, str], collection: set[s
 
 
 def write_unlisted(folder: Path, out: Path, data: Path, langs: Sequence[str], count: int, seed: int) -> None:
-    """Write look-ups of words that the lexicon lacks, in the collections of ``out``, as a set of their own."""
+    """Write queries of words that the lexicon lacks, with the collections of ``out``, as a separate set."""
     target = out / "unlisted"
     target.mkdir(exist_ok=True)
     for size in SIZES:
@@ -217,7 +220,7 @@ def write_unlisted(folder: Path, out: Path, data: Path, langs: Sequence[str], co
 
 
 def drawn(queries: Iterable[Query], count: int, seed: int) -> list[Query]:
-    """At most ``count`` queries: one a sentence, one a wording and half, lengths in the shares of `LENGTHS`."""
+    """Draw at most ``count`` queries, one for each sentence and wording, with lengths in the shares of `LENGTHS`."""
     by_sentence: dict[str, list[Query]] = defaultdict(list)
     for query in queries:
         by_sentence[query.text].append(query)
@@ -247,12 +250,12 @@ def drawn(queries: Iterable[Query], count: int, seed: int) -> list[Query]:
 def usual_wordings(
     query: Query, right: set[str], table: Counts, entries: dict[str, set[str]], bound: set[tuple[str, str]]
 ) -> set[str]:
-    """The right wordings, as lemmas, that somebody would give first, not only now and then.
+    """Return the right wordings, as lemmas, that are usual and not only occasional.
 
-    A wording is usual with at least `USUAL` of the phrase's links, its inflected forms together. So is the one in the
-    sentence's own translation, and a dictionary's where the phrase has fewer links than `SCARCE`. ``bound``: words and
-    the fixed expressions that they belong to; such a word is not usual where its expression is right ("spite" beside
-    "in spite of").
+    A wording is usual if it has at least the share `USUAL` of the phrase's links, counting its inflected forms
+    together. The wording in the sentence's own translation is usual too. So are a dictionary's wordings, if the phrase
+    has fewer links than `SCARCE`. ``bound`` has words and the fixed expressions that they belong to. Such a word is not
+    usual if its expression is right ("spite" beside "in spite of").
     """
     phrase = folded(query.text[query.start : query.end])
     links = table.get(phrase, {})
@@ -267,7 +270,10 @@ def usual_wordings(
 
 
 def bound_words(wordings: Iterable[str], sentences: Iterable[str]) -> set[tuple[str, str]]:
-    """Words with the expressions in which they mostly occur: a preposition, the word, perhaps more function words."""
+    """Return words with the expressions in which they mostly occur.
+
+    An expression is a preposition and the word, perhaps with more function words.
+    """
     expressions: dict[str, set[str]] = defaultdict(set)
     for wording in wordings:
         first, *rest = wording.split()
@@ -290,7 +296,7 @@ def bound_words(wordings: Iterable[str], sentences: Iterable[str]) -> set[tuple[
 
 
 class Tagger:
-    """Parts of speech by HanTa's English model."""
+    """Tagger of parts of speech, by HanTa's English model."""
 
     def __init__(self) -> None:
         from HanTa.HanoverTagger import HanoverTagger
@@ -298,7 +304,10 @@ class Tagger:
         self._tagger = HanoverTagger("morphmodel_en.pgz")
 
     def __call__(self, query: Query) -> str:
-        """That of a query's English wording in the mate: of its last word, or "verb" where it begins with one."""
+        """Return the part of speech of a query's English wording in the mate.
+
+        It is that of the wording's last word, or "verb" if the wording begins with a verb.
+        """
         text = TokenizedSentence.of(query.mate).words()
         wording = query.english.split()
         forms = [word.casefold() for word in text]
@@ -311,7 +320,7 @@ class Tagger:
 
 
 class Meanings:
-    """Which English wordings mean the same: how much their translations into other languages overlap."""
+    """Overlap in meaning of English wordings, measured by their translations into other languages."""
 
     def __init__(self, tables: dict[str, Counts], wordings: set[str]) -> None:
         self.profiles: dict[str, dict[str, dict[str, float]]] = defaultdict(dict)  # wording -> language -> shares
@@ -326,7 +335,10 @@ class Meanings:
                     self.profiles[english][lang] = {other: count / total for other, count in links.items()}
 
     def overlap(self, one: str, two: str, without: str) -> float | None:
-        """Mean, over the languages but one, of the sum of the smaller shares; None where fewer than two know both."""
+        """Return the sum of the smaller shares of each translation, as the mean over the languages except ``without``.
+
+        None if fewer than two languages have both wordings.
+        """
         a, b = self.profiles.get(one, {}), self.profiles.get(two, {})
         shared = [
             sum(min(share, b[lang].get(other, 0.0)) for other, share in a[lang].items())
@@ -337,7 +349,7 @@ class Meanings:
 
 
 def sense(query: Query, lang: str, table: Counts, right: set[str], meanings: Meanings) -> set[str] | None:
-    """The right wordings with the meaning that the phrase has here; None where it is not ambiguous."""
+    """Return the right wordings with the meaning that the phrase has here; None if it is not ambiguous."""
     links = table[folded(query.text[query.start : query.end])]
     total = sum(links.values())
     usual = [english for english, count in links.items() if count >= max(3, COMMON * total) and usable(english)]
@@ -358,7 +370,7 @@ def sense(query: Query, lang: str, table: Counts, right: set[str], meanings: Mea
 
 
 def other_senses(query: Query, lang: str, right: set[str], meanings: Meanings) -> set[str]:
-    """The right wordings that mean something else than the phrase does here."""
+    """Return the right wordings that mean something else than the phrase does here."""
     overlaps = {english: meanings.overlap(query.english, english, lang) for english in right}
     return {english for english, overlap in overlaps.items() if overlap is not None and overlap < OTHER}
 
@@ -366,7 +378,7 @@ def other_senses(query: Query, lang: str, right: set[str], meanings: Meanings) -
 def ambiguous(
     queries: list[Query], lang: str, table: Counts, entries: dict[str, set[str]], meanings: Meanings, seed: int
 ) -> Iterator[dict[str, object]]:
-    """At most `SENSES` records of ambiguous phrases: one a sentence, `REPEATED` a wording."""
+    """Yield at most `SENSES` records of ambiguous phrases, one for each sentence and `REPEATED` for each wording."""
     queries = sorted(queries)
     random.Random(seed).shuffle(queries)
     wordings: Counter[str] = Counter()
@@ -393,21 +405,21 @@ def ambiguous(
 
 
 def english_side(folder: Path, lang: str) -> Iterator[str]:
-    """The English sentences of a language's pairs."""
+    """Yield the English sentences of a language's pairs."""
     with (folder / f"{lang}.tsv").open(encoding="utf-8", newline="\n") as file:
         for line in file:
             yield line.split("\t")[1]
 
 
 def place(query: Query, lang: str) -> dict[str, object]:
-    """Where a phrase stands, and its half: dev or test, by the sentence alone."""
+    """Return the place of a phrase and its half (dev or test), which the sentence alone decides."""
     digest = blake2b(query.text.encode("utf-8", "surrogatepass"), digest_size=4).digest()
     half = "dev" if digest[0] % 2 else "test"
     return {"text": query.text, "start": query.start, "end": query.end, "language": lang, "half": half}
 
 
 def collection(folder: Path, data: Path, mates: set[str], size: int, seed: int) -> list[str]:
-    """Sentences: two fifths of held-out pairs, the rest law, medicine and literature alike."""
+    """Return random sentences: two fifths of held-out pairs, the rest equally of law, medicine and literature."""
     draw, general = random.Random(seed), set[str]()
     for lang in LANGS:
         if (folder / f"{lang}.tsv").exists():

@@ -1,11 +1,11 @@
-"""A campaign of power cuts: whole jobs are killed at an event, and the disk loses what was not flushed.
+"""Cut the power: kill jobs at an event and let the disk lose everything that was not flushed, then check what is left.
 
-Each trial runs a job of bench/crash_jobs.py in a process in which `lost_writes.c` stands before the C library. It kills
-the process before a random write, flush, renaming or removal, and keeps what was flushed until then. After that the
-folder is made again as a disk may have it. A folder has the names of its last flush or the present ones. A file has
-its last flushed content, the present one, or pages of both, some of them zeros. What is left is opened and verified as
-in bench/crash.py. Then the job continues and is cut again. At the end its rows are compared with those of an
-undisturbed run. What was reported as done must be there.
+Each trial runs a job of bench/crash_jobs.py in a process in which `lost_writes.c` intercepts calls of the C library. It
+kills the process before a random write, flush, renaming or removal, and stores what was flushed until then. After that,
+the folder is rebuilt as a disk may have it. A folder has the names of its last flush or the present ones. A file has
+its last flushed content, the present one, or a mixture of pages, some of them zeros. The remains are opened and
+verified as in bench/crash.py. Then the job continues and is cut again. At the end its rows are compared with those of
+an undisturbed run. Everything that was reported as done must be there.
 
 `--forget NAME` ignores flushes of files and folders with this in their path: a fault that the campaign must find.
 
@@ -38,12 +38,12 @@ HEADER = ["job", "trials", "cuts", "ran to the end", "events undisturbed", "prob
 
 
 def with_library(folder: Path) -> None:
-    """Start this script again with the C library watched; exits where there is no compiler."""
+    """Start this script again with the C library intercepted; exit if there is no compiler."""
     if LIBRARY in os.environ:
         return
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None or sys.platform != "linux":
-        raise SystemExit("lost writes are tried on Linux with a C compiler (cc or gcc), which is not here")
+        raise SystemExit("lost_writes.py needs Linux and a C compiler; install cc or gcc")
     library = folder / "lost_writes.so"
     source = Path(__file__).with_suffix(".c")
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
@@ -55,13 +55,13 @@ def with_library(folder: Path) -> None:
 
 
 class Disk:
-    """A folder that loses what was not flushed; ``copies`` holds what was, under the numbers of the inodes."""
+    """Folder that loses what was not flushed; ``copies`` holds what was flushed, by the numbers of the inodes."""
 
     def __init__(self, folder: Path, copies: Path) -> None:
         self.folder, self.copies = folder, copies
 
     def settle(self) -> None:
-        """Count all that is there now as flushed."""
+        """Count everything that is present as flushed."""
         shutil.rmtree(self.copies, ignore_errors=True)
         self.copies.mkdir()
         for path in (self.folder, *self.folder.rglob("*")):
@@ -72,7 +72,7 @@ class Disk:
                 shutil.copyfile(path, self.copies / f"f{path.stat().st_ino}")
 
     def cut(self, draw: random.Random) -> None:
-        """Make the folder what a disk may hold after a power cut; in one of three cuts nothing unflushed is left."""
+        """Rebuild the folder as a disk may have it after a power cut; one cut in three loses everything unflushed."""
         harshness = draw.choice((0.0, 0.5, 1.0))
         present = {path.stat().st_ino: path for path in self.folder.rglob("*")}
         present[self.folder.stat().st_ino] = self.folder
@@ -131,11 +131,11 @@ class Cuts(Campaign):
         self.events = [int(text) for text in (folder / "events").read_text().split()]
 
     def trial(self, most: int) -> None:
-        """Run, cut the power, check and continue, some times; at the end compare the rows."""
+        """Run the job, cut the power, check and continue, several times; compare the rows at the end."""
         self.trials += 1
         work, promised = self._fresh(), 0
         for _ in range(min(most, self._most)):
-            renames = self.draw.random() < 0.5  # flushes and new names are few, and matter most
+            renames = self.draw.random() < 0.5  # half the cuts are at flushes and new names, which are few
             event = self.draw.randint(1, self.events[renames])
             child = self._run(0 if renames else event, event if renames else 0)
             promised = max(promised, child.said)
@@ -154,7 +154,7 @@ class Cuts(Campaign):
         self._note("comparing", difference(self._contents(work), self.expected))
 
     def _fresh(self) -> Path:
-        """What the job begins with, on a disk that has all of it."""
+        """Write the initial files of the job to the disk, all of them flushed."""
         shutil.rmtree(self.disk.folder, ignore_errors=True)
         self.disk.folder.mkdir()
         work = copied(self.base, self.disk.folder / "work")
@@ -162,7 +162,10 @@ class Cuts(Campaign):
         return work
 
     def _run(self, event: int, named: int) -> Child:
-        """Run the job up to an event, counted among all or among flushes and new names; 0: to its end."""
+        """Run the job up to an event; 0 for both numbers runs it to its end.
+
+        ``event`` is the number among all events, ``named`` the number among flushes and new names.
+        """
 
         def work(say: Say) -> None:
             place = [os.fsencode(path) for path in (self.disk.folder, self.disk.copies, self._forgotten)]
@@ -188,7 +191,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="lost-", dir=args.work) as name:
         folder = Path(name)
         with_library(folder)
-        logging.getLogger("phrasemate").setLevel(logging.ERROR)  # each rebuilding after a cut is a warning
+        logging.getLogger("phrasemate").setLevel(logging.ERROR)  # hides the warning of each rebuilding after a cut
         campaigns = [Cuts(job, folder / job.name, args) for job in jobs(folder / "shared", args.only)]
         while sum(campaign.kills for campaign in campaigns) < args.cuts:
             min(campaigns, key=lambda campaign: campaign.kills).trial(args.most)

@@ -1,13 +1,13 @@
-"""Matching two term lists, French and English, through example sentences: how precise, how complete.
+"""Measure matching of two term lists, French and English, through example sentences: precision and recall.
 
-Terms: those that acts of Canada define, of one to four words a side, each wording once a side, each in two or more
-sentences of the text of its language. Text: sentences of the acts, and the definitions. The bundled model and lexicon
-were made without these acts. Two settings:
+The terms are defined by acts of Canada. A term has one to four words, is the only one with its wording on its side, and
+occurs in at least two sentences of its language. The text consists of sentences of the acts, and of the definitions.
+The bundled model and lexicon were made without these acts. There are two settings:
 
-together  All of the text on both sides. A rare term's sentences are then often each other's translations.
-apart     No sentence is the translation of one on the other side: what users have.
+together  All of the text on both sides. A rare term's sentences are then often each other's translations. apart     No
+sentence is the translation of one on the other side, as it is for users.
 
-Every second pair is of the dev half: settings are chosen there, and the weights of `phrasemate.match.WEIGHTS` fitted.
+Every second pair is in the dev half. There, settings are chosen and the weights of `phrasemate.match.WEIGHTS` fitted.
 
     python bench/match.py --setting together
     python bench/match.py --setting apart
@@ -47,13 +47,13 @@ from phrasemate.match import (
     weigh_pairs,
 )
 
-LEAST = 2  # sentences a term
-WORDS = 4  # of a term, at most
+LEAST = 2  # least sentences of a term
+WORDS = 4  # most words of a term
 _PLAIN = re.compile(r"[^\W\d_][^\d%$<>{}_\\()\[\]/\"=;|]{2,}")
 
 
 class Pair(NamedTuple):
-    """A French term, its English equivalent, and sentences of both."""
+    """French term, its English equivalent, and sentences of both."""
 
     source: str
     target: str
@@ -62,12 +62,12 @@ class Pair(NamedTuple):
 
 
 def definitions(data: Path) -> Iterator[list[str]]:
-    """Rows of the table of defined terms: English and French term, English and French definition, file."""
+    """Yield the rows of the table of defined terms: English and French term, English and French definition, file."""
     return table_rows(data / "terms_general" / "canada_law_defined_terms.en-fr.tsv.gz")
 
 
 def listed(data: Path) -> list[tuple[str, str]]:
-    """Defined terms, (French, English), each pair once."""
+    """Return the defined terms (French, English), each pair once."""
     return [
         sides
         for sides in dict.fromkeys((french, english) for english, french, *_ in definitions(data))
@@ -76,7 +76,7 @@ def listed(data: Path) -> list[tuple[str, str]]:
 
 
 def texts(data: Path, apart: bool) -> tuple[list[str], list[str]]:
-    """French and English sentences, each once."""
+    """Return the French and the English sentences, each once."""
     examples = ((french, english) for _, _, english, french, *_ in definitions(data))
     both = [*pairs_of(data, "fr", [LAW])[LAW], *examples]
     if not apart:
@@ -87,7 +87,7 @@ def texts(data: Path, apart: bool) -> tuple[list[str], list[str]]:
 
 
 def drawn(data: Path, apart: bool, limit: int, seed: int) -> list[Pair]:
-    """The pairs in random order, no wording twice on a side, with up to ``limit`` sentences a term."""
+    """Return the pairs in random order, no wording twice on a side, with up to ``limit`` sentences of each term."""
     entries = listed(data)
     random.Random(seed).shuffle(entries)
     french, english = (ExampleIndex.build([Document.from_texts("text", side)]) for side in texts(data, apart))
@@ -107,14 +107,14 @@ def drawn(data: Path, apart: bool, limit: int, seed: int) -> list[Pair]:
 
 
 def judged(proposed: Candidates, settings: MatchSettings, gold: dict[int, int]) -> list[Any]:
-    """Matches, precision, recall."""
+    """Return the number of matches, precision and recall."""
     selected = select(proposed, settings)
     right = [gold.get(source) == target for source, target in zip(*map(np.ndarray.tolist, selected[:2]), strict=True)]
     return [len(right), float(np.mean(right)), sum(right) / len(gold)]
 
 
 def selections() -> Iterator[tuple[str, str, MatchSettings]]:
-    """What is asked for, by name; "scorer": without the other pairs of the terms."""
+    """Yield a name, a margin and settings of each selection; "scorer": without regard to the terms' other pairs."""
     for margin, thresholds in (
         ("csls", (0.0, 0.1, 0.2, 0.3)),
         ("scorer", (0.0, 0.3)),
@@ -130,7 +130,7 @@ def selections() -> Iterator[tuple[str, str, MatchSettings]]:
 
 
 def main() -> None:
-    """Print and write the tables."""
+    """Measure and print the table, or print the fitted weights."""
     options = parser(__doc__)
     options.add_argument("--setting", choices=("together", "apart"), default="together")
     options.add_argument("--half", choices=("dev", "test"), default="test")
@@ -151,7 +151,7 @@ def main() -> None:
 
 
 def occurrences(model: Model, side: Sequence[tuple[str, list[Phrase]]]) -> Occurrences:
-    """Terms of a side with the vectors of their sentences."""
+    """Return the terms of a side with the vectors of their sentences."""
     counts = np.array([len(examples) for _, examples in side])
     vectors = model.encode([phrase for _, examples in side for phrase in examples])
     alone = model.encode([Phrase(term, 0, len(term)) for term, _ in side])
@@ -159,7 +159,7 @@ def occurrences(model: Model, side: Sequence[tuple[str, list[Phrase]]]) -> Occur
 
 
 def some(side: Occurrences, numbers: NDArray[np.int64]) -> Occurrences:
-    """Some of the terms."""
+    """Return the terms with these numbers."""
     parts = np.split(side.vectors, np.cumsum(side.counts)[:-1])
     vectors = np.concatenate([parts[number] for number in numbers])
     return Occurrences([side.terms[number] for number in numbers], side.counts[numbers], vectors, side.alone[numbers])
@@ -176,13 +176,13 @@ class Lists(NamedTuple):
 
     @property
     def gold(self) -> dict[int, int]:
-        """The right target of a source term, by places in the lists."""
+        """Return the right target of each source term, by places in the lists."""
         place = {int(pair): number for number, pair in enumerate(self.columns)}
         return {number: place[int(pair)] for number, pair in enumerate(self.rows) if int(pair) in place}
 
 
 def lists_of(model: Model, test: Sequence[Pair]) -> Iterator[Lists]:
-    """All pairs, and lists of which only half the terms have a mate."""
+    """Yield lists with all pairs, and lists in which only half the terms have a mate."""
     sides = [(p.source, p.source_examples) for p in test], [(p.target, p.target_examples) for p in test]
     bare, pooling = MatchSettings().bare, pooling_of(model)
     first, second = (by_examples(model, *map(list, zip(*side, strict=True)), pooling, bare=bare)[0] for side in sides)
@@ -202,7 +202,10 @@ def lists_of(model: Model, test: Sequence[Pair]) -> Iterator[Lists]:
 
 
 def fitted(model: Model, dev: Sequence[Pair]) -> list[float]:
-    """Constant and weights of CSLS and of the lead: a logistic regression over the scorer's pairs of both lists."""
+    """Return the constant and the weights of CSLS and of the lead.
+
+    They come from a logistic regression over the scorer's pairs of both lists.
+    """
     inputs, right = [], []
     for lists in lists_of(model, dev):
         pairs, gold = lists.by_margin["scorer"], lists.gold
@@ -213,7 +216,7 @@ def fitted(model: Model, dev: Sequence[Pair]) -> list[float]:
 
 
 def tested_lists(model: Model, test: Sequence[Pair]) -> tuple[list[str], list[list[Any]]]:
-    """Every selection in both lists."""
+    """Return the header and the rows of the table: every selection in both lists."""
     table = [
         [lists.title, name, *judged(lists.by_margin[margin], selection, lists.gold)]
         for lists in lists_of(model, test)

@@ -1,20 +1,21 @@
-"""Mining sentence mates: how many of those that are hidden are found, on several pairs of languages.
+"""Measure mining of sentence mates: how many hidden pairs are found, for several pairs of languages.
 
-Mates: up to 1,000 pairs of Tatoeba are hidden among sentences of the parallel texts, so that no others are mates: each
-side is taken from other documents (the largest sources of the language for its side, all sources that are not among
-them for English, from all pairs of languages). Sentences whose mate stands on the other side are left out. Where a
-language has fewer sentences than asked for, all there are are taken. Sources of ``--without`` are not used: small_enja
-is of the Tanaka corpus, from which Tatoeba's English grew.
+Up to 1,000 pairs of Tatoeba are hidden among sentences of the parallel texts. So that there are no other mates, each
+side comes from different documents. The side of the language has its largest sources. English has all sources that are
+not among these, from all pairs of languages. Sentences whose mate is on the other side are left out. If a language has
+fewer sentences than asked for, all of them are taken. Sources of ``--without`` are not used: small_enja comes from the
+Tanaka corpus, from which Tatoeba's English grew.
 
-The threshold is calibrated in two folds: each half of the pairs is tested at the threshold that is fitted to the other
-half, and the wrong pairs of both runs are averaged. Pairs are strictly right or wrong, or "lenient": a pair counts as
-right if its English is nearly that of the right one (Tatoeba has "I didn't know that" beside "I didn't know"), and not
-at all if it is nearly what the parallel text gives (Dice coefficient of groups of three letters above 0.75).
+The threshold is calibrated in two folds. Each half of the pairs is tested at the threshold that is fitted to the other
+half, and the wrong pairs of both runs are averaged. Pairs are judged strictly, or "leniently". A lenient pair is right
+if its English is nearly that of the right one (Tatoeba has "I didn't know that" beside "I didn't know"). It does not
+count if its English is nearly the one in the parallel text. Nearly means a Dice coefficient of groups of three letters
+above 0.75.
 
     python bench/mine.py --languages de,cs,ru,zh,ar --size 50000
 
-With --fit nothing is measured. The regression of `phrasemate.mine.select` is fitted to the pairs of all languages and
-sizes that are given, with the lexicon and without, and so are the default thresholds.
+With --fit nothing is measured. The regression of `phrasemate.mine.select` and its default thresholds are fitted to the
+pairs of all given languages and sizes, with the lexicon and without.
 
     python bench/mine.py --fit --languages hu,fr --sizes 5000,30000
 """
@@ -46,7 +47,7 @@ from phrasemate.mine.collection import normal
 from phrasemate.mine.select import USUAL, is_copy, usual_threshold
 
 LEAST, MOST = 10, 400  # characters of an English sentence; the other side has at least four
-NEAR = 0.75
+NEAR = 0.75  # Dice coefficient above which two sentences are nearly equal
 PENALTY = 1e-5  # weight of half the sum of the squared weights of the regression
 WITHOUT = "small_enja"
 SYSTEMS = {
@@ -66,12 +67,12 @@ Pair = tuple[str, str]
 
 
 def bare(text: str) -> str:
-    """Letters only, so that sentences which differ in numbers or punctuation are the same."""
+    """Return the letters only, so that sentences which differ in numbers or punctuation are equal."""
     return "".join(filter(str.isalpha, text.casefold()))
 
 
 def shuffled(data: Path, lang: str, seed: int) -> list[Row]:
-    """The lines of a parallel text, shuffled, of reasonable lengths."""
+    """Return the lines of a parallel text that have reasonable lengths, shuffled."""
     rows = {row for row in parallel(data, lang) if LEAST <= len(row.english) <= MOST and len(row.other) >= 4}
     usable = sorted(rows, key=lambda row: (row.other, row.english, row.source))
     random.Random(seed).shuffle(usable)
@@ -79,7 +80,7 @@ def shuffled(data: Path, lang: str, seed: int) -> list[Row]:
 
 
 def tatoeba(data: Path, lang: str, count: int) -> list[Pair]:
-    """(other, English) pairs of which no sentence comes twice."""
+    """Return (other, English) pairs without repeated sentences."""
     sides = [(data / "sentence_bench" / "tatoeba" / f"{lang}-en.{side}").read_text("utf-8") for side in (lang, "en")]
     pairs: list[Pair] = []
     used: tuple[set[str], set[str]] = set(), set()
@@ -92,7 +93,7 @@ def tatoeba(data: Path, lang: str, count: int) -> list[Pair]:
 
 
 class Task:
-    """Two collections with hidden pairs; ``mates`` has what the parallel text says of its sentences."""
+    """Two collections with hidden pairs; ``mates`` has the English of the parallel text for its sentences."""
 
     def __init__(self, args: argparse.Namespace, lang: str) -> None:
         self.lang, self.gold = lang, tatoeba(args.data, lang, args.pairs)
@@ -112,7 +113,7 @@ class Task:
         return [row for row in shuffled(args.data, lang, args.seed) if row.source not in self.without]
 
     def _by_source(self, args: argparse.Namespace, rows: list[Row], rest: int) -> tuple[list[Row], list[str]]:
-        """The largest sources of the language for its side, all others for English."""
+        """Return lines of the language's largest sources, and English sentences of all other sources."""
         counts = Counter(row.source for row in rows).most_common()
         enough = next((at for at in range(1, len(counts)) if sum(n for _, n in counts[:at]) >= rest), len(counts))
         origins = {origin for origin, _ in counts[:enough]}
@@ -128,13 +129,13 @@ class Task:
         return texts
 
     def run(self, model: Model, work: Path, settings: Mining, seeds: Sequence[Pair] = ()) -> MiningResult:
-        """Mine; the work folder keeps what does not depend on the settings."""
+        """Mine with these settings; the work folder stores what does not depend on them."""
         mining = replace(settings, languages=(self.lang, "en"))
         sides = (Document.from_texts(name, texts) for name, texts in (("source", self.source), ("target", self.target)))
         return mine(*([side] for side in sides), model, work, mining, seeds)
 
     def measure(self, model: Model, work: Path, systems: Sequence[str]) -> list[Any]:
-        """The row of the table; the first system has more columns than F1."""
+        """Return the row of the table; the first system has further columns besides F1."""
         folds, clock = (self.gold[::2], self.gold[1::2]), Counter[str]()
         mates, thresholds = {}, {}
         for name in systems:
@@ -163,7 +164,10 @@ class Task:
     def scores(
         self, mates: Sequence[Mate], folds: Sequence[Sequence[Pair]], thresholds: Sequence[float], strict: bool = False
     ) -> tuple[float, float, float, float]:
-        """Precision, recall, F1 and wrong pairs: each fold at the threshold that is fitted to the other one."""
+        """Return precision, recall, F1 and wrong pairs.
+
+        Each fold is tested at the threshold that is fitted to the other one.
+        """
         right, wrong = 0, 0
         for tested, threshold in zip((folds[1], folds[0]), thresholds, strict=True):
             sources = {one for one, _ in tested}
@@ -176,14 +180,17 @@ class Task:
         return precision, recall, 2 * precision * recall / max(precision + recall, 1e-9), mean_wrong
 
     def _judged(self, mate: Mate, strict: bool) -> bool | None:
-        """Whether a pair is right; None if nobody knows."""
+        """Return whether a pair is right; None if it is unknown."""
         if (true := self.english.get(mate.source)) is not None:
             return mate.target == true or (not strict and is_copy(true, mate.target, NEAR))
         return None if not strict and is_copy(self.mates.get(mate.source, ""), mate.target, NEAR) else False
 
 
 class Example(NamedTuple):
-    """Pairs of one task, by the place of their sentences: features, and whether a pair is right (-1: nobody knows)."""
+    """Pairs of one task, by the places of their sentences.
+
+    ``features`` has a row for each pair. ``right`` is 1 for a right pair, 0 for a wrong one, -1 if it is unknown.
+    """
 
     task: Task
     mates: list[Mate]
@@ -192,7 +199,7 @@ class Example(NamedTuple):
 
     @classmethod
     def of(cls, task: Task, model: Model, work: Path, settings: Mining) -> Example:
-        """All pairs that a regression looks at."""
+        """Return all pairs that a regression ranks."""
         tables: list[np.ndarray] = []
 
         def record(features: np.ndarray) -> np.ndarray:
@@ -208,7 +215,10 @@ class Example(NamedTuple):
         return cls(task, mates, tables[0], np.array(right))
 
     def curve(self, log_odds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log odds of the pairs that are chosen one to one, descending, and F1 at each as the threshold."""
+        """Return the log odds of the pairs that are selected one to one, and F1 with each of them as the threshold.
+
+        The log odds are in descending order.
+        """
         sources: set[str] = set()
         targets: set[str] = set()
         rows = []
@@ -223,7 +233,7 @@ class Example(NamedTuple):
 
 
 def regression(examples: Sequence[Example]) -> tuple[float, np.ndarray]:
-    """Bias and weights of the features: logistic regression over the pairs of all tasks, of which each counts alike."""
+    """Return bias and weights of a logistic regression over the pairs of all tasks, which have equal weights."""
     pairs = [(example, example.right >= 0) for example in examples]
     table = np.concatenate([example.features[rows] for example, rows in pairs]).astype(float)
     right = np.concatenate([example.right[rows] for example, rows in pairs])
@@ -243,7 +253,7 @@ def regression(examples: Sequence[Example]) -> tuple[float, np.ndarray]:
 
 
 def fit(args: argparse.Namespace, model: Model) -> None:
-    """Print a regression with the lexicon and one without, their default thresholds, and F1 with these."""
+    """Print regressions with the lexicon and without, their default thresholds, and F1 with these."""
     sizes = [int(size) for size in args.sizes.split(",")]
     tasks = []
     for lang in args.languages.split(","):
@@ -294,10 +304,12 @@ def main() -> None:
     options.add_argument("--size", type=int, default=50_000, help="sentences a side (default: %(default)s)")
     options.add_argument("--pairs", type=int, default=1_000, help="hidden pairs (default: %(default)s)")
     options.add_argument("--without", default=WITHOUT, help="sources, with commas (default: %(default)s)")
-    options.add_argument("--systems", default=",".join(SYSTEMS), help="the first has its threshold told")
+    options.add_argument(
+        "--systems", default=",".join(SYSTEMS), help="systems, with commas; the first has more columns"
+    )
     options.add_argument("--fit", action="store_true", help="fit the regression")
     options.add_argument("--sizes", default="5000,30000", help="sentences a side, for --fit (default: %(default)s)")
-    options.add_argument("--work", type=Path, help="keep vectors here, continue there (default: a temporary folder)")
+    options.add_argument("--work", type=Path, help="folder for vectors, used again by later runs (default: temporary)")
     args = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         args.work = args.work or Path(folder)

@@ -1,9 +1,10 @@
-"""A look-up set in the other spelling of its language: traditional Chinese, cedillas in Romanian, Russian without ё.
+"""Write a look-up set in the other spelling of its language, such as traditional Chinese.
 
     python bench/other_spelling.py lookups other-spelling
 
-Writes the queries of each language that has two spellings, and the same collections. Queries that are spelled alike in
-both stay as they are. Printed is how many phrases changed.
+The other spellings are traditional characters for Chinese, cedillas for Romanian, "е" instead of "ё" for Russian, and
+Arabic letters for Persian. The script writes the queries of each language that has two spellings, and the same
+collections. Queries with the same spelling in both stay as they are. It prints how many phrases changed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ PERSIAN = str.maketrans("کی", "كي")
 
 
 def conversions() -> dict[str, Callable[[str], str]]:
-    """Language -> a function that writes a text in its other spelling."""
+    """Return language -> a function that converts a text to its other spelling."""
     from opencc import OpenCC
 
     return {

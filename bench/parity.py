@@ -1,7 +1,7 @@
-"""Compare exported encoders of every family with transformers, text by text: cosines of token states and of vectors.
+"""Compare exported encoders of every family with transformers, by cosines of token states and of vectors.
 
-The encoders are tiny and random, with tokenizers trained on five texts of six scripts and emoji, as in the tests.
-A folder of a real encoder is compared with --folder; its texts are the same.
+The encoders are tiny and random, with tokenizers trained on five texts of six scripts and emoji, as in the tests. A
+real encoder is compared on the same texts with --folder.
 
     python bench/parity.py
     python bench/parity.py --folder LaBSE/
@@ -29,10 +29,10 @@ HEADER = ["family", "graph", "weights", "states, least", "states, mean", "senten
 
 
 def main() -> None:
-    """Print a row for each family, graph and precision."""
+    """Measure and print a row for each family, graph and precision."""
     options = common.parser(__doc__)
     options.add_argument("--folder", type=Path, action="append", default=[], help="a Hugging Face encoder folder")
-    options.add_argument("--only", nargs="*", default=[], help="some families")
+    options.add_argument("--only", nargs="*", default=[], help="families to compare")
     args = options.parse_args()
     rows: list[list[Any]] = []
     with tempfile.TemporaryDirectory(dir=common.RAM_DISK) as scratch:
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def compared(name: str, folder: Path, base: Path, graphs: tuple[str, ...]) -> list[list[Any]]:
-    """Rows of a folder: traced in float32, bfloat16 and int8, as ONNX, and the written graphs that it may have."""
+    """Return the rows of a folder: traced in float32, bfloat16 and int8, as ONNX, and with its written graphs."""
     _, states = hf_families.torch_states(folder, hf_families.TEXTS)
     causal = name.startswith("qwen")
     sentences = np.stack([values[-1] if causal else values.mean(0) for values in states])

@@ -1,15 +1,16 @@
-"""Phrase tables of aligned text: how often each pair of wordings is linked, in all of it and in what may be trained on.
+"""Write phrase tables of aligned text: how often wordings are linked, in all pairs and in those that may be trained on.
 
     python bench/phrase_table.py .cache/general
 
-Reads the XX.tsv and XX.links of bench/general_data.py and writes XX.phrases.tsv: wording, English wording, how often
-they are linked in all pairs, and in pairs of licence class "free" that are not held out (columns, no header).
-Consistent phrase pairs of at most --words words on each side; wordings are folded (case, white space). Left out: pairs
-that are linked once only, unless both sides are single words.
+The script reads the XX.tsv and XX.links of bench/general_data.py. It writes XX.phrases.tsv: wording, English wording,
+their links in all pairs, and their links in pairs of licence class "free" that are not held out (columns without a
+header). The pairs are consistent phrase pairs of at most --words words on each side. Wordings are folded (case, white
+space). Pairs that are linked only once are left out, unless both sides are single words.
 
-Writes XX.expressions.tsv, too, of free pairs that are not held out: a wording of several words, an English one, the
-sentence pairs that may link them, and the sentences with the one and with the other. Such a pair begins or ends with a
-word without a link, or none of its words has one. So does a fixed expression: "in the end" for "в конце концов".
+It also writes XX.expressions.tsv, from free pairs that are not held out. Its columns are a wording of several words, an
+English wording, the sentence pairs that may link them, and the sentences with the one and with the other. Such a pair
+begins or ends with a word without a link, or none of its words has one. So does a fixed expression: "in the end" for "в
+конце концов".
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from common import LANGS, parser
 from phrasemate.align.pairs import TokenizedSentence, consistent_boxes, parse_links
 from phrasemate.text import folded
 
-EXPRESSION = 3  # sentence pairs
-UNSPACED = ("ja", "zh")
+EXPRESSION = 3  # least sentence pairs of an expression, and least different neighbours on each side
+UNSPACED = ("ja", "zh")  # languages written without spaces
 HELD_OUT = 20  # one English sentence in so many, with all its translations, is never trained on
 
 
 def held_out(english: str) -> bool:
-    """Whether a sentence pair belongs to the lookup yardstick: decided by its English side alone."""
+    """Return whether a sentence pair belongs to the lookup yardstick; its English side alone decides it."""
     letters = "".join(char for char in english.casefold() if char.isalnum())
     return (
         int.from_bytes(blake2b(letters.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "big") % HELD_OUT == 0
@@ -39,7 +40,7 @@ def held_out(english: str) -> bool:
 
 
 def rows(folder: Path, lang: str) -> Iterator[tuple[str, str, str, str, list[tuple[int, int]]]]:
-    """Other side, English side, source, licence class and links of each sentence pair."""
+    """Yield other side, English side, source, licence class and links of each sentence pair."""
     with (
         (folder / f"{lang}.tsv").open(encoding="utf-8", newline="\n") as text,
         (folder / f"{lang}.links").open(encoding="utf-8") as links,
@@ -52,7 +53,7 @@ def rows(folder: Path, lang: str) -> Iterator[tuple[str, str, str, str, list[tup
 def spans(
     other: TokenizedSentence, english: TokenizedSentence, links: list[tuple[int, int]], most: int
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Character spans of the consistent phrase pairs with a letter on both sides."""
+    """Yield the character spans of the consistent phrase pairs with a letter on both sides."""
     for box in consistent_boxes(links, len(other.spans), len(english.spans), most):
         start, end = other.spans[box.start][0], other.spans[box.end - 1][1]
         first, last = english.spans[box.other_start][0], english.spans[box.other_end - 1][1]
@@ -61,7 +62,7 @@ def spans(
 
 
 def table(folder: Path, lang: str, most: int) -> tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]:
-    """How often each pair of wordings is linked: in all pairs, and in free ones that are not held out."""
+    """Return the links of each pair of wordings: in all pairs, and in free ones that are not held out."""
     every: Counter[tuple[str, str]] = Counter()
     free: Counter[tuple[str, str]] = Counter()
     for other, english, _, licence, links in rows(folder, lang):
@@ -76,7 +77,7 @@ def table(folder: Path, lang: str, most: int) -> tuple[Counter[tuple[str, str]],
 
 
 def linked(path: Path) -> Iterator[tuple[str, str, int, int]]:
-    """Rows of a written table: wording, English wording, links in all pairs, links in free pairs not held out."""
+    """Yield the rows of a table: wording, English wording, links in all pairs, links in free pairs not held out."""
     with path.open(encoding="utf-8", newline="\n") as file:
         for line in file:
             other, english, every, free = line.rstrip("\n").split("\t")
@@ -84,7 +85,7 @@ def linked(path: Path) -> Iterator[tuple[str, str, int, int]]:
 
 
 def expressions(folder: Path, lang: str, most: int) -> Iterator[tuple[str, str, int, int, int]]:
-    """Rows of XX.expressions.tsv; a pair occurs in `EXPRESSION` sentence pairs or more."""
+    """Yield the rows of XX.expressions.tsv; a pair occurs in at least `EXPRESSION` sentence pairs."""
     joint = "" if lang in UNSPACED else " "
     texts = [
         (TokenizedSentence.of(other), TokenizedSentence.of(english), links)
@@ -112,7 +113,7 @@ def expressions(folder: Path, lang: str, most: int) -> Iterator[tuple[str, str, 
 
 
 class Usage:
-    """Counts of sentences with some wordings, and the words that stand before and after each of them."""
+    """Counts of sentences with each of some wordings, and the words before and after it."""
 
     def __init__(self, wordings: Collection[str]) -> None:
         self.wordings = wordings
@@ -126,19 +127,22 @@ class Usage:
         for (start, end), wording in stretches_of.items():
             if wording in self.wordings:
                 names.add(wording)
-                edge = str(self.sentences[wording])  # a word that is not there differs from all others
+                edge = str(self.sentences[wording])  # at the edge of a text: differs from all other neighbours
                 before, after = self.before.setdefault(wording, set()), self.after.setdefault(wording, set())
                 before.add(stretches_of[start - 1, start] if start else edge)
                 after.add(stretches_of.get((end, end + 1), edge))
         self.sentences.update(names)
 
     def is_free(self, wording: str) -> bool:
-        """Whether a wording has different neighbours on both sides; a piece of a longer formula has not."""
+        """Return whether a wording has different neighbours on both sides; a part of a longer expression has not."""
         return min(len(self.before[wording]), len(self.after[wording])) >= EXPRESSION
 
 
 def stretches(text: TokenizedSentence, joint: str, most: int) -> dict[tuple[int, int], str]:
-    """First word and end of each stretch of so many words without punctuation inside -> its folded wording."""
+    """Return the folded wording of each stretch of words, by its first word and its end.
+
+    A stretch has at most ``most`` words and no punctuation inside.
+    """
     forms = [folded(text.text[start:end]) for start, end in text.spans]
     gaps = [text.text[end:start].strip() for (_, end), (start, _) in pairwise(text.spans)]
     stops = {number for number, gap in enumerate(gaps, 1) if gap}
@@ -152,7 +156,10 @@ def stretches(text: TokenizedSentence, joint: str, most: int) -> dict[tuple[int,
 
 
 def unlinked(links: Sequence[tuple[int, int]], sources: int, targets: int, most: int) -> set[tuple[int, int, int, int]]:
-    """Stretches of several words with their translations (word numbers, ends after), of which a border has no link."""
+    """Return stretches of several words with their translations, if a word at a border has no link.
+
+    A stretch and its translation are word numbers, with the ends exclusive.
+    """
     linked_words = [{link[side] for link in links} for side in (0, 1)]
     boxes = {
         (box.start, box.end, box.other_start, box.other_end)
@@ -166,7 +173,7 @@ def unlinked(links: Sequence[tuple[int, int]], sources: int, targets: int, most:
 
 
 def runs(length: int, linked_words: Collection[int], most: int) -> list[tuple[int, int]]:
-    """The stretches of at most so many words, none of which has a link."""
+    """Return the stretches of at most ``most`` words none of which has a link."""
     pairs = []
     for is_linked, group in groupby(range(length), linked_words.__contains__):
         if not is_linked:
@@ -195,7 +202,7 @@ def main() -> None:
 
 
 def write(path: Path, lines: Iterator[tuple[object, ...]]) -> None:
-    """Write a table whole, or nothing."""
+    """Write a table completely or not at all."""
     part = path.with_suffix(".part")
     with part.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines("\t".join(map(str, line)) + "\n" for line in lines)

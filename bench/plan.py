@@ -1,17 +1,18 @@
-"""A plan for an index in parts of very many phrases: core-hours, hours, bytes and money of each step, from unit costs.
+"""Plan an index in parts for very many phrases: core-hours, hours, bytes and money of each step, from unit costs.
 
     sentences    = phrases / phrases a sentence
     encoding     = sentences x encode                       all steps on all cores: each machine makes its own parts
     storing      = phrases x store
     search file  = phrases x search file
     wordings     = phrases x wordings
-    bytes        = phrases x (bytes stored + bytes mapped), and sentences x bytes of vectors are in the first
+    bytes        = phrases x (bytes stored + bytes mapped)  the first include the vectors of sentences
     memory       = phrases of a machine x bytes mapped      search file, its 8-bit vectors, and the table of wordings
     a query      = ask + parts x (nearest + look up + merge)
 
-The units are seconds of one core. ``--measure INDEX INDEX`` measures them on ordinary indexes, taken as parts of one:
-``nearest``, ``look up`` (all else that an actor does) and ``merge`` of 100 queries; ``ask`` (encoding, and choosing
-among the candidates); and what making a copy of the first index costs. Each unit can be given.
+The units are seconds of one core. ``--measure INDEX INDEX`` measures them on ordinary indexes, used as parts of one. It
+measures ``nearest``, ``look up`` (everything else that an actor does) and ``merge`` of 100 queries. It also measures
+``ask`` (encoding, and choosing among the candidates), and the cost of making a copy of the first index. Each unit can
+also be given.
 
     python bench/plan.py --phrases 1e9 --machines 4 --cores 16
 """
@@ -39,31 +40,31 @@ from phrasemate.search import Searcher
 from phrasemate.text import words
 from phrasemate.types import Document
 
-QUERIES, ENCODED = 100, 1_000
+QUERIES, ENCODED = 100, 1_000  # queries and encoded sentences of a measurement
 
 
 @dataclass(frozen=True)
 class Units:
-    """Of one core; seconds unless the name says something else."""
+    """Unit costs, in seconds of one core unless the name says otherwise."""
 
     phrases_a_sentence: float = 20.75
-    encode: float = 7.0e-3  # a sentence
-    store: float = 4.6e-6  # a phrase
-    search_file: float = 2.5e-5  # a phrase, in 2,048 lists; without lists 6e-6 (results/log/scale.md)
-    wordings: float = 8.8e-6  # a phrase
-    bytes_stored: float = 272.0  # a phrase, with its share of the sentence
-    bytes_mapped: float = 261.0  # a phrase
+    encode: float = 7.0e-3  # per sentence
+    store: float = 4.6e-6  # per phrase
+    search_file: float = 2.5e-5  # per phrase, in 2,048 lists; without lists 6e-6 (results/log/scale.md)
+    wordings: float = 8.8e-6  # per phrase
+    bytes_stored: float = 272.0  # per phrase, with its share of the sentence
+    bytes_mapped: float = 261.0  # per phrase
     ask: float = 0.0218
     nearest: float = 1.9e-3  # in a part of ten million phrases (results/log/scale.md)
     look_up: float = 9.4e-4  # in a part
-    merge: float = 0.0  # for a part; within one process too little to be measured, and without Ray's messages
-    core_hour: float = 0.05  # money; not measured: what a cloud asks
-    gigabyte_month: float = 0.023  # money; not measured
+    merge: float = 0.0  # per part; too little to measure inside one process, which has no messages of Ray
+    core_hour: float = 0.05  # price of a cloud, not measured
+    gigabyte_month: float = 0.023  # price of a cloud, not measured
 
 
 @dataclass(frozen=True)
 class Step:
-    """``core_hours`` of work, and the ``bytes`` that it leaves."""
+    """Step of the plan: ``core_hours`` of work, and the ``bytes`` that it leaves."""
 
     name: str
     core_hours: float
@@ -71,7 +72,7 @@ class Step:
 
 
 def steps(phrases: float, units: Units) -> list[Step]:
-    """Every step in its order."""
+    """Return all steps in their order."""
     seconds = {
         "encode": phrases / units.phrases_a_sentence * units.encode,
         "store": phrases * units.store,
@@ -83,7 +84,7 @@ def steps(phrases: float, units: Units) -> list[Step]:
 
 
 def table(phrases: float, units: Units, machines: int, cores: int) -> str:
-    """The plan as text; each core of each machine has a part."""
+    """Return the plan as text; each core of each machine has a part."""
     plan, parts = steps(phrases, units), machines * cores
     plan.append(Step("all", sum(step.core_hours for step in plan), sum(step.bytes for step in plan)))
     rows = [[s.name, s.core_hours, s.core_hours / parts, s.bytes / 1e9, s.core_hours * units.core_hour] for s in plan]
@@ -100,7 +101,7 @@ def table(phrases: float, units: Units, machines: int, cores: int) -> str:
 
 
 class Timed:
-    """Asks parts in this process, and counts the processor time of their answers by question."""
+    """Caller that asks parts in this process, and counts the processor time of their answers by question."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._shards = [Shard(Index.open, str(folder), 1, None) for folder in folders]
@@ -116,7 +117,7 @@ class Timed:
 
 
 class TimedModel:
-    """A model that counts the processor time of finding and encoding phrases."""
+    """Model that counts the processor time of finding and encoding phrases."""
 
     def __init__(self, model: Any) -> None:
         self._model, self.seconds = model, 0.0
@@ -132,19 +133,19 @@ class TimedModel:
 
 
 def timed(call: Callable[..., Any], *arguments: Any, **options: Any) -> float:
-    """Processor seconds of a call."""
+    """Return the processor seconds of a call."""
     started = time.process_time()
     call(*arguments, **options)
     return time.process_time() - started
 
 
 def seconds_of(searcher: Searcher, queries: Sequence[str]) -> float:
-    """Processor seconds of all queries, one after another."""
+    """Return the processor seconds of all queries, one after another."""
     return timed(lambda: [searcher.search(query) for query in queries])
 
 
 def measure(folders: Sequence[Path]) -> Units:
-    """The units, on indexes that serve as parts."""
+    """Measure the units on indexes that serve as parts."""
     model = load_model(threads=1).warm_up()
     caller = Timed(folders)
     with ShardedIndex("parts", caller, [Place(str(folder)) for folder in folders], model, 1) as parts:
@@ -154,7 +155,7 @@ def measure(folders: Sequence[Path]) -> Units:
         count = len(queries)
         with Index.open(folders[0], model, readonly=True, threads=1) as index:
             whole = Searcher(index, model)
-            seconds_of(searcher, queries)  # loads what they need
+            seconds_of(searcher, queries)  # warm-up
             seconds_of(whole, queries)
             caller.seconds.clear()
             spent, alone = seconds_of(searcher, queries), seconds_of(whole, queries)
@@ -176,7 +177,7 @@ def measure(folders: Sequence[Path]) -> Units:
 
 
 def made_again(folder: Path, model: Any, texts: Sequence[str]) -> dict[str, float]:
-    """Processor seconds of each step of making an index: of its derived files, and of some of its sentences."""
+    """Measure the processor seconds of each step of making an index: of its derived files, and of some sentences."""
     with tempfile.TemporaryDirectory() as work:
         shutil.copytree(folder, Path(work, "copy"))
         with Index.open(Path(work, "copy"), model, threads=1) as index:
@@ -194,7 +195,7 @@ def main() -> None:
     options = plain_parser(__doc__)
     options.add_argument("--phrases", type=float, default=1e9)
     options.add_argument("--machines", type=int, default=4)
-    options.add_argument("--cores", type=int, default=16, help="of each machine (default: %(default)s)")
+    options.add_argument("--cores", type=int, default=16, help="cores of each machine (default: %(default)s)")
     options.add_argument("--measure", type=Path, nargs="+", metavar="INDEX", help="measure the units on these parts")
     for unit in fields(Units):
         options.add_argument(f"--{unit.name.replace('_', '-')}", type=float)

@@ -1,15 +1,14 @@
-"""Sentence pairs to train the re-ranker on, and to choose its settings by.
+"""Write sentence pairs to train the re-ranker on, and to choose its settings by.
 
     python bench/rerank_data.py .cache/rerank
 
-Writes OUT/PAIR/train.tsv (first language, second) for the six language pairs of Europarl's test sets and for English
-with the other languages that have text to train on, OUT/PAIR/dev.tsv for the six. What is held out comes from sources
-of its own (``HELD``), as test sentences are of another kind than technical ones. Left out is what
-bench/training_data.py leaves out, above all whatever sentence occurs in a test set.
+The script writes OUT/PAIR/train.tsv (first language, second language) for the six language pairs of Europarl's test
+sets, and for English with the other languages that have text to train on. It writes OUT/PAIR/dev.tsv for the six.
+Held-out pairs come from separate sources (`HELD`), since test sentences are of another kind than technical ones. It
+leaves out what bench/training_data.py leaves out, above all every sentence of a test set.
 
-Sentences are not split alike in two languages. So of some pairs, drawn at random, the line that follows is joined to
-both sides, to the first or to the second one; such a line is used for nothing else. Only sources of licence class
-"free" are read.
+Sentences are not divided alike in two languages. So for some random pairs, the next line is appended to both sides, to
+the first or to the second one. Such a line is not used otherwise. Only sources of licence class "free" are read.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from general_data import licences
 from training_data import LANGS, chosen, key, pairs, tested
 
 PAIRS = ("de-en", "cs-en", "hu-en", "cs-de", "hu-de", "cs-hu")
-HELD = ("debian_guide", "gnome_help", "mozilla_www")
-JOINED = ((True, True), (True, False), (False, True))
+HELD = ("debian_guide", "gnome_help", "mozilla_www")  # held-out sources
+JOINED = ((True, True), (True, False), (False, True))  # sides that the next line is appended to
 OTHERS = tuple(f"{lang}-en" for lang in LANGS if lang not in ("cs", "de", "hu"))
 
 Pair = tuple[str, str]
@@ -32,7 +31,7 @@ Rows = dict[str, list[Pair]]
 
 
 def shared(first: Rows, second: Rows) -> Rows:
-    """(other, English) pairs of two languages -> pairs of the two by the English that they share, source by source."""
+    """Return pairs of two languages that share their English, from their (other, English) pairs, source by source."""
     by_english = {key(english): other for rows in second.values() for other, english in rows}
     return {
         source: [(other, by_english[key(english)]) for other, english in rows if key(english) in by_english]
@@ -41,7 +40,7 @@ def shared(first: Rows, second: Rows) -> Rows:
 
 
 def joined(rows: list[Pair], share: float, draw: random.Random) -> list[Pair]:
-    """The first of every two neighbours; of ``share`` of them the second is joined to one side or to both."""
+    """Return the first of every two neighbours; for ``share`` of them the second is appended to one or both sides."""
     pairs = []
     for pair, following in zip(rows[::2], rows[1::2], strict=False):
         add = draw.choice(JOINED) if draw.random() < share else (False, False)
@@ -53,14 +52,14 @@ def joined(rows: list[Pair], share: float, draw: random.Random) -> list[Pair]:
 
 
 def usable(corpora: dict[str, Rows], name: str, held_out: bool) -> Rows:
-    """Pairs of two languages, of the sources that are held out (``wanted``) or of the others."""
+    """Return the pairs of two languages: those of the held-out sources (``held_out``), or those of all others."""
     first, second = name.split("-")
     rows = corpora[first] if second == "en" else shared(corpora[first], corpora[second])
     return {source: pairs for source, pairs in rows.items() if (source in HELD) is held_out}
 
 
 def apart(rows: list[Pair], excluded: set[str]) -> Iterator[Pair]:
-    """The pairs of which no side is known."""
+    """Yield the pairs without a side in ``excluded``."""
     return (pair for pair in rows if excluded.isdisjoint(map(key, pair)))
 
 

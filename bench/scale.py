@@ -1,15 +1,16 @@
-"""From ten thousand to ten million phrases of real text: what building, keeping and searching an index costs.
+"""Measure building, storing and searching an index from ten thousand to ten million phrases of real text.
 
 Unique English sentences of all corpora, shuffled, are encoded with the bundled model in chunks of 1,024, as an index
-does it. An index of each size is made in one run. At each size: processor seconds of the encoder (tokens and forward
-pass) and of the whole run, bytes on disk, and in a process of its own the time to open, to answer the first, one, and
-1,000 queries (phrases of held-out sentences, 32 results), the memory, and recall against exact search. At the largest
-size `optimize(target_recall=...)` is run and measured too.
+does it. An index of each size is made in one run. The table has, for each size, the processor seconds of the encoder
+(tokenisation and forward pass) and of the whole run, and the bytes on disk. A separate process measures the time to
+open the index, and to answer the first, one, and 1,000 queries (phrases of held-out sentences, 32 results). It also
+measures memory, and recall against exact search. At the largest size `optimize(target_recall=...)` is run and measured
+too.
 
-Everything is kept in --work and continued there: run it again until it says that it is done. What was measured with
-other settings, another model or on another machine is not continued: that takes a folder of its own. A chunk is a file
-that holds spans, vectors in 8 bits as an index keeps them, and the seconds that it took; `Replay` stands in for the
-model, so that every sentence is encoded once, and the index holds the same bytes.
+Everything is stored in --work, and the next run continues there: repeat the command until it says that it is done.
+Results of other settings, another model or another machine are not continued; they need another folder. A chunk is a
+file with spans, vectors in 8 bits as an index stores them, and the seconds that it took. `Replay` replaces the model,
+so that every sentence is encoded once, and the index has the same bytes.
 
     python bench/scale.py --work FOLDER --phrases 10000000 --threads 1
 """
@@ -37,9 +38,9 @@ from phrasemate.evaluate.report import signature
 from phrasemate.index import IndexSettings, row_codec
 from phrasemate.utils.storage import atomic_file, write_text
 
-CHUNK = IndexSettings().chunk  # sentences
-SENTENCES = 1_000_000  # kept of all: more than 10 million phrases need
-HELD_OUT = 4_000  # from the end of these: nothing of them is ever indexed
+CHUNK = IndexSettings().chunk  # sentences of a chunk
+SENTENCES = 1_000_000  # sentences that are used: more than 10 million phrases need
+HELD_OUT = 4_000  # the last of these sentences, which are never indexed
 LEAST, MOST = 12, 600  # characters of a sentence
 QUERIES, K, SINGLES, DEPTH = 1_000, 32, 200, 10
 SIZES = [10_000, 31_623, 100_000, 316_228, 1_000_000, 3_162_278, 10_000_000]
@@ -47,7 +48,8 @@ HEADER = [
     *("phrases", "sentences", "encoder s", "build s", "ratio", "bytes/phrase", "open ms", "first ms", "one ms"),
     *("1000 ms", "1000 cpu ms", "recall@1", "recall@10", "memory MB", "mapped MB"),
 ]
-SETTLED = ("threads", "seed", "model", "phrasemate", "openvino", "faiss-cpu", "numpy", "machine")  # of a work folder
+# Facts that must not change while a work folder is used.
+SETTLED = ("threads", "seed", "model", "phrasemate", "openvino", "faiss-cpu", "numpy", "machine")
 TARGETS = {
     "open + first s": 2.0,
     "one ms": 1.0,
@@ -62,9 +64,9 @@ TARGETS = {
 
 
 class Chunk(NamedTuple):
-    """Chunk ``number``: phrases of text i are ``bounds[i]:bounds[i + 1]``.
+    """Encoded chunk ``number``; the phrases of text i are ``bounds[i]:bounds[i + 1]``.
 
-    ``seconds`` of the clock, of processors, and of processors in the encoder.
+    ``seconds`` are those of the clock, of the processors, and of the processors in the encoder.
     """
 
     number: int
@@ -78,7 +80,7 @@ class Chunk(NamedTuple):
 
 
 def english(data: Path) -> Iterator[str]:
-    """The English sentences of all corpora."""
+    """Yield the English sentences of all corpora."""
     tables = sorted([*data.glob("parallel/en-*.tsv.gz"), *data.glob("parallel_general/en-*.tsv.gz")])
     if not tables:
         raise SystemExit(f"{data / 'parallel'}: no en-*.tsv.gz; name the folder of the corpora with --data")
@@ -87,7 +89,7 @@ def english(data: Path) -> Iterator[str]:
 
 
 def sentences(data: Path, work: Path, seed: int) -> list[str]:
-    """All sentences in their order; the file is made at the first call."""
+    """Return all sentences in their order; the file is made at the first call."""
     path = work / "sentences.txt"
     if not path.exists():
         unique = {" ".join(text.split()) for text in english(data)}
@@ -99,7 +101,7 @@ def sentences(data: Path, work: Path, seed: int) -> list[str]:
 
 
 def encode(model: Model, texts: Sequence[str], work: Path, phrases: int, seconds: float) -> int:
-    """Encode chunk after chunk until there are so many phrases or the time is up; returns how many there are."""
+    """Encode chunk after chunk until there are enough phrases or the time is up; return the number of phrases."""
     folder = work / "encoded"
     folder.mkdir(exist_ok=True)
     deadline, total, clock = time.monotonic() + seconds, 0, Clock(model)
@@ -131,7 +133,7 @@ def _encode_chunk(model: Model, clock: Clock, texts: Sequence[str], path: Path) 
 
 
 def chunks(texts: Sequence[str], work: Path) -> Iterator[Chunk]:
-    """The chunks that have been encoded."""
+    """Yield the chunks that have been encoded."""
     number = 0
     while (path := work / "encoded" / f"{number:05}.npz").exists():
         part = list(texts[number * CHUNK : (number + 1) * CHUNK])
@@ -143,7 +145,7 @@ def chunks(texts: Sequence[str], work: Path) -> Iterator[Chunk]:
 
 
 def counts(work: Path) -> NDArray[np.int64]:
-    """(sentences,) how many phrases each of the encoded sentences has."""
+    """Return (sentences,) the number of phrases of each encoded sentence."""
     parts: list[Any] = []
     while (path := work / "encoded" / f"{len(parts):05}.npz").exists():
         with np.load(path) as saved:
@@ -152,10 +154,10 @@ def counts(work: Path) -> NDArray[np.int64]:
 
 
 class Replay:
-    """A model that has read the sentences before.
+    """Substitute for the model that returns the phrases of the encoded chunks.
 
-    ``seconds``: what encoding those took that were asked for, as in `Chunk`; ``loading``: what it takes here, of the
-    clock and of processors, which is not part of making an index.
+    ``seconds``: what encoding the requested sentences took, as in `Chunk`. ``loading``: what reading them takes here,
+    by the clock and by processors, which does not count as making an index.
     """
 
     def __init__(self, model: Model, texts: Sequence[str], work: Path) -> None:
@@ -164,7 +166,10 @@ class Replay:
         self._stream = chunks(texts, work)
 
     def extract(self, texts: Sequence[str], frequent: Collection[str] = (), **options: Any) -> list[TextPhrases]:
-        """The phrases of the next sentences, which must be these texts: a chunk, or the beginning of the last one."""
+        """Return the phrases of the next sentences, which must be these texts.
+
+        They are a whole chunk, or the beginning of the last one.
+        """
         start = np.array([time.perf_counter(), time.process_time()])
         chunk = next(self._stream)
         if chunk.texts[: len(texts)] != texts:
@@ -180,7 +185,7 @@ class Replay:
 
 
 def queries(model: Model, texts: Sequence[str], work: Path, seed: int) -> NDArray[np.float32]:
-    """(1000, dim) vectors: of one phrase, that the model proposes, of each of so many held-out sentences."""
+    """Return (1000, dim) vectors of phrases that the model proposes, each of another held-out sentence."""
     path = work / "queries.npy"
     if not path.exists():
         draw = random.Random(seed)
@@ -196,7 +201,10 @@ def queries(model: Model, texts: Sequence[str], work: Path, seed: int) -> NDArra
 
 
 def truth(work: Path, last: int, queries: Any) -> NDArray[np.float32]:
-    """(queries, 10) best scores of the first ``last`` sentences, best first; kept, and continued from fewer."""
+    """Return (queries, 10) the best scores over the first ``last`` sentences, best first.
+
+    They are stored, and computed from those of fewer sentences.
+    """
     path = work / f"truth-{last}.npy"
     if not path.exists():
         sizes = sorted(int(file.stem.split("-")[1]) for file in work.glob("truth-*.npy"))
@@ -209,7 +217,7 @@ def truth(work: Path, last: int, queries: Any) -> NDArray[np.float32]:
 
 
 def best_scores(queries: Any, blocks: Iterable[Any], best: Any = None) -> Any:
-    """(queries, 10) the best scores over blocks of vectors, best first; ``best``: those of blocks before."""
+    """Return (queries, 10) the best scores over blocks of vectors, best first; ``best`` are those of earlier blocks."""
     import faiss
 
     if best is None:
@@ -221,7 +229,7 @@ def best_scores(queries: Any, blocks: Iterable[Any], best: Any = None) -> Any:
 
 
 def _encoded(work: Path, first: int, last: int) -> Iterator[Any]:
-    """The vectors of sentences ``first`` to ``last``."""
+    """Yield the vectors of sentences ``first`` to ``last``."""
     for number in range(first // CHUNK, -(-last // CHUNK)):
         with np.load(work / "encoded" / f"{number:05}.npz") as saved:
             low, high = (int(saved["bounds"][min(max(at - number * CHUNK, 0), CHUNK)]) for at in (first, last))
@@ -238,7 +246,7 @@ def grow(args: argparse.Namespace, texts: list[str], sizes: list[int], results: 
     for size in sizes:
         if str(size) in results:
             continue
-        results.pop("tuned", None)  # of a smaller index
+        results.pop("tuned", None)  # belongs to a smaller index
         shutil.rmtree(folder, ignore_errors=True)
         last, replay = int(np.searchsorted(ends, size)) + 1, Replay(model, texts, args.work)
         with Index.create(folder, replay, threads=args.threads, settings=IndexSettings(chunk=CHUNK)) as index:
@@ -264,7 +272,7 @@ def grow(args: argparse.Namespace, texts: list[str], sizes: list[int], results: 
 
 
 def tuned(args: argparse.Namespace, results: dict[str, Any]) -> None:
-    """The largest size once more, with a target recall."""
+    """Tune the largest index to a target recall and measure it."""
     if results.get("tuned", {}).get("target") == args.target_recall:
         return
     results.pop("tuned", None)
@@ -284,12 +292,12 @@ def tuned(args: argparse.Namespace, results: dict[str, Any]) -> None:
 
 
 def measured(args: argparse.Namespace, last: int) -> dict[str, Any]:
-    """What a process of its own finds in an index of the first ``last`` sentences."""
+    """Measure an index of the first ``last`` sentences in a separate process."""
     return rerun("--part", "measure", "--last", str(last), "--index", str(args.work / "index"))
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """Open, ask, compare; runs in a process of its own."""
+    """Open the index, ask it and compare its answers with exact search, in this process."""
     queries: Any = np.load(args.work / "queries.npy")
     before = resident()
     start = time.perf_counter()
@@ -321,19 +329,19 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def resident() -> dict[str, float]:
-    """Resident MB of this process: what is its own, and what are pages of files."""
+    """Return the resident MB of this process: its own memory, and pages of files."""
     return {name: memory(name) or 0.0 for name in ("RssAnon", "RssFile")}
 
 
 def slope(results: dict[str, Any], sizes: list[int], name: str) -> float:
-    """Of log(seconds) against log(phrases); not a number for a single size."""
+    """Return the slope of log(seconds) against log(phrases); NaN for a single size."""
     rows = [results[str(size)] for size in sizes]
     logs = np.log([[row["phrases"], row[name]] for row in rows])
     return float(np.polyfit(*logs.T, 1)[0]) if len(rows) > 1 else float("nan")
 
 
 def table(results: dict[str, Any], sizes: list[int]) -> list[list[Any]]:
-    """A row for each size; that of the tuned index has the seconds of tuning besides."""
+    """Return a row for each size; that of the tuned index includes the seconds of tuning."""
     rows = [results[str(size)] for size in sizes]
     if "tuned" in results:
         total = rows[-1]["build s"] + results["tuned"]["cpu s"]
@@ -346,12 +354,12 @@ def _short(value: float) -> Any:
 
 
 def keep(work: Path, results: dict[str, Any]) -> None:
-    """Write what was measured until now; a stop loses at most what was being measured."""
+    """Write the results so far, so that a stop loses at most the current measurement."""
     write_text(work / "results.json", json.dumps(results, indent=1))
 
 
 def settle(args: argparse.Namespace, model: Model) -> None:
-    """Refuse a work folder that was started with other settings: what it holds would be taken for this run's."""
+    """Refuse a work folder that was started with other settings, as its content would be taken for this run's."""
     facts = signature(model, threads=args.threads or "all", seed=args.seed)
     now, path = {name: facts[name] for name in SETTLED}, args.work / "settings.json"
     before = json.loads(path.read_text("utf-8")) if path.exists() else now
@@ -392,8 +400,10 @@ def _arguments() -> argparse.Namespace:
     options = parser(__doc__)
     options.add_argument("--work", type=Path, required=True, help="folder for vectors, index and results; kept")
     options.add_argument("--phrases", type=int, default=SIZES[-1])
-    options.add_argument("--seconds", type=float, default=float("inf"), help="of encoding; then stop, to be continued")
-    options.add_argument("--target-recall", type=float, default=0.95, help="of the tuned row (0: none)")
+    options.add_argument(
+        "--seconds", type=float, default=float("inf"), help="seconds of encoding, after which the run stops"
+    )
+    options.add_argument("--target-recall", type=float, default=0.95, help="target of the tuned row (0: no such row)")
     options.add_argument("--part", choices=["encode", "measure"], help="only this")
     for name, kind in (("--last", int), ("--index", Path)):
         options.add_argument(name, type=kind, help=argparse.SUPPRESS)

@@ -1,8 +1,8 @@
-"""Sentence retrieval: is the mate of a sentence ranked first among all sentences of the other language?
+"""Measure sentence retrieval: how often the mate of a sentence ranks first among all sentences of the other language.
 
-Six Europarl sets of 1,000 pairs, on which the BiCLA paper reports, and Tatoeba sets of up to 1,000 pairs in 13
-languages. Sentence vectors by `encode_sentences`, cosine, exact ranking of the whole other side. MAP with one right
-answer a query is the mean reciprocal rank. The direction first -> second is the published one of Europarl.
+The sets are six Europarl sets of 1,000 pairs, on which the BiCLA paper reports, and Tatoeba sets of up to 1,000 pairs
+in 13 languages. Vectors come from `encode_sentences`; all sentences of the other side are ranked exactly by cosine. MAP
+with one right answer per query is the mean reciprocal rank. The published direction of Europarl is first -> second.
 
     python bench/sentence_retrieval.py
 """
@@ -29,7 +29,10 @@ HEADER = ["set", "pair", "pairs", "MAP ->", "MAP <-", "acc@1 ->", "acc@1 <-"]
 def measures(
     queries: NDArray[np.float32], candidates: NDArray[np.float32], texts: Sequence[str]
 ) -> tuple[float, float]:
-    """MAP and acc@1 where row i of the candidates, (n, width), of ``texts``, is the mate of row i of the queries."""
+    """Return MAP and acc@1, where row i of the candidates (n, width) is the mate of row i of the queries.
+
+    ``texts`` are the candidates' texts; repetitions of the mate do not count as wrong.
+    """
     scores, mates = queries @ candidates.T, np.arange(len(queries))  # (n, n)
     number = np.unique(texts, return_inverse=True)[1]
     again = (number[:, None] == number) & (mates[:, None] != mates)
@@ -38,17 +41,17 @@ def measures(
 
 
 def sides(folder: Path, pair: str) -> tuple[list[str], list[str]]:
-    """Both sides of a set, a sentence a line. Fails if they differ in length."""
+    """Return both sides of a set, one sentence on each line. Exits if they differ in length."""
     first, second = (
         (folder / f"{pair}.{lang}").read_text("utf-8").rstrip("\n").split("\n") for lang in pair.split("-")
     )
     if len(first) != len(second):
-        raise SystemExit(f"{folder / pair}: {len(first)} and {len(second)} lines, expected as many")
+        raise SystemExit(f"{folder / pair}: {len(first)} and {len(second)} lines; expected equal numbers")
     return first, second
 
 
 def rows(model: Model, name: str, folder: Path, pairs: Sequence[str]) -> list[list[Any]]:
-    """A row for each pair, and their means."""
+    """Return a row for each pair, and their means."""
     table: list[list[Any]] = []
     for pair in pairs:
         texts = sides(folder, pair)
@@ -60,7 +63,7 @@ def rows(model: Model, name: str, folder: Path, pairs: Sequence[str]) -> list[li
 
 
 def main() -> None:
-    """Print the table."""
+    """Measure and print the table."""
     args = parser(__doc__).parse_args()
     model = load_model(args.model, args.threads)
     table = [

@@ -1,22 +1,22 @@
-"""How quick the server is, alone and with many users, and whether it does what its OpenAPI description says.
+"""Measure the server: its speed with one and with many users, and its errors.
 
-Starts ``phrasemate serve`` on an index, in a process of its own. Then, over loopback:
+The script starts ``phrasemate serve`` on an index, in a separate process. Then, over loopback:
 
-- alone: one user after another, each with a sentence that nobody has asked about: opens the page with it, clicks a
-  phrase, and asks /api/v1/search for a marked phrase of yet another sentence. Median and 99th percentile of each.
-- together: ``--users`` users, each on its own connection, do the same for ``--seconds``, and finish their last round;
-  what goes wrong is counted apart and not timed, and the server's memory (anonymous, in MB) is read before and in each
-  quarter. They ask without a pause, or think for ``--pause`` seconds before each request, on average.
+- alone: one user after another, each with a new sentence. The user opens the page with it, clicks a phrase, and asks
+  /api/v1/search for a marked phrase of another new sentence.
+- together: ``--users`` users, each on its own connection, do the same for ``--seconds``, and finish their last round.
+  Errors are counted separately and not timed. The anonymous memory (MB) of the servers is read before the run and in
+  each quarter. Users ask without a pause, or wait for ``--pause`` seconds on average before each request.
 
-``processor_ms``: of the servers for each answer, which a busy machine inflates least. ``memory_mb``: anonymous memory
-of all. ``pss_mb`` and ``rss_mb`` of each server (/proc/PID/smaps_rollup): a page that n of them share counts n times in
-the second, and once in the sum of the first.
+``processor_ms`` is the processor time of the servers for each answer, which a busy machine affects least. ``memory_mb``
+is the anonymous memory of all servers. ``pss_mb`` and ``rss_mb`` are those of each server (/proc/PID/smaps_rollup). A
+page that n servers share counts n times in the sum of ``rss_mb``, and once in that of ``pss_mb``.
 
-``--workers N`` starts as many servers, and users take turns between them. ``--limit MS`` looks for the number of users
-with whom the 99th percentile of all requests stays below. ``--kill`` is for an index in parts: kills the actor of one
-after a third of the time; ``silent_s`` is the longest time without an answer since.
+``--workers N`` starts N servers, which the users are divided among. ``--limit MS`` finds the number of users for which
+the 99th percentile of all requests stays below the limit. ``--kill`` is for an index in parts: it kills the actor of
+one part after a third of the time; ``silent_s`` is the longest time without an answer since then.
 
-Sentences are the German side of Europarl and Tatoeba, each used once; the users run on the server's cores, too.
+The sentences are the German side of the parallel corpus, each used once. The users run on the server's cores, too.
 
     python bench/serve.py INDEX --users 50 --seconds 60
     python bench/serve.py INDEX --workers 2 --threads 1 --limit 300 --seconds 20
@@ -59,33 +59,35 @@ PASSES = re.compile(r"^phrasemate_encoder_(calls|passes)_total (\S+)$", re.MULTI
 
 
 class Place(NamedTuple):
-    """Where a server is."""
+    """Port and process of a server."""
 
     port: int
     process: int
 
     def pages(self, name: str) -> float:
-        """MB of a kind of its pages, such as Pss."""
+        """Return the MB of a kind of pages of the process, such as Pss."""
         lines = Path(f"/proc/{self.process}/smaps_rollup").read_text("utf-8").splitlines()
         return next(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(f"{name}:"))
 
 
 @dataclass
 class Times:
-    """Seconds of each kind of request, and what went wrong."""
+    """Seconds of each kind of request, and counts of errors."""
 
     seconds: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     errors: Counter[str] = field(default_factory=Counter)
     ends: list[float] = field(default_factory=list)
 
     def p99(self) -> float:
+        """Return the 99th percentile of all requests, in milliseconds."""
         return 1000 * float(np.percentile([x for values in self.seconds.values() for x in values] or [np.inf], 99))
 
     def silence(self, since: float) -> float:
-        """The longest time without an answer."""
+        """Return the longest time without an answer, in seconds."""
         return float(np.diff([since, *(end for end in self.ends if end > since)]).max(initial=0))
 
     def rows(self, users: int, wall: float) -> list[list[Any]]:
+        """Return a row of the table for each kind of request, and one for all."""
         wrongly = [name.split(":")[0] for name in self.errors]
         times = {kind: self.seconds.get(kind, []) for kind in dict.fromkeys([*self.seconds, *wrongly])}
         times["all"] = [x for values in self.seconds.values() for x in values]
@@ -98,14 +100,17 @@ class Times:
 
 
 class Connection:
-    """One user's connection to the server, kept alive."""
+    """Connection of one user to the server, kept alive."""
 
     def __init__(self, port: int, times: Times) -> None:
         self._port, self._times = port, times
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, kind: str, target: str, body: bytes | None = None) -> bytes:
-        """The body of the answer, which is timed; empty if something went wrong, which is counted."""
+        """Send a request and return the body of the answer, whose time is recorded.
+
+        An error is counted instead and gives an empty body.
+        """
         method = "GET" if body is None else "POST"
         head = f"{method} {target} HTTP/1.1\r\nHost: localhost\r\n"
         if body is not None:
@@ -125,7 +130,7 @@ class Connection:
         return answer
 
     async def _exchange(self, sent: bytes) -> tuple[int, bytes]:
-        if self._streams is not None and self._streams[0].at_eof():  # the server closes a connection that is idle
+        if self._streams is not None and self._streams[0].at_eof():  # the server closes idle connections
             self.close()
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port, limit=1 << 20)
@@ -145,7 +150,7 @@ class Connection:
 async def one_user(
     port: int, sentences: Iterator[str], times: Times, until: float, rounds: int, pause: float = 0.0
 ) -> None:
-    """Page, click, search, again and again."""
+    """Open the page, click and search, ``rounds`` times or until the time is up; negative ``rounds`` have no limit."""
     connection = Connection(port, times)
 
     async def think() -> None:
@@ -167,13 +172,13 @@ async def one_user(
 
 
 def with_marks(sentence: str) -> str:
-    """The longest word in [[ ]]."""
+    """Mark the longest word of a sentence."""
     start, end = max(words(sentence), key=lambda word: word[1] - word[0])
     return marked(sentence, start, end)
 
 
 async def metric(servers: Sequence[Place]) -> Counter[str]:
-    """The servers' memory in MB, and how often their encoders were asked."""
+    """Return the servers' memory in MB, and the counts of their encoders' calls and passes."""
     metrics: Counter[Any] = Counter()
     for at in servers:
         connection = Connection(at.port, Times())
@@ -192,7 +197,7 @@ async def together(
     pause: float = 0.0,
     kill: bool = False,
 ) -> tuple[Times, float, dict[str, Any]]:
-    """What users found, the seconds that they took, and what the servers tell of themselves."""
+    """Run many users; return their times, the seconds that they took, and facts about the servers."""
     times, facts = Times(), {}
     before = await metric(servers)
     memory, used = [before["memory"]], sum(processor_time(at.process) for at in servers)
@@ -211,7 +216,7 @@ async def together(
         await asyncio.sleep(seconds / 4)
         memory.append((await metric(servers))["memory"])
     await asyncio.gather(*tasks)
-    wall = time.perf_counter() - started  # the last rounds, too, whose answers count
+    wall = time.perf_counter() - started  # includes the last rounds, since their answers count
     answers = max(1, sum(map(len, times.seconds.values())))
     if kill:
         facts["silent_s"] = round(times.silence(kill_time), 2)
@@ -226,17 +231,17 @@ async def together(
 
 
 def processor_time(process: int) -> float:
-    """Seconds that a process has computed, all its threads together."""
+    """Return the processor seconds of a process with all its threads."""
     return sum(map(int, stat_of(process)[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def stat_of(process: int) -> list[str]:
-    """The fields of a process from its state on."""
+    """Return the fields of a process's stat file from its state on."""
     return Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()
 
 
 def actors(server: int) -> list[int]:
-    """The actors that a server has started through Ray."""
+    """Return the process ids of the actors that a server has started through Ray."""
     family, processes = {server}, sorted(int(path.name) for path in Path("/proc").glob("[0-9]*"))
     pids = []
     for process in processes:
@@ -251,7 +256,7 @@ def actors(server: int) -> list[int]:
 def most_users(
     servers: Sequence[Place], limit: float, seconds: float, sentences: Iterator[str], pause: float
 ) -> list[list[Any]]:
-    """Rows of the runs with ever more users, until the 99th percentile is above the limit, and then between the two."""
+    """Find by bisection how many users keep the 99th percentile below the limit; return the rows of all runs."""
     rows: list[list[Any]] = []
     low, high, users = 0, 0, 1
     while not high or high - low > max(1, low // 10):
@@ -263,7 +268,7 @@ def most_users(
 
 
 def german(data: Path, seed: int) -> Iterator[str]:
-    """Sentences in random order, each once."""
+    """Yield sentences in random order, each once."""
     texts = {pair.other for pair in parallel(data, "de")}
     fit = sorted(text for text in texts if LEAST <= len(text) <= MOST and not set(text) & set("[]\\") and words(text))
     random.Random(seed).shuffle(fit)
@@ -272,7 +277,7 @@ def german(data: Path, seed: int) -> Iterator[str]:
 
 @contextmanager
 def server(index: Path, threads: int | None, quick: bool = False) -> Iterator[Place]:
-    """A server of its own."""
+    """Start a server in a separate process and yield its place; stop it at the end."""
     program = "from phrasemate.cli import main; main()"
     command = [sys.executable, "-c", program, "serve", str(index), "--port", "0", "--json"]
     command += ["--quick"] if quick else []
@@ -289,7 +294,7 @@ def server(index: Path, threads: int | None, quick: bool = False) -> Iterator[Pl
         try:
             process.wait(60)
         finally:
-            process.kill()  # nothing, where it has ended
+            process.kill()  # has no effect if the process has ended
 
 
 def main() -> None:
@@ -297,12 +302,12 @@ def main() -> None:
     options.add_argument("index", type=Path)
     options.add_argument("--users", type=int, default=50)
     options.add_argument("--seconds", type=float, default=60.0)
-    options.add_argument("--warm", type=float, default=20.0, help="seconds of them before that, which do not count")
-    options.add_argument("--pause", type=float, default=0.0, help="seconds of thought before a request, on average")
+    options.add_argument("--warm", type=float, default=20.0, help="seconds of warm-up with these users")
+    options.add_argument("--pause", type=float, default=0.0, help="mean seconds of a pause before a request")
     options.add_argument("--alone", type=int, default=200, help="rounds of one user (default: %(default)s)")
-    options.add_argument("--quick", action="store_true", help="searches do not look at their hits again")
+    options.add_argument("--quick", action="store_true", help="skip the second look at the hits")
     options.add_argument("--workers", type=int, default=1, help="servers (default: %(default)s)")
-    options.add_argument("--limit", type=float, help="milliseconds of the 99th percentile to look for")
+    options.add_argument("--limit", type=float, help="limit of the 99th percentile in milliseconds")
     options.add_argument("--kill", action="store_true", help="kill the actor of a part")
     args = options.parse_args()
     random.seed(args.seed)

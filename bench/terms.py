@@ -1,14 +1,15 @@
-"""The terms of a document: average precision of rankings against a glossary.
+"""Measure the terms of documents: average precision of rankings against a glossary.
 
-Documents: the different sentences of one source of the parallel texts, shuffled, cut into documents of 13,000 words
-(30 pages); each is read in one language by itself. Glossary: the strings of LibreOffice's interface in that language,
-of one to six words, without a full stop, question or exclamation mark at the end. Right are the phrases of a document
-that are in the glossary (same words, cases folded); average precision is over all of these that occur in it, proposed
-or not. English and German documents of even number were looked at while choosing; the test is made of the others, and
-of French and Czech. A p-value is of the paired randomisation test over documents.
+The documents come from the distinct sentences of one source of the parallel texts, shuffled and cut into documents of
+13,000 words (30 pages). Each document is in one language. The glossary has the strings of LibreOffice's interface in
+that language, of one to six words, that do not end in a full stop, question mark or exclamation mark. A phrase of a
+document is right if it is in the glossary (the same words, ignoring case). Average precision is over all right phrases
+that occur in the document, proposed or not. English and German documents with even numbers were used for development.
+The test consists of the others, and of French and Czech documents. p is that of the paired randomisation test over
+documents.
 
-Rankings: those of `phrasemate.terms`, all over the same proposed phrases. "n-grams" ranks what the n-gram segmenter
-proposes by termhood (p from the learned one) and by frequency.
+The rankings are those of `phrasemate.terms`, all over the same proposed phrases. "n-grams" ranks the proposals of the
+n-gram segmenter, by termhood (with the probabilities of the learned segmenter) and by frequency.
 
     python bench/terms.py
 """
@@ -33,14 +34,14 @@ from phrasemate.evaluate.report import signature
 from phrasemate.termhood import PhraseStatistics, describe, tokenizer_reference
 from phrasemate.terms import SCORES, TermSettings, find_phrases, wording
 
-WORDS = 13_000
-SOURCES = {"libreoffice_help": 4, "gnome_help": 2, "debian_guide": 2, "mozilla_www": 2}  # documents of each
+WORDS = 13_000  # words of a document
+SOURCES = {"libreoffice_help": 4, "gnome_help": 2, "debian_guide": 2, "mozilla_www": 2}  # most documents of each source
 ALL = TermSettings(belief=0.0, most=None)
 Statistics = Mapping[str, PhraseStatistics]
 
 
 class Text(NamedTuple):
-    """A document of the benchmark."""
+    """Document of the benchmark."""
 
     language: str
     source: str
@@ -49,11 +50,12 @@ class Text(NamedTuple):
 
 
 def column_of(language: str) -> tuple[str, int]:
-    """The file of a language, and its column there."""
+    """Return the file of a language, and its column there."""
     return (f"en-{language}.tsv.gz", 1) if language != "en" else ("en-de.tsv.gz", 0)
 
 
 def documents(data: Path, language: str) -> list[Text]:
+    """Return the documents of a language."""
     name, column = column_of(language)
     pools: dict[str, dict[str, None]] = {source: {} for source in SOURCES}
     for row in table_rows(data / "parallel" / name):
@@ -67,7 +69,7 @@ def documents(data: Path, language: str) -> list[Text]:
 
 
 def cuts(sentences: list[str], count: int) -> list[list[str]]:
-    """Shuffled, in at most ``count`` documents of 13,000 words."""
+    """Shuffle sentences and cut them into at most ``count`` documents of 13,000 words."""
     random.Random(1).shuffle(sentences)
     documents_cut, current, size = [], [], 0
     for sentence in sentences:
@@ -80,6 +82,7 @@ def cuts(sentences: list[str], count: int) -> list[list[str]]:
 
 
 def glossary(data: Path, language: str) -> set[str]:
+    """Return the wordings of the glossary in a language."""
     name, column = column_of(language)
     cells = (
         row[column].replace("_", "").strip() for row in table_rows(data / "terms" / name) if row[2] == "libreoffice_ui"
@@ -89,18 +92,19 @@ def glossary(data: Path, language: str) -> set[str]:
 
 
 def average_precision(order: Sequence[str], gold: set[str]) -> float:
+    """Return the average precision of a ranking."""
     right = np.array([key in gold for key in order], float)
     precision = np.cumsum(right) / np.arange(1, len(right) + 1)
     return float((precision * right).sum() / max(1, len(gold)))
 
 
 def order_of(proposed: Statistics, scores: Mapping[str, float]) -> list[str]:
-    """As `phrasemate.terms.rank_phrases`: equal scores by frequency, then by place."""
+    """Rank phrases as `phrasemate.terms.rank_phrases` does: equal scores by frequency, then by place."""
     return sorted(proposed, key=lambda key: (-scores[key], -proposed[key].count))
 
 
 def measure(text: Text, gold: set[str], model: Model) -> dict[str, float]:
-    """Average precision of each ranking, and what there is to know of the document."""
+    """Return the average precision of each ranking, and facts about the document."""
     started = time.perf_counter()
     everything = find_phrases([Document.from_texts(text.source, text.sentences)], model, ALL)
     seconds = time.perf_counter() - started
@@ -121,6 +125,7 @@ def measure(text: Text, gold: set[str], model: Model) -> dict[str, float]:
 
 
 def rankings(args: argparse.Namespace, model: Model) -> None:
+    """Measure all documents and print the table and the comparisons."""
     results: dict[Any, dict[str, float]] = {}
     for language in ("en", "de", "fr", "cs"):
         gold = glossary(args.data, language)

@@ -1,9 +1,9 @@
-"""Phrase pairs on which earlier bundled models were trained: what a test that holds out their text has to leave out.
+"""Phrase pairs on which earlier bundled models were trained, which a test with held-out text has to leave out.
 
-Parallel text of 13 languages with English, of each at most so many sentence pairs, the sources in equal shares as far
-as they reach. Left out: the first 15,000 lines of a file (some are distractors of phrase_bench), whatever sentence
-occurs in a test set, pairs with fewer than 4 or more than 60 words on a side, or where one side has more than 2.2 times
-as many characters as is usual.
+They come from parallel text of 13 languages with English, with a limit on the sentence pairs of each language, the
+sources in equal shares as far as possible. The first 15,000 lines of a file (some are distractors of phrase_bench) and
+sentences of test sets are left out. So are pairs with fewer than 4 or more than 60 words on a side, and pairs whose
+ratio of lengths in characters differs from the usual one by a factor above 2.2.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from common import parallel
 from phrasemate.text import words
 
 LANGS = ("ar", "cs", "de", "es", "fi", "fr", "hu", "ja", "ko", "ro", "ru", "tr", "zh")
-DISTRACTORS = ("cs", "de", "es", "fr")  # their first lines are left to the benchmark
-FIRST = 15_000
-WORDS = (4, 60)
-RATIO = 2.2
+DISTRACTORS = ("cs", "de", "es", "fr")  # languages whose first lines may be distractors of phrase_bench
+FIRST = 15_000  # number of these lines
+WORDS = (4, 60)  # least and most words of a side
+RATIO = 2.2  # largest factor between a pair's ratio of lengths and the usual ratio
 T = TypeVar("T")
 
 
 def tested(data: Path) -> set[str]:
-    """Sentences of the test sets, as `key` has them."""
+    """Return the sentences of the test sets, in the form of `key`."""
     keys: set[str] = set()
     for path in (data / "sentence_bench").rglob("*"):
         if path.is_file():
@@ -41,12 +41,12 @@ def tested(data: Path) -> set[str]:
 
 
 def key(text: str) -> str:
-    """A sentence without case, white space and punctuation."""
+    """Return a sentence without case, white space and punctuation."""
     return "".join(char for char in text.casefold() if char.isalnum())
 
 
 def pairs(data: Path, lang: str, unwanted: set[str]) -> dict[str, list[tuple[str, str]]]:
-    """The usable (other, English) pairs of each source, each English sentence and each other one once."""
+    """Return the usable (other, English) pairs of each source; no sentence is repeated."""
     rows = list(parallel(data, lang))[FIRST if lang in DISTRACTORS else 0 :]
     usual = median(len(other) / max(len(english), 1) for english, other, _ in rows)
     by_source: dict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -64,7 +64,7 @@ def pairs(data: Path, lang: str, unwanted: set[str]) -> dict[str, list[tuple[str
 
 
 def shares(sizes: dict[str, int], most: int) -> dict[str, int]:
-    """How many of each source: all of the small ones, the rest alike."""
+    """Return the number of rows to take of each source: all of small ones, equal numbers of the others."""
     counts: dict[str, int] = {}
     for place, (name, size) in enumerate(sorted(sizes.items(), key=lambda item: item[1])):
         counts[name] = min(size, (most - sum(counts.values())) // (len(sizes) - place))
@@ -72,14 +72,14 @@ def shares(sizes: dict[str, int], most: int) -> dict[str, int]:
 
 
 def sampled(by_source: Mapping[str, list[T]], most: int, seed: int) -> list[T]:
-    """At most ``most`` rows at random, the sources in equal shares as far as they reach."""
+    """Draw at most ``most`` rows, the sources in equal shares as far as possible."""
     draw = random.Random(seed)
     sizes = shares({name: len(rows) for name, rows in by_source.items()}, most)
     return [row for name, size in sizes.items() for row in draw.sample(by_source[name], size)]
 
 
 def chosen(by_source: dict[str, list[tuple[str, str]]], most: int, seed: int) -> Iterator[tuple[str, str]]:
-    """The pairs of a language; neighbours in a source stay neighbours."""
+    """Draw at most ``most`` pairs of a language and yield them; neighbours in a source stay in order."""
     draw = random.Random(seed)
     for name, count in shares({name: len(rows) for name, rows in by_source.items()}, most).items():
         rows = by_source[name]

@@ -1,17 +1,21 @@
-"""Texts to measure translation with hints on: law, medicine, procurement; and general text to tune a model.
+"""Write texts to measure translation with hints on (law, medicine, procurement), and general text to tune a model.
 
     python bench/translation_domains.py .cache/mt
     python bench/translation_domains.py .cache/mt-es --lang es
 
-Writes ``law/`` (of French alone), ``medicine/`` (where TICO-19 has the language), ``procurement/`` and ``general/``. A
-domain has ``index.en`` and ``index.fr`` (sentences to search), ``test.*`` and ``dev.*`` (sentence pairs, line by line)
-and ``terms.tsv`` (the term base). Law is Canadian statutes; medicine is TICO-19, with MedQuAD in the English index;
-procurement is the eForms of the EU without what holds a figure or an apostrophe (rules that differ by a code), with
-Europarl in the English index. Sentences of test and dev are those that the lookup yardstick holds out, too
-(``phrase_table.py``), so neither the lexicon nor the bundled model was made from them. Each holds a term of the term
-base whose equivalent is in its translation. Neither they nor any part of them is in an index, nor are they entries
-of the term base. ``general/lessons.tsv`` has pairs of no domain (the other language, English), the index for lessons
-both sides.
+The script writes ``law/`` (French only), ``medicine/`` (if TICO-19 has the language), ``procurement/`` and
+``general/``. A domain has ``index.en`` and ``index.fr`` (sentences to search), ``test.*`` and ``dev.*`` (sentence
+pairs, line by line) and ``terms.tsv`` (the term base).
+
+Law is Canadian statutes. Medicine is TICO-19, with MedQuAD in the English index. Procurement is the eForms of the EU,
+without sentences that have a figure or an apostrophe (rules that differ by a code), with Europarl in the English index.
+
+Sentences of test and dev are among those that the lookup yardstick holds out (``phrase_table.py``), so neither the
+lexicon nor the bundled model was made from them. Each has a term of the term base whose equivalent is in its
+translation. Neither they nor any parts of them are in an index, and they are not entries of the term base.
+
+``general/lessons.tsv`` has pairs of none of these domains (other language, English). The index for lessons has both
+sides of them.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ from phrasemate.lexicon import open_dictionaries
 from phrasemate.mt.scores import terms_of
 from phrasemate.text import words
 
-LETTERS = 40, 240  # characters of a sentence that is translated
+LETTERS = 40, 240  # least and most characters of a test sentence
 LAW, MEDICINE, PROCUREMENT = "canada_law", "tico19", "eforms"
 CODES_LEFT_OUT = re.compile(r"nuts|country|language|currency|\.(true|false|yes|no)$")
 GENERAL = ("europarl", "mt_geneval", "wmt_newstest2012", "tatoeba", "transread", "cocoa_mt")
@@ -41,7 +45,7 @@ Pair = tuple[str, str]  # the other language, English
 
 
 def pairs_of(data: Path, lang: str, sources: Iterable[str]) -> dict[str, list[Pair]]:
-    """Pairs by source, without the sentences of any test set of the data."""
+    """Return pairs by source, without the sentences of any test set of the data."""
     unwanted, by_source = tested(data), {source: list[Pair]() for source in sources}
     for english, other, source in table_rows(data / "parallel_general" / f"en-{lang}.tsv.gz"):
         if source in by_source and unwanted.isdisjoint((key(english), key(other))):
@@ -50,14 +54,17 @@ def pairs_of(data: Path, lang: str, sources: Iterable[str]) -> dict[str, list[Pa
 
 
 def medical_terms(data: Path, lang: str) -> list[Pair]:
-    """Terms of TICO-19, (other language, English)."""
+    """Return the terms of TICO-19 (other language, English)."""
     (path,) = (data / "terms_general" / "tico19").glob(f"tico19_f_en-{lang}_*.csv")
     with path.open(encoding="utf-8", newline="") as file:
         return [(row["targetString"], row["sourceString"]) for row in csv.DictReader(file)]
 
 
 def procurement_terms(data: Path, lang: str) -> list[Pair]:
-    """Names of codes of the eForms, of up to four English words, neither places nor languages: (other, English)."""
+    """Return names of codes of the eForms (other language, English), of up to four English words.
+
+    Places, countries, languages and currencies are left out.
+    """
     names, *rows = table_rows(data / "terms_general" / "eu_eforms_codes.16langs.tsv.gz")
     pairs = [(row[names.index(lang)], row[names.index("en")]) for row in rows if not CODES_LEFT_OUT.search(row[0])]
     return [(other, english) for other, english in pairs if other != english and len(words(english)) <= 4]
@@ -66,7 +73,7 @@ def procurement_terms(data: Path, lang: str) -> list[Pair]:
 def write_domain(
     folder: Path, pairs: Sequence[Pair], more: Sequence[str], terms: Sequence[Pair], args: argparse.Namespace
 ) -> None:
-    """Write the files of a domain; ``more``: English sentences for the index."""
+    """Write the files of a domain; ``more`` are English sentences for the index."""
     draw, lang, count, most = random.Random(args.seed), args.lang, args.count, args.index
     unique = {key(other): (other, english) for other, english in pairs}
     candidates = [
@@ -101,7 +108,7 @@ def main() -> None:
     """Write the files of the domains and the general text."""
     options = parser(__doc__)
     options.add_argument("out", type=Path)
-    options.add_argument("--count", type=int, default=100, help="sentences of test, and of dev as far as there are any")
+    options.add_argument("--count", type=int, default=100, help="sentences of test, and at most of dev")
     options.add_argument("--index", type=int, default=10_000, help="sentences of an index")
     options.add_argument("--lessons", type=int, default=5_000, help="general pairs")
     options.add_argument("--lang", default="fr", help="the language that is translated into English")

@@ -90,11 +90,11 @@ def test_a_child_that_works_or_sleeps_for_ever(monkeypatch: pytest.MonkeyPatch) 
     assert (child.said, child.problem) == (1, "")
     child = Child(work)
     child.wait(0.01)
-    assert child.problem == "still running after 0 s of a processor"
+    assert child.problem == "still running after 0 s of processor time"
     monkeypatch.setattr(crash, "ASLEEP", 0.6)
     child = Child(lambda say: time.sleep(100))
     child.wait()
-    assert child.problem.startswith("sleeps for ever after 0.0")
+    assert child.problem.startswith("sleeps without end after 0.0")
 
 
 def test_a_child_that_fails() -> None:
