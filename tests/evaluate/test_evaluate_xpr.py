@@ -20,7 +20,7 @@ from phrasemate.evaluate.xpr import (
     Settings,
     _chances,
     _check_lessons,
-    _compared,
+    _compare,
     _differences,
     _Materials,
     _means,
@@ -377,12 +377,12 @@ def test_a_folder_that_is_not_there_is_reported_before_anything_is_encoded(
 def test_the_bare_phrase_is_mixed_in(tmp_path: Path) -> None:
     """Without a weight the examples alone speak; with a great one, hardly anything but the phrase does."""
     from phrasemate import load_model
-    from phrasemate.evaluate.xpr import _encoded
+    from phrasemate.evaluate.xpr import _encode
 
     pairs = [ExamplePair("Bank", "bank", (Phrase("Er sitzt auf der Bank.", 17, 21),), ())]
     model = load_model(threads=1)
     alone, mixed, bare = (
-        _encoded(model, Row("t", "r", model="bundled", examples=count, bare=weight), pairs)[0]
+        _encode(model, Row("t", "r", model="bundled", examples=count, bare=weight), pairs)[0]
         for count, weight in ((1, 0.0), (1, 1000.0), (0, 0.0))
     )
     assert float(mixed[0] @ bare[0]) > 0.9999
@@ -424,19 +424,19 @@ def test_each_language_pair_weighs_the_same_in_the_test() -> None:
     """Four queries of one pair against one of the other: the mean of means is level, and so is p."""
     first = {"de-en": np.array([[1.0, 1, 1, 1]]), "fr-en": np.array([[0.0]])}
     second = {"de-en": np.array([[0.0, 0, 0, 0]]), "fr-en": np.array([[1.0]])}
-    difference, p = _compared(first, second, {"de-en": ["a", "b", "c", "d"], "fr-en": ["e"]}, 0)
+    difference, p = _compare(first, second, {"de-en": ["a", "b", "c", "d"], "fr-en": ["e"]}, 0)
     assert difference is not None
     assert difference.value == 0
     assert p == 1.0
-    assert _compared(first, {"ja-en": first["de-en"]}, {}, 0) == (None, 1.0)
+    assert _compare(first, {"ja-en": first["de-en"]}, {}, 0) == (None, 1.0)
 
 
 def test_a_phrase_of_two_language_pairs_is_one_piece_of_evidence() -> None:
     """Six phrases are better: 2 of 2^6 signs say as much. In two language pairs they are twelve, unless the same."""
     worse, better = (dict.fromkeys(("de-en", "fr-en"), np.full((1, 6), value)) for value in (0.0, 1.0))
     names = [f"en w{i}" for i in range(12)]
-    assert _compared(worse, better, {"de-en": names[:6], "fr-en": names[:6]}, 0)[1] == 2 / 2**6
-    assert _compared(worse, better, {"de-en": names[:6], "fr-en": names[6:]}, 0)[1] == 2 / 2**12
+    assert _compare(worse, better, {"de-en": names[:6], "fr-en": names[:6]}, 0)[1] == 2 / 2**6
+    assert _compare(worse, better, {"de-en": names[:6], "fr-en": names[6:]}, 0)[1] == 2 / 2**12
 
 
 def test_seeds_are_compared_one_by_one() -> None:

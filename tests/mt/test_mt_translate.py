@@ -291,9 +291,9 @@ def test_kept_vectors_that_are_damaged_are_made_again(index: Index, tmp_path: Pa
         related = RelatedSentences.__new__(RelatedSentences)
         related._path, related.model = file, index.model
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 0x49]) + whole[at + 1 :])
-        digests, vectors = related._stored()
+        digests, vectors = related._read_file()
         assert len(digests) in (0, len(ENGLISH))
         if len(digests):
             file.write_bytes(whole)
-            np.testing.assert_array_equal(related._stored()[1], vectors)
+            np.testing.assert_array_equal(related._read_file()[1], vectors)
     assert RelatedSentences(index, tmp_path)(["Sie tranken Kaffee."]) == expected

@@ -65,7 +65,7 @@ class SentenceFiles:
             return []
         samples = _Samples(phrases, limit, extra, str(seed).encode())
         with ExitStack() as stack:
-            texts = [_mapped(path) for path in self.paths]
+            texts = [_map_file(path) for path in self.paths]
             for text in texts:
                 stack.callback(text.close)
             for place, line in self._lines(texts, progress):
@@ -100,12 +100,12 @@ class _Samples:
             raise InputError("cannot look for an empty phrase; expected at least one character")
         spellings: dict[str, list[str]] = defaultdict(list)
         for phrase in dict.fromkeys(phrases):
-            spellings[_folded(phrase)].append(phrase)
+            spellings[_fold(phrase)].append(phrase)
         self._spellings = list(spellings.values())
         with needs_extra("dataset", "ahocorasick-rs"):
             from ahocorasick_rs import AhoCorasick
         self._matcher = AhoCorasick(list(spellings))
-        self._kept: dict[str, list[int]] = {phrase: [] for phrase in phrases}  # heaps of negated numbers
+        self._heaps: dict[str, list[int]] = {phrase: [] for phrase in phrases}  # heaps of negated numbers
 
     def offer(self, place: int, line: str) -> None:
         """Add the sentence to the samples of the phrases that it contains, if its hash is small enough."""
@@ -115,31 +115,33 @@ class _Samples:
         hash_ = self._hash(line)
         for number, sure in matches.items():
             for phrase in self._spellings[number]:
-                if self._is_selected(phrase, hash_, line) and ((sure and "ı" not in phrase) or _first(phrase, line)):
-                    self._keep(self._kept[phrase], hash_ << (_PLACE + _FILE) | place)
+                if self._is_selected(phrase, hash_, line) and (
+                    (sure and "ı" not in phrase) or _first_span(phrase, line)
+                ):
+                    self._keep(self._heaps[phrase], hash_ << (_PLACE + _FILE) | place)
 
     def _matches(self, line: str) -> dict[int, bool]:
         """Return the numbers of the phrases that may be in a sentence, with True for those that surely are.
 
         A phrase is surely in the sentence if it stands between spaces there.
         """
-        folded_line, matches = _folded(line), dict[int, bool]()
+        folded_line, matches = _fold(line), dict[int, bool]()
         keeps_places = line.isascii() or folded_line == line.casefold()  # folding has only changed the case
         padded_line = f" {folded_line} "
         for number, start, end in self._matcher.find_matches_as_indexes(folded_line, overlapping=True):
             before, after = padded_line[start], padded_line[end + 1]
             if before == after == " " and keeps_places:
                 matches[number] = True
-            elif number not in matches and not _within(folded_line, start, end):
+            elif number not in matches and not _is_inside_word(folded_line, start, end):
                 matches[number] = False
         return matches
 
     def places(self, phrase: str) -> list[int]:
         """Return the places where the sentences of a phrase begin, in order of their hashes."""
-        return [-number & ((1 << _PLACE + _FILE) - 1) for number in sorted(self._kept[phrase], reverse=True)]
+        return [-number & ((1 << _PLACE + _FILE) - 1) for number in sorted(self._heaps[phrase], reverse=True)]
 
     def _is_selected(self, phrase: str, hash_: int, line: str) -> bool:
-        samples = self._kept[phrase]
+        samples = self._heaps[phrase]
         if len(line) < len(phrase) + self._extra or not self._limit:
             return False
         if len(samples) >= self._limit and hash_ >= -samples[0] >> _PLACE + _FILE:
@@ -153,7 +155,7 @@ class _Samples:
             heapq.heappushpop(samples, -number)
 
     def _hash(self, line: str) -> int:
-        key = _letters(_folded(line))
+        key = _letters(_fold(line))
         return int.from_bytes(blake2b(key.encode(), digest_size=8, key=self._seed).digest(), "big")
 
 
@@ -170,7 +172,7 @@ def _letters(text: str) -> str:
     return "".join(letters)
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """Return the text without case, with single spaces and one kind of i.
 
     All wordings that `Matcher` considers equal are equal after folding.
@@ -181,17 +183,17 @@ def _folded(text: str) -> str:
     return composed(plain(text)).replace("İ", "i").replace("ı", "i").casefold()
 
 
-def _within(text: str, start: int, end: int) -> bool:
+def _is_inside_word(text: str, start: int, end: int) -> bool:
     """Return whether a match begins or ends inside a word of a script with spaces; `Matcher` need not check it then."""
-    return _joined(text[start - 1 : start + 1]) or _joined(text[end - 1 : end + 1])
+    return _is_joined(text[start - 1 : start + 1]) or _is_joined(text[end - 1 : end + 1])
 
 
-def _joined(two: str) -> bool:
+def _is_joined(two: str) -> bool:
     """Return whether both characters are letters or digits of scripts with spaces."""
     return len(two) == 2 and all(char.isalpha() or char.isdecimal() for char in two) and max(two) < SPACELESS
 
 
-def _first(phrase: str, line: str) -> tuple[int, int] | None:
+def _first_span(phrase: str, line: str) -> tuple[int, int] | None:
     """Return start and end of the first occurrence of a phrase in a sentence; None if there is none."""
     return next(_matcher_of(phrase).spans(line), None)
 
@@ -199,7 +201,7 @@ def _first(phrase: str, line: str) -> tuple[int, int] | None:
 _matcher_of = lru_cache(maxsize=1 << 14)(Matcher)
 
 
-def _mapped(path: Path) -> _Text:
+def _map_file(path: Path) -> _Text:
     """Return the bytes of a file as a memory map, or as a buffer for an empty file, which cannot be mapped."""
     with path.open("rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else BytesIO()
@@ -210,4 +212,4 @@ def _example(phrase: str, texts: Sequence[_Text], place: int) -> Phrase:
     text = texts[place >> _PLACE]
     text.seek(place & ((1 << _PLACE) - 1))
     line = text.readline().decode().rstrip("\n")
-    return Phrase(line, *(_first(phrase, line) or (0, len(line))))
+    return Phrase(line, *(_first_span(phrase, line) or (0, len(line))))

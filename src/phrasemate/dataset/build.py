@@ -84,7 +84,7 @@ def _from_dump(work: Path, path: Path, language: str, encoding: str | None, prog
         else:
             more += 1
 
-    with _whole(titles) as title_file, _whole(sentences) as file:
+    with _open_atomic(titles) as title_file, _open_atomic(sentences) as file:
         show, variants = partial(progress, f"reading {path.name}"), language.partition("-")[0] in _VARIANTS
         for page in pages(path, namespaces, show, encoding):
             title_file.write(f"{page.id}\t{page.title}\n")
@@ -104,10 +104,10 @@ def _from_texts(work: Path, paths: Sequence[str], language: str, reading: Readin
     corpus = read(*paths, **how, lang=language)
     documents = list(corpus)
     out = work / f"{language}-{_digest(_HOW, *(document.digest for document in documents))}.txt"
-    if _is_whole(out) and (reading.on_error == "skip" or not _skipped(out)):
+    if _is_whole(out) and (reading.on_error == "skip" or not _read_skipped(out)):
         return out
     total, before, count = sum(document.size for document in documents), 0, 0
-    with _whole(out) as file:
+    with _open_atomic(out) as file:
         for document in documents:
             for sentence in document.sentences():
                 file.write(" ".join(sentence.text.split()) + "\n")
@@ -119,7 +119,7 @@ def _from_texts(work: Path, paths: Sequence[str], language: str, reading: Readin
     return out
 
 
-def _skipped(sentences: Path) -> list[SkippedInput]:
+def _read_skipped(sentences: Path) -> list[SkippedInput]:
     """Return what was skipped when a file of sentences was made."""
     path = sentences.with_suffix(".skipped.jsonl")
     return [SkippedInput(**json.loads(line)) for _, line in numbered_lines(path)] if path.exists() else []
@@ -160,7 +160,7 @@ def _sentences(line: str, language: str) -> Iterator[str]:
             yield sentence
 
 
-def _whole(path: Path) -> AbstractContextManager[IO[str]]:
+def _open_atomic(path: Path) -> AbstractContextManager[IO[str]]:
     """Open a file for writing that gets its name when it is complete."""
     return atomic_file(path, encoding="utf-8", errors="replace", newline="\n")
 
@@ -246,7 +246,7 @@ def build(
         skipped: What was skipped in the texts, for the report.
     """
     start, settings, removals = time.perf_counter(), settings or DatasetSettings(), Counter[str]()
-    candidate_pairs = candidates(_reported(pairs, progress), languages, settings, removals)
+    candidate_pairs = candidates(_report_progress(pairs, progress), languages, settings, removals)
     pair_count = len(candidate_pairs) + removals.total()
     examples: list[dict[str, list[Phrase]]] = []
     for side, finder in enumerate((source, target)):
@@ -255,7 +255,7 @@ def build(
         samples = finder.find_all(phrases, settings.examples, settings.extra, settings.seed, show)
         examples.append(dict(zip(phrases, samples, strict=True)))
     full = (ExamplePair(a, b, tuple(examples[0][a]), tuple(examples[1][b])) for a, b in candidate_pairs)
-    splits = divided(_supported(full, settings.least, removals), settings, removals)
+    splits = divided(_with_examples(full, settings.least, removals), settings, removals)
     name = "-".join(languages)
     if not any(splits.values()):
         why = ", ".join(f"{count:,} {reason}" for reason, count in removals.items()) or "nothing was given"
@@ -286,7 +286,7 @@ class SentenceSource(Protocol):
         """Find at most ``limit`` sentences for each phrase, each at least ``extra`` characters longer than it."""
 
 
-def _reported(pairs: Iterable[tuple[str, str]], progress: Progress) -> Iterator[tuple[str, str]]:
+def _report_progress(pairs: Iterable[tuple[str, str]], progress: Progress) -> Iterator[tuple[str, str]]:
     """Yield the pairs, and report progress after every thousand of them."""
     for count, pair in enumerate(pairs, 1):
         if count % 1000 == 0:
@@ -294,7 +294,7 @@ def _reported(pairs: Iterable[tuple[str, str]], progress: Progress) -> Iterator[
         yield pair
 
 
-def _supported(pairs: Iterable[ExamplePair], least: int, removed: Counter[str]) -> Iterable[ExamplePair]:
+def _with_examples(pairs: Iterable[ExamplePair], least: int, removed: Counter[str]) -> Iterable[ExamplePair]:
     """Yield the pairs with at least ``least`` examples on both sides, and count the others."""
     for pair in pairs:
         if min(len(pair.source_examples), len(pair.target_examples)) >= least:
@@ -366,7 +366,7 @@ class Side:
         sentences = [file for file, _ in files]
         if texts:
             sentences.append(_from_texts(work, texts, self.language, self.reading, progress))
-        omissions = [item for path in sentences for item in _skipped(path)]
+        omissions = [item for path in sentences for item in _read_skipped(path)]
         return CorpusFiles(sentences, [titles for _, titles in files], omissions)
 
 
@@ -410,7 +410,9 @@ def build_files(
     with locked(work / "lock", f"{Path(out)}: another process is writing it; wait for it to end"):
         source_files, target_files = (side.staged(work, progress) for side in (source, target))
         phrase_rows = (
-            _linked(source_files, links, target.language, progress) if links else phrase_pairs(pairs or "", columns)
+            _linked_pairs(source_files, links, target.language, progress)
+            if links
+            else phrase_pairs(pairs or "", columns)
         )
         finders = [SentenceFiles(*item.sentences, longest=settings.longest) for item in (source_files, target_files)]
         omissions = list(dict.fromkeys([*source_files.skipped, *target_files.skipped]))
@@ -460,7 +462,7 @@ def _check(
             TimeWords.of(side.language)
 
 
-def _linked(source: CorpusFiles, links: str | Path, language: str, progress: Progress) -> Pairs:
+def _linked_pairs(source: CorpusFiles, links: str | Path, language: str, progress: Progress) -> Pairs:
     """Yield the pairs of titles that the inter-language links connect."""
     show = partial(progress, f"reading {Path(links).name}")
     with Titles(*source.titles) as titles:

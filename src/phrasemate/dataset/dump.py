@@ -65,7 +65,7 @@ def blocks(path: Path, progress: Callable[[int, int], None] = lambda step, total
         raise ReadError(str(path), 0, "not a file" if path.exists() else "no such file", "check the path")
     total = path.stat().st_size
     if path.suffix.lower() == ".bz2":
-        yield from _bunzipped(path, total, progress)
+        yield from _unpack_bzip2(path, total, progress)
         return
     file = TextFile(path, str(path), path.suffix.lower() == ".gz", "utf-8", Damage(skip=False))
     for block in file.blocks():
@@ -73,7 +73,7 @@ def blocks(path: Path, progress: Callable[[int, int], None] = lambda step, total
         progress(file.bytes_read, total)
 
 
-def _bunzipped(path: Path, total: int, progress: Callable[[int, int], None]) -> Iterator[bytes]:
+def _unpack_bzip2(path: Path, total: int, progress: Callable[[int, int], None]) -> Iterator[bytes]:
     try:
         with path.open("rb") as file, bz2.open(file) as stream:
             while block := cast(IO[bytes], stream).read(_BLOCK):
@@ -171,7 +171,7 @@ def language_links(
     for page, lang, title in _rows(Path(path), progress):
         if lang == code:
             try:
-                yield page, " ".join(_unescaped(title).decode().replace("_", " ").split())
+                yield page, " ".join(_unescape(title).decode().replace("_", " ").split())
             except UnicodeDecodeError:
                 continue  # the database cuts a title at 255 bytes
 
@@ -265,7 +265,7 @@ def _no_row(path: Path, line: int, row_bytes: bytes) -> ReadError:
     return ReadError(str(path), line, reason, "the file may be cut short: download it again")
 
 
-def _unescaped(literal: bytes) -> bytes:
+def _unescape(literal: bytes) -> bytes:
     """Return the value of a string literal of MySQL."""
     if b"\\" not in literal and b"''" not in literal:
         return literal
@@ -350,12 +350,12 @@ def paragraphs(
     if variants:
         text = _VARIANTS.sub(lambda match: _GONE if set("|:;") & set(match[1]) else match[1], text)
     for line in _WRAPPED.sub(" ", text).split("\n"):
-        line = _folded(_EMPTY.sub("", _folded(line)))
+        line = _single_spaces(_EMPTY.sub("", _single_spaces(line)))
         if line.strip(_GONE + " ") and not _LEFT.search(line):
             yield line
 
 
-def _folded(line: str) -> str:
+def _single_spaces(line: str) -> str:
     return " ".join(line.split())
 
 

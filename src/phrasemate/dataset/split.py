@@ -292,7 +292,7 @@ def divided(pairs: Iterable[ExamplePair], settings: DatasetSettings, removed: Co
             continue
         sides[0].add(keys[0])
         sides[1].add(keys[1])
-        split, order = _drawn(keys[1], settings.seed)
+        split, order = _draw_split(keys[1], settings.seed)
         examples[split].append((order, pair))
     whole = {
         split: [pair for _, pair in sorted(ordered_pairs, key=lambda entry: entry[0])]
@@ -310,7 +310,7 @@ def _cut(splits: Split, most: int, removed: Counter[str]) -> Split:
     return {split: pairs[: shares[split]] for split, pairs in splits.items()}
 
 
-def _drawn(target: str, seed: int) -> tuple[str, int]:
+def _draw_split(target: str, seed: int) -> tuple[str, int]:
     """Return the split of a target phrase, and its place in a random order."""
     number = int.from_bytes(blake2b(f"{seed}\t{target}".encode(), digest_size=8).digest(), "big")
     return _LOTS[number % len(_LOTS)], number // len(_LOTS)

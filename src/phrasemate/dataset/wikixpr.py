@@ -62,7 +62,7 @@ def read_dataset(folder: str | Path, pair: str, split: str) -> list[ExamplePair]
     if not path.is_file():
         names = ", ".join(language_pairs(folder)) or "none"
         raise InputError(f"{path}: no such file; the pairs in {folder} are: {names}")
-    return [_parsed(path, number, line) for number, line in numbered_lines(path)]
+    return [_parse(path, number, line) for number, line in numbered_lines(path)]
 
 
 def language_pairs(folder: str | Path) -> list[str]:
@@ -93,7 +93,7 @@ def _example_records(phrases: Sequence[Phrase]) -> list[dict[str, Any]]:
     return [{"text": phrase.context, "start": phrase.start, "end": phrase.end} for phrase in phrases]
 
 
-def _parsed(path: Path, number: int, line: str) -> ExamplePair:
+def _parse(path: Path, number: int, line: str) -> ExamplePair:
     try:
         row = json.loads(line)
         sides = [
@@ -153,8 +153,8 @@ def import_wikixpr(folder: Path, out: Path, language: str, force: bool = False) 
     """
     report = WikiXPRPair(f"{language}-en")
     names = [f"en-{language}-phrase-sentences.*.tsv", f"{language}-phrase-sentences.*.tsv"]
-    sentences = [_only(folder / "sentences", name) for name in names]
-    paths = {split: _only(folder / split, f"{split}-en-{language}-*-phrase.txt") for split in SPLITS}
+    sentences = [_single_file(folder / "sentences", name) for name in names]
+    paths = {split: _single_file(folder / split, f"{split}-en-{language}-*-phrase.txt") for split in SPLITS}
     (out / report.pair).mkdir(parents=True, exist_ok=True)
     for split in SPLITS:
         check_new(out / report.pair / f"{split}.jsonl", force)
@@ -165,7 +165,7 @@ def import_wikixpr(folder: Path, out: Path, language: str, force: bool = False) 
     return report
 
 
-def _only(folder: Path, pattern: str) -> Path:
+def _single_file(folder: Path, pattern: str) -> Path:
     """Return the only file that matches a pattern. Raises InputError for none or several."""
     paths = sorted(folder.glob(pattern))
     if len(paths) != 1:
@@ -191,7 +191,7 @@ def _pairs(path: Path, english: Examples, other: Examples, imported: WikiXPRPair
                 str(path), number, f"{line[:40]!r}", "expected an English phrase, a tab and its translation"
             )
         target, source = phrases
-        sides = [_placed(source, other, imported), _placed(target, english, imported)]
+        sides = [_locate_examples(source, other, imported), _locate_examples(target, english, imported)]
         if all(sides):
             imported.sentences += sum(map(len, sides))
             yield ExamplePair(source, target, *sides)
@@ -199,11 +199,11 @@ def _pairs(path: Path, english: Examples, other: Examples, imported: WikiXPRPair
             imported.without += 1
 
 
-def _placed(phrase: str, examples: Examples, imported: WikiXPRPair) -> tuple[Phrase, ...]:
+def _locate_examples(phrase: str, examples: Examples, imported: WikiXPRPair) -> tuple[Phrase, ...]:
     """Return the phrase in each of its sentences, with its offsets."""
     phrases = []
     for text in examples.get(phrase.lower(), ()):
-        places = _place(phrase, text) or _place(phrase.translate(_BLANKS).strip(), text.translate(_BLANKS))
+        places = _locate(phrase, text) or _locate(phrase.translate(_BLANKS).strip(), text.translate(_BLANKS))
         if places is None:
             imported.absent += 1
         else:
@@ -211,7 +211,7 @@ def _placed(phrase: str, examples: Examples, imported: WikiXPRPair) -> tuple[Phr
     return tuple(phrases)
 
 
-def _place(phrase: str, text: str) -> tuple[int, int] | None:
+def _locate(phrase: str, text: str) -> tuple[int, int] | None:
     """Return start and end of the phrase in a text, ignoring case; None if it is not there."""
     match = re.search(re.escape(phrase), text, re.IGNORECASE) if phrase else None
     return match.span() if match else None

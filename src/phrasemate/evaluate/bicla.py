@@ -169,7 +169,7 @@ def ensemble_tables(precisions: Precisions, rankers: Precisions) -> list[Table]:
         best_rows = []
         for pair, name in names.items():
             system, alone = precisions[pair][name], rankers[pair]["BiCLA"]
-            best_rows.append((pair, name, float(system.mean()), float(alone.mean()), _signed(system, alone)))
+            best_rows.append((pair, name, float(system.mean()), float(alone.mean()), _format_p(system, alone)))
         header = ("pair", "ensemble", "MAP", "BiCLA", "p")
         tables.append(Table(f"best ensembles of {kind}", f"The best ensembles of {kind}", header, tuple(best_rows)))
     return tables
@@ -278,10 +278,10 @@ def _best_untrained(systems: Mapping[str, Doubles]) -> str:
 
 
 def _p(systems: Mapping[str, Doubles], first: str, second: str) -> str | None:
-    return _signed(systems[first], systems[second]) if first in systems and second in systems else None
+    return _format_p(systems[first], systems[second]) if first in systems and second in systems else None
 
 
-def _signed(first: Doubles, second: Doubles) -> str:
+def _format_p(first: Doubles, second: Doubles) -> str:
     """Return p, followed by "worse" if the first system has the lower mean."""
     t, p = t_test(first, second)
     return (f"{p:.4f}" if p >= 0.0001 else "<.0001") + " worse" * (t < 0)
@@ -455,10 +455,14 @@ class _Work:
         pair, parts = sentence_set.pair, self._settings.parts
         sides = zip((sentence_set.queries, sentence_set.documents), sentence_set.languages, strict=True)
         words = [[content_words(text, self._stop[language]) for text in side] for side, language in sides]
-        scores = self._baselines(sentence_set, words) | self._learnt(sentence_set, words) | self._encoder(sentence_set)
+        scores = (
+            self._baselines(sentence_set, words)
+            | self._trained_scores(sentence_set, words)
+            | self._encoder(sentence_set)
+        )
         scores = {name: sentence_set.candidates(values) for name, values in scores.items()}
         figures.rankers[pair] = {name: average_precisions(values) for name, values in scores.items()}
-        figures.rankers[pair] |= self._reranked(sentence_set, scores)
+        figures.rankers[pair] |= self._rerank(sentence_set, scores)
         if "ensembles" in parts and "BiCLA" in scores:
             figures.ensembles[pair] = self._ensembles(pair, scores)
         if "transfer" in parts:
@@ -474,12 +478,12 @@ class _Work:
             "TbT": tbt(queries, documents, source, target),
         }
 
-    def _learnt(self, sentence_set: SentenceSet, words: list[list[list[str]]]) -> dict[str, Floats]:
+    def _trained_scores(self, sentence_set: SentenceSet, words: list[list[list[str]]]) -> dict[str, Floats]:
         """Return the scores of the systems that were trained on this pair."""
         kinds = [kind for kind in ("InAtt", "BiCLA") if (kind, sentence_set.pair) in self._trained]
-        return {kind: self._scored(self._trained[kind, sentence_set.pair], sentence_set, words) for kind in kinds}
+        return {kind: self._score(self._trained[kind, sentence_set.pair], sentence_set, words) for kind in kinds}
 
-    def _scored(self, ranker: TrainedRanker, sentence_set: SentenceSet, words: list[list[list[str]]]) -> Floats:
+    def _score(self, ranker: TrainedRanker, sentence_set: SentenceSet, words: list[list[list[str]]]) -> Floats:
         sides = [
             [self._vectors[language].matrix[self._vectors[language].rows(sentence)] for sentence in side]
             for side, language in zip(words, sentence_set.languages, strict=True)
@@ -495,7 +499,7 @@ class _Work:
         cosines = queries @ documents.T
         return {"encoder": cosines, "encoder, CSLS": csls(cosines)}
 
-    def _reranked(self, sentence_set: SentenceSet, scores: Mapping[str, Floats]) -> dict[str, Doubles]:
+    def _rerank(self, sentence_set: SentenceSet, scores: Mapping[str, Floats]) -> dict[str, Doubles]:
         """Return the average precisions of the encoder's lists whose first entries the re-ranker has reordered."""
         if self._reranker is None:
             return {}
@@ -534,7 +538,7 @@ class _Work:
             if "BiCLA" in scores and pair == sentence_set.pair:
                 matrix = scores["BiCLA"]
             else:
-                matrix = sentence_set.candidates(self._scored(ranker, sentence_set, words))
+                matrix = sentence_set.candidates(self._score(ranker, sentence_set, words))
             figures.transfer[sentence_set.pair][pair] = average_precisions(matrix)
             ranking = run_of(matrix)
             for weights in TWO:
@@ -552,9 +556,9 @@ class _Work:
             facts[f"{kind} {pair}"] = item.hash[:12]
         if self._reranker is not None:
             facts["re-ranker"] = self._reranker.trained.hash[:12]
-        return signature(self._model, **facts, **self._strangers())
+        return signature(self._model, **facts, **self._vector_warnings())
 
-    def _strangers(self) -> dict[str, str]:
+    def _vector_warnings(self) -> dict[str, str]:
         """Return a warning that lists the models trained with other word vectors than those used here."""
         hashes = {language: space.facts.get("hash") for language, space in self._vectors.items()}
         warnings = [

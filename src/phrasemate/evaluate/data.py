@@ -101,10 +101,10 @@ def links_of(data: Path, lang: str, first: int | None = None) -> Gold:
     path = data / "gold_alignments" / f"{lang}-en.jsonl"
     rows = json_lines(path, ("source", "target", "links"))[:first]
     for number, row in enumerate(rows, 1):
-        if not _linked(row["source"], row["target"], row["links"], row.setdefault("possible", [])):
+        if not _has_links(row["source"], row["target"], row["links"], row.setdefault("possible", [])):
             requirement = "expected texts or lists of tokens, and links as pairs of word numbers from 0"
             raise ReadError(str(path), number, "no tokens with links between them", requirement)
-    pairs = [(_worded(row["source"]), _worded(row["target"])) for row in rows]
+    pairs = [(_sentence_of(row["source"]), _sentence_of(row["target"])) for row in rows]
     sure = [{(source, target) for source, target in row["links"]} for row in rows]
     acceptable = [
         links | {(source, target) for source, target in row["possible"]} for links, row in zip(sure, rows, strict=True)
@@ -112,11 +112,11 @@ def links_of(data: Path, lang: str, first: int | None = None) -> Gold:
     return Gold(pairs, [*map(sorted, sure)], [*map(sorted, acceptable)])
 
 
-def _worded(side: str | list[str]) -> TokenizedSentence:
+def _sentence_of(side: str | list[str]) -> TokenizedSentence:
     return TokenizedSentence.of(side) if isinstance(side, str) else TokenizedSentence.of_tokens(side)
 
 
-def _linked(source: Any, target: Any, *groups: Any) -> bool:
+def _has_links(source: Any, target: Any, *groups: Any) -> bool:
     """Return whether the sides are two sentences and each group is a list of links (pairs of numbers from 0)."""
     if not all(
         isinstance(side, str) or (isinstance(side, list) and all(isinstance(token, str) for token in side))

@@ -136,11 +136,11 @@ def _draws(units: int, samples: int, seed: int) -> Iterator[Doubles]:
     """Yield arrays (rows, units) that say how often each unit was drawn, ``samples`` rows in all."""
     size = max(1, CELLS // units)
     for start in range(0, samples, size):
-        yield _drawn(units, min(size, samples - start), seed, start)
+        yield _draw_counts(units, min(size, samples - start), seed, start)
 
 
 @lru_cache(maxsize=4)  # all rows of a table use the same draws
-def _drawn(units: int, size: int, seed: int, start: int) -> Doubles:
+def _draw_counts(units: int, size: int, seed: int, start: int) -> Doubles:
     """Return (size, units) how often each unit was drawn; each row sums to ``units``."""
     draw = np.random.default_rng((check_seed(seed), start))
     return draw.multinomial(units, np.full(units, 1 / units), size=size).astype(np.float64)

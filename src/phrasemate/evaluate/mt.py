@@ -165,7 +165,7 @@ def run(settings: Settings, progress: Progress = lambda what, step, total: None)
     """
     directions = read_runs(settings.runs, settings.only)
     baseline = _baseline(directions, settings.against)
-    foreign = _foreign(settings, directions)
+    foreign = _read_foreign(settings, directions)
     sources = _by_system(directions, _sources) if settings.comet else {}
     if settings.out is not None:
         settings.out.mkdir(parents=True, exist_ok=True)
@@ -201,7 +201,7 @@ def run(settings: Settings, progress: Progress = lambda what, step, total: None)
         result.tables.append(_term_hint_table(terms, directions, baseline))
     result.tables += [_hint_table(directions), _line_table(directions)]
     files = [path for direction in directions for path in direction.paths]
-    facts = {"runs": name_of(settings.runs), "data": digest(files)} | _made_by(settings)
+    facts = {"runs": name_of(settings.runs), "data": digest(files)} | _provenance(settings)
     result.signature = signature(models, **facts, samples=settings.samples, seed=SEED, **_signatures(directions))
     result.write(settings.out, "mt")
     return result
@@ -268,13 +268,13 @@ def _records(path: Path) -> list[dict[str, Any]]:
         if not isinstance(record, dict) or not isinstance(record.get("translation"), str):
             raise InputError(f"{path}, line {number}: no object with a translation, as phrasemate mt writes it")
         record = {key: value for key, value in record.items() if value is not None}
-        if not _hinted(record):
+        if not _has_valid_hints(record):
             raise InputError(f"{path}, line {number}: no lists of phrases and hints, as phrasemate mt writes it")
         records.append(record)
     return records
 
 
-def _hinted(record: Mapping[str, Any]) -> bool:
+def _has_valid_hints(record: Mapping[str, Any]) -> bool:
     """Return whether phrases and hints, if present, are lists, and each hint has equivalents with a text."""
     phrases, hints = record.get("phrases", []), record.get("hints", [])
     if not isinstance(phrases, list) or not isinstance(hints, list):
@@ -303,7 +303,7 @@ def _baseline(directions: Sequence[Direction], required: str) -> str:
     return required or (BASELINE if BASELINE in common_names else common_names[0])
 
 
-def _foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
+def _read_foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
     """Read the scores from elsewhere. Raises InputError for an unknown system or a reserved name."""
     by_name = {item.name: item for item in directions}
     reserved_names = {*METRICS, "hints", "lines", "signature"}
@@ -322,7 +322,7 @@ def _foreign(settings: Settings, directions: Sequence[Direction]) -> Foreign:
     return foreign
 
 
-def _made_by(settings: Settings) -> dict[str, str]:
+def _provenance(settings: Settings) -> dict[str, str]:
     """Return what the scores depend on besides the translations: layer, files of scores, command, term bases."""
     facts = {} if settings.layer is None else {"layer": str(settings.layer)}
     if settings.scores:

@@ -79,7 +79,7 @@ def read_polysemy(path: Path = BUNDLED_SET) -> list[AmbiguousPhrase]:
     for number, row in enumerate(json_lines(path, ("lang", "phrase", "senses")), 1):
         try:
             senses = [
-                Sense(item["english"], [*map(_marked, item["contexts"])], [*map(_marked, item["mates"])])
+                Sense(item["english"], [*map(_phrase_of, item["contexts"])], [*map(_phrase_of, item["mates"])])
                 for item in row["senses"]
             ]
         except (KeyError, TypeError, QueryError) as error:
@@ -91,7 +91,7 @@ def read_polysemy(path: Path = BUNDLED_SET) -> list[AmbiguousPhrase]:
     return entries
 
 
-def _marked(text: str) -> Phrase:
+def _phrase_of(text: str) -> Phrase:
     phrases = parse_query(text).phrases
     if len(phrases) != 1:
         raise QueryError(f"{len(phrases)} marks in {text!r}, expected one")

@@ -109,7 +109,7 @@ class Counts(NamedTuple):
 def gold_sides(data: Path, lang: str, first: int | None = None) -> list[Side]:
     """Read the two sides of a gold alignment, first the foreign and then the English one."""
     pairs, links, _ = links_of(data, lang, first)
-    reworded_pairs = [_reworded(*pair, link) for pair, link in zip(pairs, links, strict=True)]
+    reworded_pairs = [_divide_into_words(*pair, link) for pair, link in zip(pairs, links, strict=True)]
     counters = BorderWords(RATE, LEAST), BorderWords(RATE, LEAST)
     for source, target, _ in reworded_pairs:
         counters[0].update(source)
@@ -124,7 +124,7 @@ def gold_sides(data: Path, lang: str, first: int | None = None) -> list[Side]:
     ]
 
 
-def _reworded(
+def _divide_into_words(
     source: TokenizedSentence, target: TokenizedSentence, links: Links
 ) -> tuple[TokenizedSentence, TokenizedSentence, Links]:
     """Return a sentence pair in the words of `phrasemate.text.words`, with the links of the tokens under each word.
@@ -132,13 +132,13 @@ def _reworded(
     A link to a token that does not exist gives no link.
     """
     new = TokenizedSentence.of(source.text), TokenizedSentence.of(target.text)
-    owners = [_overlapping(old.spans, fresh.spans) for old, fresh in zip((source, target), new, strict=True)]
+    owners = [_overlaps(old.spans, fresh.spans) for old, fresh in zip((source, target), new, strict=True)]
     word_links = [(left, right) for left, right in links if left < len(owners[0]) and right < len(owners[1])]
     pairs = {(i, j) for left, right in word_links for i in owners[0][left] for j in owners[1][right]}
     return *new, sorted(pairs)
 
 
-def _overlapping(tokens: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[list[int]]:
+def _overlaps(tokens: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[list[int]]:
     """Return the numbers of the words that each token overlaps."""
     return [[number for number, (low, high) in enumerate(words) if low < end and start < high] for start, end in tokens]
 
@@ -371,7 +371,7 @@ class _Finder:
         self.source = ModelSource(model, {"": model.pooling})
 
     def __call__(self, texts: Sequence[str]) -> list[_Candidates]:
-        return list(map(_merged, *learned_spans(self.model, texts), ngram_lengths(self.model, texts, self.frequent)))
+        return list(map(_merge, *learned_spans(self.model, texts), ngram_lengths(self.model, texts, self.frequent)))
 
     def vectors(self, texts: Sequence[str], spans: Sequence[Offsets]) -> Iterator[Floats]:
         """Yield the vectors (m, dim) of consecutive spans, block by block."""
@@ -394,10 +394,10 @@ def ngram_lengths(model: Model, texts: Sequence[str], frequent: frozenset[str]) 
     return lengths
 
 
-def _merged(spans: Offsets, scores: Floats, lengths: dict[tuple[int, int], int]) -> _Candidates:
+def _merge(spans: Offsets, scores: Floats, lengths: dict[tuple[int, int], int]) -> _Candidates:
     """Return the spans of the learned segmenter, followed by those that only the n-gram segmenter proposes."""
     span_lengths = np.array([lengths.get((start, end), 0) for start, end in spans.tolist()], np.int64)
-    return _with(_Candidates(spans, scores, span_lengths), lengths)
+    return _add_missing(_Candidates(spans, scores, span_lengths), lengths)
 
 
 def _cuts(finder: _Finder, texts: Sequence[str], progress: Progress) -> tuple[Floats, list[tuple[int, int]]]:
@@ -437,7 +437,7 @@ def _of_set(finder: _Finder, one: PhraseSet, cuts: Floats) -> Tally:
     targets: list[dict[tuple[int, int], int]] = [{} for _ in texts]
     for row, start, end in sorted(gold):
         targets[row][start, end] = 0  # no segmenter need propose it
-    candidates = list(map(_with, finder(texts), targets))
+    candidates = list(map(_add_missing, finder(texts), targets))
     spans = [(row, start, end) for row, item in enumerate(candidates) for start, end in item.spans.tolist()]
     places = {span: number for number, span in enumerate(spans)}
     rows = np.array([places[span] for span in gold], np.int64)
@@ -452,7 +452,7 @@ def _of_set(finder: _Finder, one: PhraseSet, cuts: Floats) -> Tally:
     return tally
 
 
-def _with(candidates: _Candidates, lengths: Mapping[tuple[int, int], int]) -> _Candidates:
+def _add_missing(candidates: _Candidates, lengths: Mapping[tuple[int, int], int]) -> _Candidates:
     """Return the candidates and the spans that they lack, with these lengths and the probability 0."""
     having = set(map(tuple, candidates.spans.tolist()))
     more = {span: length for span, length in lengths.items() if span not in having}

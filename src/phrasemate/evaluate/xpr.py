@@ -342,7 +342,7 @@ class _Materials:
             test = self.data(pair, self.settings.split)
             if not test:
                 raise InputError(f"{self.settings.data}, {pair}: no phrase pairs in its part {self.settings.split}")
-            wordings = ((_folded(item.source), _folded(item.target)) for item in test)
+            wordings = ((_fold(item.source), _fold(item.target)) for item in test)
             mask = np.array([wording not in self._without for wording in wordings], np.bool_)
             if not mask.any():
                 raise InputError(f"{pair}: all {len(test)} phrase pairs are excluded by --without")
@@ -353,7 +353,7 @@ class _Materials:
         """Return the phrases of the second language that are queries, by language pair."""
         return {
             pair: [
-                f"{languages(pair)[1]} {_folded(item.target)}"
+                f"{languages(pair)[1]} {_fold(item.target)}"
                 for item in compress(self.data(pair, self.settings.split), mask)
             ]
             for pair, mask in self.asked.items()
@@ -372,10 +372,10 @@ class _Materials:
             self._loaded = None  # frees the memory before the next model is loaded
             model = load_model(folder, self.settings.threads)
             self._loaded = folder, model
-            self.models[self._named(folder)] = ModelDescription(model.name, model.hash)
+            self.models[self._name_of(folder)] = ModelDescription(model.name, model.hash)
         return self._loaded[1]
 
-    def _named(self, folder: Path | None) -> str:
+    def _name_of(self, folder: Path | None) -> str:
         """Return a model's name for the signature: its path relative to the file of rows.
 
         The last part of the path alone may be equal for several models.
@@ -450,14 +450,14 @@ def phrase_pairs(path: Path) -> Iterator[tuple[str, str]]:
     for number, line in numbered_lines(path):
         try:
             entry = json.loads(line)
-            pair = _folded(entry["source"]), _folded(entry["target"])
+            pair = _fold(entry["source"]), _fold(entry["target"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             reason = f"not phrase pairs ({type(error).__name__}: {error})"
             raise ReadError(str(path), number, reason, "expected JSON lines with source and target") from error
         yield pair
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """Return the text case-folded, with accents as parts of their letters."""
     return composed(text).casefold()
 
@@ -466,7 +466,7 @@ def _rivals(pairs: Sequence[ExamplePair]) -> NDArray[np.bool_]:
     """Return (n, n) whether pair j shares no wording with pair i on the same side."""
     same_side = np.zeros((len(pairs), len(pairs)), np.bool_)
     for side in ([pair.source for pair in pairs], [pair.target for pair in pairs]):
-        numbers = numbered(map(_folded, side))
+        numbers = numbered(map(_fold, side))
         same_side |= numbers[:, None] == numbers[None, :]
     return ~same_side
 
@@ -480,7 +480,7 @@ def _vectors(row: Row, pair: str, seed: int, materials: Any) -> Sides:
             spaces = [materials.words(row.folder(base, name, seed, lang)) for lang in languages(name)]
             texts = [[item.source for item in pairs], [item.target for item in pairs]]
             return _means(spaces[0], texts[0]), _means(spaces[1], texts[1])
-        return _encoded(materials.model(row.folder(base, pair, seed)), row, pairs)
+        return _encode(materials.model(row.folder(base, pair, seed)), row, pairs)
 
     test = encoded(materials.data(pair, materials.settings.split), pair)
     if not row.mapped:
@@ -491,7 +491,7 @@ def _vectors(row: Row, pair: str, seed: int, materials: Any) -> Sides:
     return unit(test[0] @ procrustes(source[coverage], target[coverage])), test[1]
 
 
-def _encoded(model: Model, row: Row, pairs: Sequence[ExamplePair]) -> Sides:
+def _encode(model: Model, row: Row, pairs: Sequence[ExamplePair]) -> Sides:
     def side(phrases: list[str], examples: list[Sequence[Phrase]]) -> Floats:
         return by_examples(model, phrases, examples, row.pooling, row.layer or None, row.bare)[0]
 
@@ -520,13 +520,13 @@ def _table(name: str, rows: Sequence[Row], scores: dict[tuple[str, str], Scores]
         row_scores = scores[name, row.name]
         values = [float(row_scores[pair].mean()) if pair in row_scores else None for pair in pairs]
         mean = over_runs(list(row_scores.values()), [phrases[pair] for pair in row_scores], seed=seed)
-        comparison = (None, None) if row is group[0] else _compared(first, row_scores, phrases, seed)
+        comparison = (None, None) if row is group[0] else _compare(first, row_scores, phrases, seed)
         cells.append((row.name, *values, mean, *comparison))
     note = f"acc@1, mean of both directions; difference to {group[0].name} and its p, over the pairs that both have"
     return Table(name, name, (name, *pairs, *COLUMNS), tuple(cells), note)
 
 
-def _compared(first: Scores, second: Scores, phrases: Phrases, seed: int) -> tuple[Estimate | None, float]:
+def _compare(first: Scores, second: Scores, phrases: Phrases, seed: int) -> tuple[Estimate | None, float]:
     """Return the difference of two rows over the language pairs that both have, and p.
 
     All language pairs have the same weight.

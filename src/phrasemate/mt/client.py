@@ -107,10 +107,10 @@ def post(http: httpx2.Client, url: str, body: dict[str, Any], seconds: float) ->
             if time.monotonic() > end:
                 raise _TemporaryFailure(f"no answer within {seconds:g} s (TooLong)")
         packing = response.headers.get("content-encoding", "").strip().lower()
-        return Reply(response.status_code, response.headers.get("retry-after", ""), _unpacked(bytes(raw), packing))
+        return Reply(response.status_code, response.headers.get("retry-after", ""), _unpack(bytes(raw), packing))
 
 
-def _unpacked(raw: bytes, packing: str) -> bytes:
+def _unpack(raw: bytes, packing: str) -> bytes:
     """Return the unpacked body, whose size is limited, since a few packed bytes may stand for very many."""
     if packing in ("", "identity"):
         return raw
@@ -176,7 +176,7 @@ class Cache:
 
     def get(self, key: str) -> dict[str, Any] | None:
         """Return the stored response; None for an unknown key and for a response that cannot be read."""
-        with self._working():
+        with self._access():
             row = self._connection.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
         try:
             answer = None if row is None else json.loads(row[0])
@@ -187,11 +187,11 @@ class Cache:
     def put(self, key: str, answer: dict[str, Any]) -> None:
         """Store a response; it is on the disk when the call returns."""
         text = json.dumps(answer, ensure_ascii=True)
-        with self._working():
+        with self._access():
             self._connection.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, text))
 
     @contextmanager
-    def _working(self) -> Iterator[None]:
+    def _access(self) -> Iterator[None]:
         try:
             with self._lock:
                 yield
@@ -200,7 +200,7 @@ class Cache:
             raise InputError(f"{self.path}: cannot be used ({error}); {advice}") from None
 
     def __len__(self) -> int:
-        with self._working():
+        with self._access():
             return int(self._connection.execute("SELECT count(*) FROM answers").fetchone()[0])
 
     def close(self) -> None:
@@ -325,8 +325,8 @@ class Client:
     def __init__(self, endpoint: Endpoint, cache: Cache | None = None) -> None:
         self.endpoint, self.cache = endpoint, cache
         self.requests = self.repeats = 0
-        self._answered, self._stop, self._lock = False, threading.Event(), threading.Lock()
-        self._asking: set[str] = set()  # keys of requests that are being asked
+        self._has_answered, self._stop, self._lock = False, threading.Event(), threading.Lock()
+        self._pending_keys: set[str] = set()  # keys of requests that are being asked
         self._turn = threading.Condition()
         key = os.environ.get(endpoint.key, "").strip()
         if not (key.isascii() and key.isprintable()):
@@ -353,7 +353,7 @@ class Client:
         pool = ThreadPoolExecutor(self.endpoint.concurrency)
         try:
             for prompt in prompts:
-                waiting.append(pool.submit(self._stopping, prompt))
+                waiting.append(pool.submit(self._answer_or_stop, prompt))
                 if len(waiting) >= 4 * self.endpoint.concurrency:
                     yield waiting.popleft().result()
             while waiting:
@@ -363,7 +363,7 @@ class Client:
             pool.shutdown(wait=True, cancel_futures=True)
             self._stop.clear()
 
-    def _stopping(self, prompt: Prompt) -> Answer:
+    def _answer_or_stop(self, prompt: Prompt) -> Answer:
         try:
             return self.answer(prompt)
         except EndpointError:
@@ -372,11 +372,11 @@ class Client:
 
     def answer(self, prompt: Prompt) -> Answer:
         """Return the answer to a prompt, or to the last of the prompts that follow it. Raises EndpointError."""
-        answer, steps = self._one(prompt), []
+        answer, steps = self._answer_one(prompt), []
         while prompt.follow is not None and not answer.failure:
             steps.append((prompt.text, answer.text))
             prompt, before = prompt.follow(answer.text), answer
-            answer = self._one(prompt)
+            answer = self._answer_one(prompt)
             answer = answer._replace(
                 cached=answer.cached and before.cached,
                 prompt_tokens=answer.prompt_tokens + before.prompt_tokens,
@@ -384,25 +384,25 @@ class Client:
             )
         return answer._replace(steps=(*steps, (prompt.text, answer.text))) if steps else answer
 
-    def _one(self, prompt: Prompt) -> Answer:
+    def _answer_one(self, prompt: Prompt) -> Answer:
         body = body_of(self.endpoint, prompt)
         key = request_key(self.endpoint.target, body)
         if self.cache is None:
             return self._ask(prompt, body, key)
-        with self._alone(key):  # an equal request waits, so that it finds the answer in the cache
+        with self._exclusive(key):  # an equal request waits, so that it finds the answer in the cache
             return self._ask(prompt, body, key)
 
     @contextmanager
-    def _alone(self, key: str) -> Iterator[None]:
+    def _exclusive(self, key: str) -> Iterator[None]:
         """Let only one thread at a time ask for a key."""
         with self._turn:
-            self._turn.wait_for(lambda: key not in self._asking)
-            self._asking.add(key)
+            self._turn.wait_for(lambda: key not in self._pending_keys)
+            self._pending_keys.add(key)
         try:
             yield
         finally:
             with self._turn:
-                self._asking.discard(key)
+                self._pending_keys.discard(key)
                 self._turn.notify_all()
 
     def _ask(self, prompt: Prompt, body: dict[str, Any], key: str) -> Answer:
@@ -411,7 +411,7 @@ class Client:
             if prompt.answered(answer.text):
                 return answer._replace(cached=True)
         try:
-            reply = self._tried(body)
+            reply = self._try_repeatedly(body)
         except (_ConnectionLost, _ServerUnreachable) as error:
             raise EndpointError(
                 f"{self.endpoint.label}: cannot be reached ({error}); check the address and that the server runs; "
@@ -421,19 +421,19 @@ class Client:
             return Answer("", failure=str(error))
         answer = _read(reply, self.endpoint.api)
         if answer.failure:
-            return answer._replace(failure=f"{answer.failure}: {self._short(json.dumps(reply))!r}")
+            return answer._replace(failure=f"{answer.failure}: {self._shorten(json.dumps(reply))!r}")
         if self.cache is not None and prompt.answered(answer.text):
             self.cache.put(key, reply)
         return answer
 
-    def _tried(self, body: dict[str, Any]) -> dict[str, Any]:
+    def _try_repeatedly(self, body: dict[str, Any]) -> dict[str, Any]:
         attempt = 0
         while True:
             try:
                 with self._lock:
                     self.requests += 1
                     self.repeats += attempt > 0
-                return self._sent(body)
+                return self._send(body)
             except _TemporaryFailure as error:
                 if attempt + 1 == self.endpoint.tries:
                     raise
@@ -442,7 +442,7 @@ class Client:
                     raise
             attempt += 1
 
-    def _sent(self, body: dict[str, Any]) -> dict[str, Any]:
+    def _send(self, body: dict[str, Any]) -> dict[str, Any]:
         import httpx2
 
         if self._stop.is_set():
@@ -456,29 +456,29 @@ class Client:
         except httpx2.TimeoutException as error:
             raise _TemporaryFailure(f"no answer within {self.endpoint.timeout:g} s ({type(error).__name__})") from None
         except httpx2.TransportError as error:
-            reason = self._short(str(error) or type(error).__name__)
+            reason = self._shorten(str(error) or type(error).__name__)
             if isinstance(error, httpx2.ConnectError | httpx2.UnsupportedProtocol):
-                raise (_ConnectionLost if self._answered else _ServerUnreachable)(reason) from None
+                raise (_ConnectionLost if self._has_answered else _ServerUnreachable)(reason) from None
             raise _TemporaryFailure(f"the connection broke ({reason})") from None
         except httpx2.RequestError as error:
-            raise _TemporaryFailure(f"the server's answer cannot be read ({self._short(str(error))})") from None
+            raise _TemporaryFailure(f"the server's answer cannot be read ({self._shorten(str(error))})") from None
         except (httpx2.InvalidURL, UnicodeError) as error:
-            raise _ServerUnreachable(f"not a web address: {self._short(str(error))}") from None
+            raise _ServerUnreachable(f"not a web address: {self._shorten(str(error))}") from None
         self._judge(reply)
         try:
             reply_body = json.loads(reply.body)
         except (ValueError, RecursionError):
-            raise _RequestRefused(f"the server's answer is not JSON: {self._short(reply.text)!r}") from None
+            raise _RequestRefused(f"the server's answer is not JSON: {self._shorten(reply.text)!r}") from None
         if not isinstance(reply_body, dict):
-            raise _RequestRefused(f"the server's answer is not a JSON object: {self._short(reply.text)!r}")
-        self._answered = True
+            raise _RequestRefused(f"the server's answer is not a JSON object: {self._shorten(reply.text)!r}")
+        self._has_answered = True
         return reply_body
 
     def _judge(self, reply: Reply) -> None:
         """Raise the error that a status other than 2xx stands for."""
         status, detail = reply.status, ""
         if not 200 <= status < 300 and (reason := _reason(reply)):
-            detail = f": {self._short(reason)}"
+            detail = f": {self._shorten(reason)}"
         if status in (401, 403):
             raise EndpointError(
                 f"{self.endpoint.label}: the key was refused ({status}{detail}); put a valid key into the environment "
@@ -490,13 +490,13 @@ class Client:
                 f"address before /{PATHS[self.endpoint.api]}, usually one that ends in /v1"
             )
         if status == 429 or status in (408, 409, 425) or status >= 500:
-            self._answered, after = True, reply.after
+            self._has_answered, after = True, reply.after
             pause = float(after) if after.isascii() and after.isdecimal() else 0.0
             raise _TemporaryFailure(f"the server said {status}{detail}", pause)
         if status >= 400:
             raise _RequestRefused(f"the server said {status}{detail}")
 
-    def _short(self, text: str) -> str:
+    def _shorten(self, text: str) -> str:
         """Return the beginning of a server's text on one line, with the key hidden, since some servers repeat it."""
         for key in {self._key, self._key.replace("/", r"\/")}:
             text = text.replace(key, "[key]") if len(self._key) >= SECRET else text

@@ -280,7 +280,7 @@ class Hinter:
         examples = Hinter(self.searcher.index, wide, self.searcher)([source for source, _ in pairs])
         phrases = []
         for (_, translation), item in zip(pairs, examples, strict=True):
-            right = [(hint, texts[0]) for hint in item.hints if (texts := _occurring(hint, translation))]
+            right = [(hint, texts[0]) for hint in item.hints if (texts := _occurring_texts(hint, translation))]
             texts_of = {(hint.start, hint.end): text for hint, text in right}
             free = chosen([hint for hint, _ in right])
             phrases.append(tuple((hint.phrase, texts_of[hint.start, hint.end]) for hint in free))
@@ -324,7 +324,7 @@ def _texts(text: str, spans: Sequence[Span]) -> tuple[str, ...]:
     return tuple(text[span.start : span.end] for span in spans)
 
 
-def _occurring(hint: Hint, translation: str) -> list[str]:
+def _occurring_texts(hint: Hint, translation: str) -> list[str]:
     return [
         equivalent.text
         for equivalent in hint.equivalents
@@ -406,7 +406,7 @@ class RelatedSentences:
     def _load(self) -> None:
         with self.index.snapshot():
             self._generation = self.index.store.state().generation
-            self._ids, self._vectors = self._all()
+            self._ids, self._vectors = self._all_vectors()
 
     def __call__(self, sentences: Sequence[str], without: Sequence[str] | None = None) -> list[tuple[str, float]]:
         """Return the nearest sentence of each sentence with its cosine; ("", 0) if there is none.
@@ -452,7 +452,7 @@ class RelatedSentences:
             row, best = np.where(score > best, places + low, row), np.maximum(score, best)
         return row, best
 
-    def _all(self) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
+    def _all_vectors(self) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
         """Return the ids (sentences,) and vectors (sentences, width) of all sentences.
 
         Vectors that the file lacks are computed.
@@ -460,7 +460,7 @@ class RelatedSentences:
         every = [(row.id, _digest(row.text)) for row in self.index.store.all_sentences()]
         ids = np.fromiter((identity for identity, _ in every), np.int64, len(every))
         digests = np.fromiter((digest for _, digest in every), np.uint64, len(every))
-        stored_ids, stored_vectors = self._stored()
+        stored_ids, stored_vectors = self._read_file()
         order = np.argsort(stored_ids)
         at = np.searchsorted(stored_ids, digests, sorter=order)
         at = order[np.minimum(at, len(stored_ids) - 1)] if len(stored_ids) else np.zeros(len(every), np.int64)
@@ -468,12 +468,12 @@ class RelatedSentences:
         vectors = np.zeros((len(every), self.model.width), np.float16)
         vectors[is_stored] = stored_vectors[at[is_stored]]
         if not is_stored.all():
-            self._make(digests, vectors, is_stored)
+            self._compute(digests, vectors, is_stored)
         elif len(stored_ids) > len(every):  # drops the vectors of deleted sentences
             self._write(digests, vectors)
         return ids, vectors
 
-    def _make(self, digests: NDArray[np.uint64], vectors: NDArray[np.float16], is_stored: NDArray[np.bool_]) -> None:
+    def _compute(self, digests: NDArray[np.uint64], vectors: NDArray[np.float16], is_stored: NDArray[np.bool_]) -> None:
         """Compute the missing vectors and write them to the file."""
         missing = np.flatnonzero(~is_stored)
         count = saved_count = 0
@@ -488,7 +488,7 @@ class RelatedSentences:
                 self._write(digests[is_stored], vectors[is_stored])
                 saved_count = count
 
-    def _stored(self) -> tuple[NDArray[np.uint64], NDArray[np.float16]]:
+    def _read_file(self) -> tuple[NDArray[np.uint64], NDArray[np.float16]]:
         """Return the digests and vectors of the file; empty if it does not exist or cannot be read."""
         try:
             with np.load(self._path) as arrays:

@@ -168,7 +168,7 @@ class Prompter:
     def __init__(self, form: Form, source: str, target: str, examples: Sequence[Example] = ()) -> None:
         self.form = form
         self.names = {"from": language_name(source), "to": language_name(target)}
-        self.instruction, self.marker = self._filled(form.instruction), self._filled(form.marker)
+        self.instruction, self.marker = self._fill(form.instruction), self._fill(form.marker)
         if form.first:
             tasks = [self._task(example.source, hints_of(example.translations)) for example in examples]
         else:
@@ -190,40 +190,40 @@ class Prompter:
             phrases: Phrases of ``source`` that a form with a ``first`` asks for.
         """
         if not self.form.first or not phrases:
-            return self._last(self._task(source, hints, related))
+            return self._last_prompt(self._task(source, hints, related))
 
         def follow(answer: str) -> Prompt:
             equivalents = [part.strip() for part in translation_of(answer)[0].split(";")]
-            return self._last(
+            return self._last_prompt(
                 self._task(source, hints_of([pair for pair in zip(phrases, equivalents, strict=False) if pair[1]]))
             )
 
-        instruction = self._filled(self.form.first_instruction)
+        instruction = self._fill(self.form.first_instruction)
         return Prompt(instruction, self._first_turns, self._first(source, phrases), self.form.stop, follow=follow)
 
-    def _last(self, ask: str) -> Prompt:
+    def _last_prompt(self, ask: str) -> Prompt:
         return Prompt(self.instruction, self._turns, ask, self.form.stop, self.marker)
 
     def _first(self, source: str, phrases: Sequence[str]) -> str:
-        return self._filled(self.form.first, source=source, phrases="; ".join(phrases))
+        return self._fill(self.form.first, source=source, phrases="; ".join(phrases))
 
     def _task(self, source: str, hints: Sequence[Hint] = (), related: str = "") -> str:
         """Return the task for a sentence, up to where its answer begins."""
         optional = {"hints": "\n".join(map(self.hint, hints)), "related": related}
         empty = {name for name, value in optional.items() if not value}
         lines = [line for line in self.form.task.split("\n") if empty.isdisjoint(Template(line).get_identifiers())]
-        return self._filled("\n".join(lines), source=source, **optional)
+        return self._fill("\n".join(lines), source=source, **optional)
 
     def hint(self, hint: Hint) -> str:
         """Return the line of one phrase."""
         equivalents = "; ".join(map(self._equivalent, hint.equivalents))
-        return self._filled(self.form.hint, phrase=hint.phrase, equivalents=equivalents)
+        return self._fill(self.form.hint, phrase=hint.phrase, equivalents=equivalents)
 
     def _equivalent(self, equivalent: Equivalent) -> str:
-        contexts = "".join(self._filled(self.form.context, context=place.context) for place in equivalent.places)
-        return self._filled(self.form.equivalent, text=equivalent.text, contexts=contexts)
+        contexts = "".join(self._fill(self.form.context, context=place.context) for place in equivalent.places)
+        return self._fill(self.form.equivalent, text=equivalent.text, contexts=contexts)
 
-    def _filled(self, template: str, **values: str) -> str:
+    def _fill(self, template: str, **values: str) -> str:
         try:
             return Template(template).substitute(self.names | values)
         except (KeyError, ValueError) as error:

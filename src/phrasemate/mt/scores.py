@@ -154,11 +154,11 @@ def bert_scores(
         side_states = [_states(model, texts[low : low + BATCH], layer) for texts in (outputs, references)]
         for number, (output, reference) in enumerate(zip(*side_states, strict=True), low):
             if len(output) and len(reference):
-                rows[number] = _matched(output @ reference.T)
+                rows[number] = _match(output @ reference.T)
     return rows[:, 0], rows[:, 1], rows[:, 2]
 
 
-def _matched(similarities: NDArray[np.float32]) -> tuple[float, float, float]:
+def _match(similarities: NDArray[np.float32]) -> tuple[float, float, float]:
     """Return precision, recall and F1 of cosines (output tokens, reference tokens)."""
     precision, recall = float(similarities.max(1).mean()), float(similarities.max(0).mean())
     total = precision + recall

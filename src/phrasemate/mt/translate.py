@@ -208,7 +208,7 @@ def sampled(pairs: Iterable[tuple[str, str]], count: int = COUNT, seed: int = 0)
     digests: set[int] = set()
     for source, target in pairs:
         pair = " ".join(source.split()), " ".join(target.split())
-        if not _sensible(*pair) or (number := _drawn(pair, seed)) in digests:
+        if not _is_sensible(*pair) or (number := _digest(pair, seed)) in digests:
             continue
         if len(heap) < count:
             heappush(heap, (-number, pair))
@@ -221,13 +221,13 @@ def sampled(pairs: Iterable[tuple[str, str]], count: int = COUNT, seed: int = 0)
     return [pair for _, pair in sorted(heap, reverse=True)]
 
 
-def _drawn(pair: tuple[str, str], seed: int) -> int:
+def _digest(pair: tuple[str, str], seed: int) -> int:
     """Return the digest of a pair, a number as good as a random one."""
     text = "\t".join([str(seed), *pair])
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest(), "big")
 
 
-def _sensible(source: str, target: str) -> bool:
+def _is_sensible(source: str, target: str) -> bool:
     short, long = sorted((len(source), len(target)))
     return LENGTHS[0] <= short and long <= LENGTHS[1] and long <= RATIO * short and source != target
 
