@@ -61,7 +61,7 @@ def altered(path: Path, facts: Callable[[dict[str, Any]], Any] | None, *statemen
 )
 def test_a_description_that_makes_no_sense(tmp_path: Path, facts: Callable[[dict[str, Any]], Any]) -> None:
     altered(tmp_path / "a", facts)
-    with pytest.raises(IndexDamaged, match="its description makes no sense; remove the file and make it again"):
+    with pytest.raises(IndexDamaged, match="its description is invalid; remove the file and make it again"):
         ExampleIndex.open(tmp_path / "a")
 
 

@@ -90,7 +90,7 @@ def test_near_is_reported_as_by_comparing_with_all(monkeypatch: pytest.MonkeyPat
     sentences = [" ".join(["art", *(draw.choice(NAMES[:9]) for _ in range(draw.randrange(9)))]) for _ in range(300)]
     rows = [Row(text, "a.txt", line) for line, text in enumerate(sentences)]
     result = texts(Listed(rows), 300)
-    monkeypatch.setattr(sampling, "_telling", sorted)
+    monkeypatch.setattr(sampling, "_prefix", sorted)
     assert result == texts(Listed(rows), 300)
 
 

@@ -76,7 +76,7 @@ def test_what_cannot_be_asked(whole: Path) -> None:
     with ExampleIndex.open(whole) as source:
         assert source.find("-->") == []
         for wrong in ({"limit": 0}, {"extra": -1}):
-            with pytest.raises(InputError, match="expected 1 or more and 0 or more"):
+            with pytest.raises(InputError, match="expected a limit of 1 or more and extra characters of 0 or more"):
                 source.find("art", **wrong)
         with pytest.raises(InputError, match="empty phrase"):
             source.find(" ")

@@ -20,14 +20,16 @@ log = logging.getLogger(__name__)
 
 
 class Finder(Protocol):
-    """Whatever gives example sentences of a phrase."""
+    """Interface of sources of example sentences, such as `ExampleIndex`."""
 
     def find(self, phrase: str, limit: int = 32, extra: int = 10, seed: int = 0) -> list[Phrase]:
-        """Up to ``limit`` sentences that contain the phrase, each marked where it stands first."""
+        """Return up to ``limit`` sentences that contain the phrase, each with its first occurrence marked."""
 
 
 class ExampleIndex:
-    """Example sentences of phrases. Use it in ``with``, or ``close`` it.
+    """Index of sentences that finds examples of a phrase. Use it as a context manager, or call ``close``.
+
+    ``reused`` tells whether `build` used an existing file.
 
     >>> from phrasemate import Document
     >>> from phrasemate.examples import ExampleIndex
@@ -39,13 +41,13 @@ class ExampleIndex:
 
     def __init__(self, source: Source, reused: bool = False) -> None:
         self._source = source
-        self.reused = reused  # whether ``build`` found the file as it would have made it
+        self.reused = reused
 
     @classmethod
     def from_index(cls, index: BaseIndex, languages: Collection[str] | None = None) -> ExampleIndex:
-        """The sentences of an open index, or those in some languages of it.
+        """Find examples in an open index; with ``languages``, only in documents in one of these.
 
-        The index stays open when this is closed. Raises InputError for a language that it does not have.
+        Closing the example index leaves ``index`` open. Raises InputError for a language that the index does not have.
         """
         return cls(IndexSource(index, languages))
 
@@ -57,17 +59,17 @@ class ExampleIndex:
         language: str = "",
         progress: Callable[[ProgressEvent], None] = lambda _: None,
     ) -> ExampleIndex:
-        """The sentences of documents, in a file that can be opened again, or a temporary one.
+        """Build an index of the sentences of documents, in a file or temporarily.
 
         Args:
-            documents: Documents (``phrasemate.read``).
-            path: File to make; None for a temporary one. A file that was made from the same unchanged documents is used
-                as it is, another one of ours is replaced.
-            language: Language of the documents that do not name their own.
-            progress: Called after each chunk.
+            documents: Documents, as from ``phrasemate.read``.
+            path: File to write; None for a temporary one. A file that was built from the same, unchanged documents is
+                reused. One that was built from other documents is replaced.
+            language: Language of the documents, which all examples get.
+            progress: Called after each batch of sentences.
 
-        Raises IndexExists for a file that holds something else, PhraseIndexError if it cannot be written, and what
-        reading the documents raises.
+        Raises IndexExists if the file holds something else, PhraseIndexError if it cannot be written, and every error
+        of reading the documents.
         """
         check_list(documents, "documents")
         documents_read = list(documents)
@@ -77,38 +79,42 @@ class ExampleIndex:
 
     @classmethod
     def open(cls, path: str | Path) -> ExampleIndex:
-        """A file that ``build`` has made. Raises IndexMissing, IndexUnsupported, IndexDamaged."""
+        """Open a file that `build` wrote.
+
+        Raises IndexMissing if it does not exist, IndexUnsupported for another format, and IndexDamaged for an altered
+        file.
+        """
         return cls(TextStore.open(Path(path)))
 
     def examples(self, phrase: str, limit: int = 32, extra: int = 10, seed: int = 0) -> list[Example]:
-        """Sentences that contain a phrase as whole words (see `occurrences`), and where they are from.
+        """Return sentences that contain a phrase as whole words (see `occurrences`), and their documents.
 
-        The same ones each time, from different documents and places, none twice, near repetitions last. If the text
-        has fewer, all of them; none for a phrase without letter or digit.
+        The choice is reproducible, from different documents and places, without duplicates, and with near-duplicates
+        last. A phrase without a letter or digit has no examples.
 
         Args:
             phrase: Phrase to look for.
-            limit: Sentences at most.
-            extra: Characters that a sentence is longer than the phrase, at least.
-            seed: Seed of the draw.
+            limit: Maximum number of sentences.
+            extra: Minimum number of characters by which a sentence is longer than the phrase.
+            seed: Seed of the choice.
 
-        Raises InputError for a blank phrase, IndexDamaged.
+        Raises InputError for a blank phrase, and IndexDamaged if the file is altered.
         """
         if limit < 1 or extra < 0:
             raise InputError(
-                f"cannot give {limit} examples with {extra} characters more; expected 1 or more and 0 or more"
+                f"limit {limit}, extra {extra}; expected a limit of 1 or more and extra characters of 0 or more"
             )
         with self._source.snapshot():
             return sample(self._source, phrase, limit, extra, seed)
 
     def find(self, phrase: str, limit: int = 32, extra: int = 10, seed: int = 0) -> list[Phrase]:
-        """The sentences of `examples`, each marked where the phrase stands first.
+        """Return the sentences of `examples`, each with the first occurrence of the phrase marked.
 
         Args:
             phrase: Phrase to look for.
-            limit: Sentences at most.
-            extra: Characters that a sentence is longer than the phrase, at least.
-            seed: Seed of the draw.
+            limit: Maximum number of sentences.
+            extra: Minimum number of characters by which a sentence is longer than the phrase.
+            seed: Seed of the choice.
         """
         return [example.phrase for example in self.examples(phrase, limit, extra, seed)]
 
@@ -120,14 +126,14 @@ class ExampleIndex:
         seed: int = 0,
         progress: Callable[[int, int], None] = lambda count, total: None,
     ) -> list[list[Phrase]]:
-        """`find` for each phrase, all within one state of the text.
+        """Return the sentences of each phrase as `find` does, all from the same state of the index.
 
         Args:
-            phrases: Phrases to look for; one that comes twice is looked for once.
-            limit: Sentences of each phrase at most.
-            extra: Characters that a sentence is longer than the phrase, at least.
-            seed: Seed of the draw.
-            progress: Called with the number of phrases that are done, and of all.
+            phrases: Phrases to look for. Duplicates are looked for once.
+            limit: Maximum number of sentences per phrase.
+            extra: Minimum number of characters by which a sentence is longer than the phrase.
+            seed: Seed of the choice.
+            progress: Called with the number of phrases that are done, and their total.
         """
         sentences: dict[str, list[Phrase]] = {}
         with self._source.snapshot():
@@ -139,10 +145,11 @@ class ExampleIndex:
 
     @property
     def sentences(self) -> int:
-        """Number of sentences."""
+        """Return the number of sentences."""
         return self._source.count()
 
     def close(self) -> None:
+        """Close the file. An index given to `from_index` stays open."""
         self._source.close()
 
     def __enter__(self) -> ExampleIndex:
@@ -153,13 +160,13 @@ class ExampleIndex:
 
 
 def _unchanged(path: Path, documents: Sequence[Document], language: str) -> TextStore | None:
-    """The store in a file if it was made from these documents."""
+    """Open the store in a file if it was built from these documents, unchanged; otherwise return None."""
     try:
         store = TextStore.open(path)
     except (IndexMissing, IndexUnsupported):
         return None
     except IndexDamaged as error:
-        log.warning("%s; making it again", error)
+        log.warning("%s; building it again", error)
         return None
     if store.same(documents, language):
         return store

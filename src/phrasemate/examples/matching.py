@@ -1,8 +1,8 @@
-"""Find a phrase in a text: upper and lower case alike, whole words only, offsets of the original text.
+"""Find a phrase in a text as whole words, case-insensitively, with offsets in the original text.
 
-Korean is written with spaces, but particles and the copula are joined to the noun: 프린터가, 프린터에서는,
-프린터입니다. Many have two forms, one after a vowel and one after a final consonant, which tells 파가 from
-파이 (a pie). What may follow a noun without a space, and leave it the same word, is listed here.
+Korean has spaces between words, but particles and the copula are written together with the noun: 프린터가,
+프린터에서는, 프린터입니다. This module lists the particles that may follow a noun. Many have two forms, one
+after a vowel and one after a final consonant. The form distinguishes 파가 (onion and a particle) from 파이 (pie).
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from phrasemate.errors import InputError
 from phrasemate.text import words
 from phrasemate.text.normalize import Alignment, composed, plain, visible
 
-_FIRST, _LAST = "가", "힣"  # the precomposed syllables
-_FINALS = 28  # final consonants of a syllable, "none" among them
-_RIEUL = 8  # the final consonant after which 로 stands as after a vowel: 파일로
+_FIRST, _LAST = "가", "힣"  # first and last precomposed syllable
+_FINALS = 28  # number of final consonants of a syllable, "none" included
+_RIEUL = 8  # number of the final consonant ㄹ, after which 로 is used as after a vowel: 파일로
 
 
 def _set(particles: str) -> frozenset[str]:
+    """Split particles at spaces."""
     return frozenset(particles.split())
 
 
@@ -36,22 +37,24 @@ _AFTER_CONSONANT = _set(
 _RO = _set("로 로서 로써 로부터")
 _EVERY = sorted(_ANY | _AFTER_VOWEL | _AFTER_CONSONANT | _RO)
 
-# After a noun of one syllable these make other words too often: 지 + 도 is 지도 (map), 회 + 의 is 회의 (meeting).
+# After a noun of one syllable, these often make another word: 지 + 도 is 지도 (map), 회 + 의 is 회의 (meeting).
 _DOUBTFUL = _set("의 도 만 과 나 라 란 며 인 들 로")
 
 
 def is_syllable(character: str) -> bool:
-    """Whether it is a Hangul syllable."""
+    """Return whether a character is a precomposed Hangul syllable."""
     return _FIRST <= character <= _LAST
 
 
 def particles_only(noun: str, rest: str) -> bool:
-    """Whether ``rest``, which follows ``noun`` without a space, is particles alone.
+    """Return whether ``rest``, which follows ``noun`` in the same word, consists of Korean particles.
 
-    ``noun`` is what stands before it in the same word; of one syllable, it takes no particle that would likely make
-    another word.
+    A noun of one syllable takes no particle that would often make another word.
+
+    >>> particles_only("프린터", "에서는"), particles_only("파", "이")
+    (True, False)
     """
-    ends = [True] + [False] * len(rest)  # whether rest[:at] is particles alone
+    ends = [True] + [False] * len(rest)  # whether rest[:at] consists of particles
     for at in range(len(rest)):
         if ends[at]:
             before = rest[at - 1] if at else noun[-1]
@@ -63,7 +66,7 @@ def particles_only(noun: str, rest: str) -> bool:
 
 
 def _fits(last: str, particle: str) -> bool:
-    """Whether the particle has the form that stands after ``last``."""
+    """Return whether a particle has the form that is used after the character ``last``."""
     if particle in _ANY or not is_syllable(last):
         return True
     final = (ord(last) - ord(_FIRST)) % _FINALS
@@ -72,16 +75,16 @@ def _fits(last: str, particle: str) -> bool:
     return (final == 0) == (particle in _AFTER_VOWEL)
 
 
-_JOINTS = "'‘:"  # inside a word a boundary all the same: l'eau, dog's, Ankara'da, EU:n
-_NEGATION = re.compile("['‘]t\\b", re.IGNORECASE)  # but "don" is not a word of "don't"
-_Case = tuple[tuple[str, str], ...]
-_PLAIN: _Case = (("İ", "i"),)  # case folding would make it two characters
+_JOINTS = "'‘:"  # characters inside a word at which a phrase may begin or end: l'eau, dog's, Ankara'da, EU:n
+_NEGATION = re.compile("['‘]t\\b", re.IGNORECASE)  # the exception: "don" is not a word of "don't"
+_Case = tuple[tuple[str, str], ...]  # replacements before case folding
+_PLAIN: _Case = (("İ", "i"),)  # case folding alone would give two characters
 _TURKISH: _Case = (("İ", "i"), ("I", "ı"))
 _ONE_I: _Case = (("İ", "i"), ("ı", "i"))
 
-# Scripts without spaces, Korean with its joined particles, and the numbers that are words of their own (m², 3½, a①) are
-# looked up by pairs of characters, in which every substring can be found. So are the scripts beyond the first plane,
-# most of which have such numbers.
+# Ranges of characters that are looked up by pairs, with which every substring can be found. These are scripts without
+# spaces, Korean because of its particles, numbers that are words of their own (m², 3½, a①), and all scripts beyond the
+# first plane, because most of them have such numbers.
 _PAIRED = (
     "\u00b2\u00b3\u00b9\u00bc-\u00be\u09f4-\u09f9\u0b72-\u0b77\u0bf0-\u0bf2\u0c78-\u0c7e\u0d58-\u0d5e\u0d70-\u0d78"
     "\u0e00-\u0eff\u0f2a-\u0f33\u1000-\u109f\u1100-\u11ff\u1369-\u137c\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf"
@@ -90,31 +93,31 @@ _PAIRED = (
     "\ua960-\ua97f\ua9e0-\ua9ff\uaa60-\uaadf\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00010100-\U0003ffff"
 )
 _RUN = re.compile(rf"([{_PAIRED}]+)|[^\W_{_PAIRED}]+")
-_LOOKED_UP = 24  # tokens of a phrase that are looked up; the text is compared whole
+_LOOKED_UP = 24  # maximum number of tokens in a query; `Matcher` then compares the whole phrase
 
 
 class Matcher:
-    """A phrase, ready to be looked for in many texts. Raises InputError for a blank one.
+    """Compiled phrase that finds itself in texts. Raises InputError for a blank phrase.
 
-    White space in it matches any white space. Composed and decomposed characters are equal, so are the apostrophes and
-    the hyphens, and what is not seen counts for nothing. A dotless ı makes it Turkish: then the capital of ı is I, else
-    that of i.
+    White space matches any white space. Composed and decomposed characters are equal, and so are all apostrophes and
+    all hyphens. Invisible characters are ignored. A phrase with a dotless ı is Turkish: I is then the capital of ı, not
+    of i.
     """
 
     def __init__(self, phrase: str) -> None:
         if not (phrase := visible(phrase)).strip():
-            raise InputError("cannot look for an empty phrase; expected at least one character")
+            raise InputError("cannot look for an empty phrase; expected at least one visible character")
         self._case = _TURKISH if "ı" in phrase else _PLAIN
         folded_text = _folded(phrase, self._case)
         self._pattern = re.compile(r"\s+".join(map(re.escape, folded_text.split())))
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Find the phrase as whole words: start and end in ``text``, ascending, without overlap."""
+        """Yield the start and end of each occurrence as whole words in ``text``, ascending, without overlap."""
         alignment = Alignment(text, form=lambda piece: _lower(composed(piece), self._case))
-        around, at = _Words(alignment.plain), 0
+        boundaries, at = _WordBoundaries(alignment.plain), 0
         while match := self._pattern.search(alignment.text, at):
             span = alignment.plain_span(*match.span())
-            if span is not None and around.may_start(span[0]) and around.may_end(*span):
+            if span is not None and boundaries.may_start(span[0]) and boundaries.may_end(*span):
                 yield alignment.original(*span)
                 at = match.end()
             else:
@@ -122,11 +125,11 @@ class Matcher:
 
 
 def occurrences(phrase: str, text: str) -> list[tuple[int, int]]:
-    """Find the places where ``phrase`` stands in ``text`` as whole words: start and end, ascending, without overlap.
+    """Find the occurrences of ``phrase`` as whole words in ``text``: start and end, ascending, without overlap.
 
-    Upper and lower case are alike (ß is ss, İ is i), so are the apostrophes, and the hyphens. Soft hyphens and other
-    characters that are not seen count for nothing. Word boundaries are those of `phrasemate.text.words`, further the
-    apostrophe and colon inside a word; in Korean, particles may follow. Raises InputError for a blank phrase.
+    Case is ignored (ß equals ss, İ equals i). All apostrophes are equal, and so are all hyphens. Soft hyphens and other
+    invisible characters are ignored. Word boundaries are those of `phrasemate.text.words`, and the apostrophe and the
+    colon inside a word; in Korean, particles may follow the phrase. Raises InputError for a blank phrase.
 
     >>> occurrences("bench", "A bench. Two benches.")
     [(2, 7)]
@@ -137,8 +140,8 @@ def occurrences(phrase: str, text: str) -> list[tuple[int, int]]:
 _matcher = lru_cache(maxsize=64)(Matcher)
 
 
-class _Words:
-    """The words of a text, found when a place cannot be judged by its neighbours."""
+class _WordBoundaries:
+    """Word boundaries of a text. The words are found only when the adjacent characters do not decide."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -148,13 +151,16 @@ class _Words:
         return words(self._text)
 
     def may_start(self, at: int) -> bool:
-        """Whether a word may begin here: not within a word, or after an apostrophe or colon of one."""
+        """Return whether a phrase may begin at an offset: not inside a word, unless after its apostrophe or colon."""
         if at == 0 or self._text[at - 1] == " " or self._around(at) is None:
             return True
         return self._text[at - 1] in _JOINTS
 
     def may_end(self, start: int, at: int) -> bool:
-        """Whether the words from ``start`` may end here."""
+        """Return whether a phrase that begins at ``start`` may end at an offset.
+
+        Inside a word, it may end before an apostrophe or colon, or before Korean particles.
+        """
         text = self._text
         if at == len(text) or text[at] == " " or (word := self._around(at)) is None:
             return True
@@ -163,47 +169,52 @@ class _Words:
         return is_syllable(text[at]) and particles_only(text[max(word[0], start) : at], text[at : word[1]])
 
     def _around(self, at: int) -> tuple[int, int] | None:
-        """The word that would be cut here."""
-        last = bisect_left(self._words, (at, 0)) - 1  # the last word that begins before
+        """Return the span of the word that an offset would cut, or None."""
+        last = bisect_left(self._words, (at, 0)) - 1  # the last word that begins before the offset
         return self._words[last] if last >= 0 and at < self._words[last][1] else None
 
 
 def tokens(text: str) -> list[str]:
-    """Cut a text into tokens for look-up: folded words; in scripts without spaces and Korean, each character with the
-    next.
+    """Split a text into tokens of the full-text table: case-folded words, or pairs of characters.
 
-    All sentences in which `Matcher` finds a phrase have its tokens in sequence.
+    In scripts without spaces, and in Korean, each character makes a token with the next one. Each sentence in which
+    `Matcher` finds a phrase has the tokens of `lookup` in sequence.
+
+    >>> tokens("A bench"), tokens("東京都")
+    (['a', 'bench'], ['東京', '京都', '都'])
     """
-    spans = []
+    text_tokens = []
     for match in _RUN.finditer(_folded(text, _ONE_I)):
         run = match[0]
-        spans.extend([run[i : i + 2] for i in range(len(run))] if match[1] else [run])
-    return spans
+        text_tokens.extend([run[i : i + 2] for i in range(len(run))] if match[1] else [run])
+    return text_tokens
 
 
 def characters(text: str) -> list[str]:
-    """The characters of a text that are looked up by pairs: a word of one character has no pair of its own."""
+    """Return all characters of a text that `tokens` pairs; they find words of a single character."""
     return list("".join(match[1] or "" for match in _RUN.finditer(_folded(text, _ONE_I))))
 
 
 def lookup(phrase: str) -> tuple[list[str], bool]:
-    """The tokens of a phrase, and whether the last of them is only the beginning of one in the text.
+    """Return the tokens with which a phrase is looked up, and whether the last one is only the prefix of a token.
 
-    No tokens at all for a phrase without letter or digit.
+    A phrase without a letter or digit has no tokens.
     """
     runs = list(_RUN.finditer(_folded(phrase, _ONE_I)))
     phrase_tokens = tokens(phrase)
-    last = (runs[-1][1] or "") if runs else ""  # a last run of pairs
+    last = (runs[-1][1] or "") if runs else ""  # the last run of characters, if it is looked up by pairs
     if len(last) > 1:
-        phrase_tokens.pop()  # in the text, its last character may continue with any other
+        phrase_tokens.pop()  # the last character; in a text it makes a pair with the character that follows
     return phrase_tokens[:_LOOKED_UP], len(last) == 1 and len(phrase_tokens) <= _LOOKED_UP
 
 
 def _folded(text: str, case: _Case) -> str:
+    """Normalise a text and fold its case."""
     return _lower(composed(plain(text)), case)
 
 
 def _lower(text: str, case: _Case) -> str:
+    """Apply the replacements of ``case``, then fold the case."""
     for capital, small in case:
         text = text.replace(capital, small)
     return text.casefold()

@@ -1,4 +1,4 @@
-"""Choice among many sentences: different documents, different places, no near repetitions; the same each time."""
+"""Choose example sentences reproducibly, from different documents and places, without near-duplicates."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from phrasemate.index.types import IdRange
 from phrasemate.text import folded
 from phrasemate.types import Phrase
 
-WHOLE = 2_048  # candidates up to which all are listed; of more, some from everywhere come first
-STRATA, EACH = 64, 8  # from so many equal parts of the collection so many
-CHUNK = 128  # candidates that are fetched together; within them documents take turns
-BUDGET = 20_000  # candidates looked at for one phrase, once an example is found
-GOLDEN = 0.618034
-NEAR = 0.75  # share of common tokens from which two sentences say the same twice
+WHOLE = 2_048  # number of candidates up to which all are listed; of more, a stratified sample comes first
+STRATA, EACH = 64, 8  # the sample: number of equal parts of the collection, and candidates from each part
+CHUNK = 128  # candidates that are fetched together, and in which documents alternate
+BUDGET = 20_000  # candidates after which the search ends, if it has found an example
+GOLDEN = 0.618034  # the golden ratio minus 1
+NEAR = 0.75  # Jaccard similarity of tokens from which two sentences are near-duplicates
 T = TypeVar("T")
 
 
 class Row(NamedTuple):
-    """Sentence of a source, with its document, line and language."""
+    """Sentence of a source, with its document, line (0: unknown) and language."""
 
     text: str
     document: str
@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A phrase in a sentence, and where the sentence is from (``line`` 0: unknown).
+    """Phrase in an example sentence, with the document, line (0: unknown) and language of the sentence.
 
     >>> Example(Phrase("She sat on the bench.", 15, 20), "story.txt", 7).as_dict()["start"]
     15
@@ -47,106 +47,111 @@ class Example:
     language: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Mapping for JSON; start and end are characters of the text."""
+        """Return a dictionary for JSON; ``start`` and ``end`` are offsets of characters in ``text``."""
         place = {"document": self.document, "line": self.line, "language": self.language}
         return {"text": self.phrase.context, "start": self.phrase.start, "end": self.phrase.end, **place}
 
 
 class Source(Protocol):
-    """Sentences under ascending ids, looked up by a phrase."""
+    """Interface of a collection of sentences with ids in which candidates for a phrase are looked up."""
 
     def snapshot(self) -> AbstractContextManager[object]:
-        """Freeze the source for everything read inside."""
+        """Return a context in which all calls see the same state of the source."""
 
     def size(self) -> int:
-        """Upper bound of all ids."""
+        """Return a number above all ids."""
 
     def count(self) -> int:
-        """Number of sentences."""
+        """Return the number of sentences."""
 
     def candidates(self, phrase: str, ids: IdRange) -> list[int]:
-        """Those ids whose sentence may hold the phrase, ascending."""
+        """Return the ids in a range of all sentences that may contain the phrase, ascending, up to the limit."""
 
     def likely(self, phrase: str, ids: IdRange) -> list[int]:
-        """High-precision candidates, tried first where there are many."""
+        """Return candidates with a higher precision than `candidates`, which may lack some sentences."""
 
     def rows(self, ids: Sequence[int]) -> list[Row]:
-        """The sentences of these ids; some may be left out."""
+        """Return the sentences of these ids; a source may leave out some."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the source."""
 
 
 def sample(source: Source, phrase: str, limit: int, extra: int, seed: int) -> list[Example]:
-    """Up to ``limit`` sentences that are ``extra`` characters longer than the phrase in them.
+    """Choose up to ``limit`` sentences that are at least ``extra`` characters longer than the phrase in them.
 
-    Each is marked where the phrase stands first. No text comes twice. Near repetitions come last, if there is nothing
-    else. The first n of a larger limit are those of limit n.
+    The first occurrence of the phrase is marked. No text comes twice, and near-duplicates come last. The examples
+    for a limit n are the first n of those for any larger limit.
     """
     matcher, choice = Matcher(phrase), _Choice()
-    spare: list[Example] = []
-    for row in _rows(source, phrase, seed, lambda: bool(choice.found)):
+    near_duplicates: list[Example] = []
+    for row in _rows(source, phrase, seed, lambda: bool(choice.examples)):
         span = next(matcher.spans(row.text), None)
         if span is None or len(row.text) < span[1] - span[0] + extra or not choice.is_new(row.text):
             continue
         candidate = Example(Phrase(row.text, *span), row.document, row.line, row.language)
-        if not choice.take(candidate) and len(spare) < limit:
-            spare.append(candidate)
-        if len(choice.found) == limit:
+        if not choice.take(candidate) and len(near_duplicates) < limit:
+            near_duplicates.append(candidate)
+        if len(choice.examples) == limit:
             break
-    return (choice.found + spare)[:limit]
+    return (choice.examples + near_duplicates)[:limit]
 
 
 class _Choice:
-    """Sentences taken so far; tells whether another one is different enough."""
+    """Set of chosen examples that rejects near-duplicates."""
 
     def __init__(self) -> None:
-        self.found: list[Example] = []
-        self._tokens: dict[str, list[frozenset[str]]] = {}  # of the sentences taken, by some of their tokens
+        self.examples: list[Example] = []
+        self._tokens: dict[str, list[frozenset[str]]] = {}  # token sets of the examples, by their prefix tokens
         self._texts: set[str] = set()
 
     def is_new(self, text: str) -> bool:
-        """Whether the text differs from all before by more than case and white space."""
+        """Return whether a text differs from all earlier ones in more than case and white space."""
         key = folded(text)
         new = key not in self._texts
         self._texts.add(key)
         return new
 
     def take(self, candidate: Example) -> bool:
-        """Keep a sentence unless it nearly repeats one: numbers aside, they share most of their tokens."""
+        """Add an example unless it is a near-duplicate of another one; return whether it was added.
+
+        Near-duplicates share most of their tokens; numbers are ignored.
+        """
         candidate_tokens = frozenset(token for token in tokens(candidate.phrase.context) if not token.isdecimal())
-        few = _telling(candidate_tokens)
-        for neighbour in chain.from_iterable(self._tokens.get(token, ()) for token in few):
+        prefix = _prefix(candidate_tokens)
+        for neighbour in chain.from_iterable(self._tokens.get(token, ()) for token in prefix):
             common = len(candidate_tokens & neighbour)
             if common >= NEAR * (len(candidate_tokens) + len(neighbour) - common):
                 return False
-        self.found.append(candidate)
-        for token in few:
+        self.examples.append(candidate)
+        for token in prefix:
             self._tokens.setdefault(token, []).append(candidate_tokens)
         return True
 
 
-def _telling(sentence_tokens: frozenset[str]) -> list[str]:
-    """Prefix filter: enough tokens that any two sentences with a Jaccard similarity of `NEAR` or more share one.
+def _prefix(sentence_tokens: frozenset[str]) -> list[str]:
+    """Select tokens by prefix filtering: two sentences with a Jaccard similarity of `NEAR` or more share one.
 
-    They are the first ones in one order of all tokens; the longest are the rarest. If the first that is shared were
-    beyond them in one of the two, too few tokens would be left there to be shared.
+    They are the first tokens of the sentence in a fixed order of all tokens, longest first, because long tokens are
+    rare. If the first common token came after them in a sentence, too few tokens would follow for this similarity.
     """
     count = len(sentence_tokens) - ceil(NEAR * len(sentence_tokens)) + 1
     return sorted(sentence_tokens, key=lambda token: (-len(token), token))[:count]
 
 
-def _rows(source: Source, phrase: str, seed: int, has_some: Callable[[], bool]) -> Iterator[Row]:
-    look_count = 0
+def _rows(source: Source, phrase: str, seed: int, has_example: Callable[[], bool]) -> Iterator[Row]:
+    """Yield the candidate sentences in the order in which they are tried, up to `BUDGET` once there is an example."""
+    candidate_count = 0
     key = f"{seed} {phrase}".encode("utf-8", "surrogatepass")
     for ids in _chunks(source, phrase, Random(key)):
         yield from _in_turn(source.rows(ids))
-        look_count += len(ids)
-        if look_count >= BUDGET and has_some():
+        candidate_count += len(ids)
+        if candidate_count >= BUDGET and has_example():
             return
 
 
 def _chunks(source: Source, phrase: str, draw: Random) -> Iterator[list[int]]:
-    """Ids of all candidates in the order in which they are looked at."""
+    """Yield the ids of all candidates, in the order in which they are tried."""
     size = source.size()
     row_ids = source.candidates(phrase, IdRange(0, size, WHOLE + 1))
     if len(row_ids) <= WHOLE:
@@ -164,7 +169,7 @@ def _chunks(source: Source, phrase: str, draw: Random) -> Iterator[list[int]]:
 
 
 def _scattered(ids: Sequence[int], draw: Random) -> Iterator[int]:
-    """Reorder ids so that the first n are spread evenly over all, for each n: steps of the golden section."""
+    """Reorder ids so that the first n are spread evenly over all, for each n, by steps of the golden ratio."""
     count = len(ids)
     step = max(1, round(count * GOLDEN))
     while gcd(step, count) > 1:
@@ -174,7 +179,7 @@ def _scattered(ids: Sequence[int], draw: Random) -> Iterator[int]:
 
 
 def _spread(source: Source, phrase: str, size: int, draw: Random) -> list[int]:
-    """A few candidates from each of many parts of the collection: first one of each part, then the next of each."""
+    """Return a few candidates from each of `STRATA` parts of the collection, taking turns between the parts."""
     parts = []
     for at in range(STRATA):
         low, high = size * at // STRATA, size * (at + 1) // STRATA
@@ -189,7 +194,7 @@ def _spread(source: Source, phrase: str, size: int, draw: Random) -> list[int]:
 
 
 def _in_turn(rows: Iterable[Row]) -> Iterator[Row]:
-    """Interleave the documents: the first of each, then the next of each, in their order."""
+    """Interleave the sentences of documents: the first of each document, then the second of each, and so on."""
     documents: dict[str, list[Row]] = {}
     for row in rows:
         documents.setdefault(row.document, []).append(row)
@@ -197,12 +202,13 @@ def _in_turn(rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _turns(groups: Iterable[Sequence[T]]) -> Iterator[T]:
-    """The first of each group, then the next of each."""
+    """Yield the first item of each group, then the second of each, and so on."""
     for turn in zip_longest(*groups):
         yield from (item for item in turn if item is not None)
 
 
 def _batched(ids: Iterable[int]) -> Iterator[list[int]]:
+    """Yield ids in lists of up to `CHUNK`."""
     stream = iter(ids)
     while chunk := list(islice(stream, CHUNK)):
         yield chunk

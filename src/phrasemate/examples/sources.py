@@ -1,9 +1,9 @@
-"""Sources of example sentences: a file of sentences with a full-text table, and the text of an index.
+"""Sources of example sentences: an SQLite file with a full-text table, and the text of an index.
 
-The file is SQLite, made from documents in one go and never changed. Sentences are looked up by their words
-(`matching.tokens`), which is smaller and faster than by trigrams and finds words of one and two characters
-(`results/log`). Every row has a checksum, and so has the full-text table, compared when the file is opened: nothing
-is silently missing.
+The file is written from documents in one run and never changed. Sentences are looked up by their words
+(`matching.tokens`). This needs less space and time than trigrams do, and it finds words of one and two characters. Each
+row has a checksum, and so has the full-text table. The latter is verified when the file is opened, so that no sentence
+can be missing unnoticed.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from phrasemate.text.languages import speaks
 from phrasemate.types import Document, Sentence
 from phrasemate.utils.storage import install, locked
 
-_MAGIC = 0x70_6D_65_78  # "pmex", the application id in the head of the file
-_FORMAT = 2  # counts up when files are written, or sentences looked up, differently
-_BATCH = 2_000  # sentences that are stored together
-_HASH_BYTES = 16 << 20  # of the full-text table, held in memory before they are written
-_MERGE_PAGES = 500
-_CACHE_KIB = 65_536
+_MAGIC = 0x70_6D_65_78  # "pmex", the application id in the header of the file
+_FORMAT = 2  # version of the format; increased with each change of the file or of the look-up
+_BATCH = 2_000  # sentences that are inserted together
+_HASH_BYTES = 16 << 20  # bytes of the full-text table that are collected in memory before they are written
+_MERGE_PAGES = 500  # pages that are merged in one step
+_CACHE_KIB = 65_536  # size of SQLite's page cache
 _SCHEMA = (
     f"PRAGMA application_id = {_MAGIC}",
     f"PRAGMA user_version = {_FORMAT}",
     "CREATE TABLE facts (id INTEGER PRIMARY KEY, facts BLOB NOT NULL, crc INTEGER NOT NULL)",
     "CREATE TABLE sentences (id INTEGER PRIMARY KEY, line INTEGER NOT NULL, text BLOB NOT NULL, crc INTEGER NOT NULL)",
-    # what the two functions give, joined by spaces: ASCII has no rules of its own about other letters
+    # results of `tokens` and `characters`, joined by spaces; "ascii" splits at spaces and ASCII marks only
     "CREATE VIRTUAL TABLE words USING fts5(tokens, characters, content='''', columnsize=0, tokenize='ascii')",
     f"INSERT INTO words (words, rank) VALUES ('hashsize', {_HASH_BYTES})",
 )
 
-_PATIENCE = 10.0  # seconds, in which another run has looked or renamed
-_PART = r"\.[0-9]+-[0-9a-f]{8}\.part"  # after the name of a store: of a run that makes it
-_SHADOW = "CREATE TABLE 'words_"  # of the full-text table, which makes them itself
-_MOST = 2**53  # sentences
+_PATIENCE = 10.0  # seconds to wait for the lock of another run, which holds it only briefly
+_PART = r"\.[0-9]+-[0-9a-f]{8}\.part"  # suffix of an unfinished store, after its name
+_SHADOW = "CREATE TABLE 'words_"  # beginning of the tables that SQLite creates for the full-text table
+_MOST = 2**53  # maximum number of sentences
 
 Progress = Callable[[ProgressEvent], None]
 log = logging.getLogger("phrasemate.examples")
 
 
 class Part(NamedTuple):
-    """A document of the store: its sentences have ids from ``first`` up to the next document's."""
+    """Document of a store; the ids of its sentences begin at ``first`` and end before that of the next document."""
 
     name: str
     digest: str
@@ -66,7 +66,7 @@ class Part(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """Description of a store in itself."""
+    """Description of a store that is kept in its file."""
 
     language: str
     sentences: int
@@ -75,7 +75,7 @@ class Facts(NamedTuple):
 
 
 class TextStore:
-    """An open store. May be shared between threads: one works at a time."""
+    """Open file of example sentences. Threads may share it, and work with it one at a time."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection, self._path, self._lock = connection, path, RLock()
@@ -89,7 +89,7 @@ class TextStore:
 
     @classmethod
     def open(cls, path: Path) -> TextStore:
-        """Open a store that ``build`` has made. Raises IndexMissing, IndexUnsupported or IndexDamaged."""
+        """Open a file that ``build`` wrote. Raises IndexMissing, IndexUnsupported or IndexDamaged."""
         with schema.translate_errors(path):
             _check_head(path)
             connection = _connect(path.absolute().as_uri() + "?mode=ro")
@@ -101,16 +101,16 @@ class TextStore:
 
     @classmethod
     def build(cls, documents: Iterable[Document], path: Path | None, language: str, progress: Progress) -> TextStore:
-        """Store the sentences of all documents, in a file or, without a path, in a temporary one.
+        """Store the sentences of all documents in a file, or in a temporary one if ``path`` is None.
 
-        A file appears under its name when it is whole; until then its name ends in .part, and what a killed run has
-        left goes with the next. Raises IndexExists for a file that is not ours, PhraseIndexError if it cannot be
-        written, InputError if another run holds its lock for seconds, and what the documents raise.
+        The file gets its name when it is complete; until then its name ends in .part. Files of killed runs are deleted.
+        Raises IndexExists if another kind of file is there, and PhraseIndexError if it cannot be written. Raises
+        InputError if another run keeps its lock, and every error of reading the documents.
         """
         if path is None:
             temporary = Path("temporary store of examples")
             with schema.translate_errors(temporary):
-                connection = _connect("")  # SQLite's own temporary file: it goes with the process, however that ends
+                connection = _connect("")  # a temporary file of SQLite, which disappears with the process
                 try:
                     _fill(connection, documents, language, progress)
                     return cls(connection, temporary)
@@ -122,31 +122,33 @@ class TextStore:
         return cls.open(path)
 
     def same(self, documents: Sequence[Document], language: str) -> bool:
-        """Whether the store was made from these documents, unchanged."""
+        """Return whether the store was built from these documents, unchanged, with this language."""
         parts = [(part.name, part.digest) for part in self.parts]
         return language == self.language and parts == [(d.name, d.digest) for d in documents]
 
     def close(self) -> None:
-        with self._lock:  # no other thread may be reading
+        """Close the file, after other threads have finished reading."""
+        with self._lock:
             self._connection.close()
 
-    # -- what is looked up
+    # -- look-up
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Lock out other threads: a store itself never changes."""
+        """Keep other threads out during the block; the store itself never changes."""
         with self._lock, schema.translate_errors(self._path):
             yield
 
     def size(self) -> int:
+        """Return the number of sentences, which is above all ids."""
         return self._size
 
     count = size
 
     def candidates(self, phrase: str, ids: IdRange) -> list[int]:
-        """Those ids of sentences with the tokens of the phrase in sequence, ascending.
+        """Return the ids of sentences that have the tokens of the phrase in sequence, ascending.
 
-        None for a phrase without letter or digit.
+        A phrase without a letter or digit has no candidates.
         """
         query = match_query(phrase)
         if not query:
@@ -156,14 +158,15 @@ class TextStore:
             values = (row_codec.encode_text(query), *ids)
             return [row[0] for row in self._connection.execute(statement + "ORDER BY rowid LIMIT ?", values)]
 
-    likely = candidates  # they hold the phrase's very words
+    likely = candidates  # whole words are compared, so the precision is high
 
     def rows(self, ids: Sequence[int]) -> list[Row]:
-        """The sentences of these ids, in their order. Raises IndexDamaged."""
+        """Return the sentences of these ids, in order. Raises IndexDamaged for one that does not match its checksum."""
         with self.snapshot():
             return [self._row(identity) for identity in ids]
 
     def _row(self, identity: int) -> Row:
+        """Read one sentence, and verify its checksum."""
         record = self._connection.execute("SELECT line, text, crc FROM sentences WHERE id = ?", (identity,)).fetchone()
         if record is None or not row_codec.same(record[2], b"example", (identity, record[0]), record[1]):
             raise self._damaged(f"sentence {identity} does not match its checksum")
@@ -171,27 +174,32 @@ class TextStore:
         return Row(row_codec.decode_text(record[1]), part.name, record[0], self.language)
 
     def _check_schema(self) -> None:
-        """Only our tables are there: a view or a trigger would run what its maker wrote."""
+        """Raise IndexDamaged unless the file has exactly the tables of a store.
+
+        A view or a trigger in a foreign file would execute SQL of its author.
+        """
         statements = [str(sql) for (sql,) in self._connection.execute("SELECT sql FROM sqlite_master")]
-        statements_of_ours = sorted(sql for sql in statements if not sql.startswith(_SHADOW))
-        if statements_of_ours != sorted(statement for statement in _SCHEMA if statement.startswith("CREATE")):
+        store_statements = sorted(sql for sql in statements if not sql.startswith(_SHADOW))
+        if store_statements != sorted(statement for statement in _SCHEMA if statement.startswith("CREATE")):
             raise self._damaged("its tables are not those of a store")
 
     def _facts(self) -> Facts:
+        """Read the description of the store. Raises IndexDamaged if it is altered or invalid."""
         record = self._connection.execute("SELECT facts, crc FROM facts WHERE id = 1").fetchone()
         if record is None or not isinstance(record[0], bytes) or crc32(record[0]) != record[1]:
             raise self._damaged("its description does not match its checksum")
         try:
             return _sensible(json.loads(record[0]))
         except (ValueError, TypeError, KeyError, RecursionError):
-            raise self._damaged("its description makes no sense") from None
+            raise self._damaged("its description is invalid") from None
 
-    def _damaged(self, what: str) -> IndexDamaged:
-        return IndexDamaged(f"{self._path}: {what}; remove the file and make it again")
+    def _damaged(self, damage: str) -> IndexDamaged:
+        """Return the error for a damaged file."""
+        return IndexDamaged(f"{self._path}: {damage}; remove the file and make it again")
 
 
 def _sensible(content: dict[str, Any]) -> Facts:
-    """Validate facts read from a file. Raises ValueError, TypeError or KeyError if they make no sense."""
+    """Validate the description read from a file. Raises ValueError, TypeError or KeyError if it is invalid."""
     parts = [Part(*part) for part in content["parts"]]
     facts = Facts(content["language"], content["sentences"], parts, content["words"])
     firsts = [part.first for part in parts]
@@ -208,34 +216,37 @@ def _sensible(content: dict[str, Any]) -> Facts:
 def _check_head(path: Path) -> None:
     """Check the header of a file before SQLite reads it."""
     if not path.exists():
-        raise IndexMissing(f"{path}: no such file; name one that was made from text before")
+        raise IndexMissing(f"{path}: no such file; give a file that was made from text")
     head, size = _head(path), path.stat().st_size
-    if not _is_ours(head):
+    if not _is_store(head):
         raise IndexUnsupported(f"{path}: is not a store of example sentences; choose another file")
     if (version := int.from_bytes(head[60:64], "big")) != _FORMAT:
         raise IndexUnsupported(f"{path}: is of format {version}, expected {_FORMAT}; remove the file and make it again")
     if size != int.from_bytes(head[16:18], "big") * int.from_bytes(head[28:32], "big"):
-        raise IndexDamaged(f"{path}: has {size} bytes, which is not its length; remove the file and make it again")
+        raise IndexDamaged(f"{path}: has {size} bytes, not the size in its header; remove the file and make it again")
 
 
 def match_query(phrase: str) -> str:
-    """A query of the full-text table; nothing for a phrase without letter or digit."""
-    expression, beginning = lookup(phrase)
-    if not expression or not beginning:
-        return f'"{" ".join(expression)}"' if expression else ""
-    return f'characters : "{expression[0]}"' if len(expression) == 1 else f'"{" ".join(expression)}" *'
+    """Return the query of the full-text table for a phrase; "" for a phrase without a letter or digit."""
+    phrase_tokens, is_prefix = lookup(phrase)
+    if not phrase_tokens or not is_prefix:
+        return f'"{" ".join(phrase_tokens)}"' if phrase_tokens else ""
+    return f'characters : "{phrase_tokens[0]}"' if len(phrase_tokens) == 1 else f'"{" ".join(phrase_tokens)}" *'
 
 
 def _head(path: Path) -> bytes:
+    """Read the header of an SQLite file."""
     with path.open("rb") as file:
         return file.read(100)
 
 
-def _is_ours(head: bytes) -> bool:
+def _is_store(head: bytes) -> bool:
+    """Return whether a header is that of a store of example sentences."""
     return head[:16] == b"SQLite format 3\0" and head[68:72] == _MAGIC.to_bytes(4, "big")
 
 
 def _connect(uri: str) -> sqlite3.Connection:
+    """Open a database with the settings of a store."""
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=0)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
@@ -243,26 +254,26 @@ def _connect(uri: str) -> sqlite3.Connection:
 
 
 def _write(path: Path, documents: Iterable[Document], language: str, progress: Progress) -> None:
-    """Write the file under another name, flush it, and rename it."""
-    if path.exists() and not _is_ours(_head(path)):
+    """Write the store under another name, flush it to the disk, and rename it."""
+    if path.exists() and not _is_store(_head(path)):
         raise IndexExists(f"{path}: exists and is not a store of sentences; choose another file")
-    path.parent.stat()  # a folder that is not there would be made for the lock
-    with _alone(path):
+    path.parent.stat()  # raises an error if the folder does not exist, which the lock would create
+    with _locked(path):
         _clear(path)
         part = path.with_name(f"{path.name}.{os.getpid()}-{token_hex(4)}.part")
-        part.touch()  # the system says why it cannot be written, SQLite would not
+        part.touch()  # raises an error with the reason if it cannot be written, unlike SQLite
         connection = _connect(part.absolute().as_uri())
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("PRAGMA synchronous = OFF")
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # a lock that is taken stays
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # keep the lock after each transaction
         connection.execute("BEGIN EXCLUSIVE")
         connection.execute("COMMIT")
     try:
         _fill(connection, documents, language, progress)
         with part.open("rb") as file:
             os.fsync(file.fileno())
-            with _alone(path):
-                connection.close()  # only now does its lock go, or another run would take the file for a dead one's
+            with _locked(path):
+                connection.close()  # releases its lock; before, another run could not delete the file
                 install(part, path)
     except BaseException:
         connection.close()
@@ -270,14 +281,14 @@ def _write(path: Path, documents: Iterable[Document], language: str, progress: P
         raise
 
 
-def _alone(path: Path) -> AbstractContextManager[None]:
-    """Hold the lock under which runs remove files of dead runs, until this run's file has its SQLite lock."""
+def _locked(path: Path) -> AbstractContextManager[None]:
+    """Hold the lock under which a run deletes files of killed runs, and creates or renames its own file."""
     refusal = f"{path}: another process is making it; try again"
     return locked(path.with_name(f"{path.name}.lock"), refusal, _PATIENCE)
 
 
 def _clear(path: Path) -> None:
-    """Remove the files of killed runs; those of living runs are locked."""
+    """Delete the unfinished files of killed runs; files of running ones are locked."""
     pattern = re.compile(re.escape(path.name) + _PART)
     for part in [entry for entry in path.parent.iterdir() if pattern.fullmatch(entry.name) and entry.is_file()]:
         connection = sqlite3.connect(part, isolation_level=None, timeout=0)
@@ -292,6 +303,7 @@ def _clear(path: Path) -> None:
 
 
 def _fill(connection: sqlite3.Connection, documents: Iterable[Document], language: str, progress: Progress) -> None:
+    """Create the tables, and write the sentences of all documents and the description of the store."""
     documents = list(documents)
     total, before = sum(document.size for document in documents), 0
     for statement in _SCHEMA:
@@ -307,7 +319,7 @@ def _fill(connection: sqlite3.Connection, documents: Iterable[Document], languag
             size += len(batch)
             progress(ProgressEvent(size, 0, before + document.consumed(), total, document.name))
         before += document.size
-    connection.execute("COMMIT")  # what the full-text table still holds in memory is written
+    connection.execute("COMMIT")  # also writes the part of the full-text table that is still in memory
     _merge(connection)
     facts = {"language": language, "sentences": size, "parts": parts, "words": schema.words_checksum(connection)}
     content = json.dumps(facts).encode()
@@ -315,6 +327,7 @@ def _fill(connection: sqlite3.Connection, documents: Iterable[Document], languag
 
 
 def _insert(connection: sqlite3.Connection, first: int, batch: Sequence[Sentence]) -> None:
+    """Insert sentences with ids from ``first`` on, and their tokens."""
     sentences, words = [], []
     for identity, sentence in enumerate(batch, first):
         text = row_codec.encode_text(sentence.text)
@@ -328,12 +341,13 @@ def _insert(connection: sqlite3.Connection, first: int, batch: Sequence[Sentence
 
 
 def _encoded(entries: list[str]) -> bytes:
+    """Join tokens with spaces, as bytes for SQLite."""
     return row_codec.encode_text(" ".join(entries))
 
 
 def _merge(connection: sqlite3.Connection) -> None:
-    """Merge the full-text table into one segment, in steps between which Ctrl-C is noticed."""
-    pages = -_MERGE_PAGES  # negative: begin to merge everything
+    """Merge the full-text table into one segment, in steps, so that Ctrl-C can interrupt."""
+    pages = -_MERGE_PAGES  # a negative number starts a merge of all segments
     while True:
         before = connection.total_changes
         connection.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (pages,))
@@ -343,32 +357,36 @@ def _merge(connection: sqlite3.Connection) -> None:
 
 
 class IndexSource:
-    """The text store of an index, whose trigrams find the candidates; the index stays its owner's to close."""
+    """Source of the sentences of an index, which finds candidates by trigrams; closing it leaves the index open."""
 
     def __init__(self, index: BaseIndex, languages: Collection[str] | None = None) -> None:
         self._store, self._search = index.store, index.texts
         self._documents: tuple[int, dict[int, DocumentInfo]] = (-1, {})
         self._languages = languages
-        languages_known = {document.language for document in index.documents()}
+        index_languages = {document.language for document in index.documents()}
         if unknown := [
-            tag for tag in languages or () if not any(speaks(language, tag) for language in languages_known)
+            tag for tag in languages or () if not any(speaks(language, tag) for language in index_languages)
         ]:
-            language_list = ", ".join(sorted(languages_known - {""})) or "no text whose language is known"
+            language_list = ", ".join(sorted(index_languages - {""})) or "no text with a known language"
             raise InputError(f"{index.path}: has no text in {', '.join(unknown)}; it has {language_list}")
 
     def snapshot(self) -> AbstractContextManager[object]:
+        """Return a context in which all calls see the same state of the index."""
         return self._store.snapshot()
 
     def size(self) -> int:
+        """Return a number above all ids of sentences."""
         return self._store.state().next_sentence
 
     def count(self) -> int:
+        """Return the number of sentences of the whole index, in all languages."""
         with self._store.reading() as state:
             return state.sentences
 
     def candidates(self, phrase: str, ids: IdRange) -> list[int]:
-        """Look up candidates in the text index, with single spaces and as written; none for a phrase without letter or
-        digit.
+        """Return the ids of sentences that may contain the phrase, as it is written or with single spaces.
+
+        A phrase without a letter or digit has no candidates.
         """
         if not any(map(str.isalnum, phrase)):
             return []
@@ -377,12 +395,15 @@ class IndexSource:
         return sorted(candidates)[: ids.limit]
 
     def likely(self, phrase: str, ids: IdRange) -> list[int]:
-        """Candidates with the phrase between spaces, if its script has them: not all that contain "art" are of art."""
+        """Return candidates with the phrase between spaces, if its script has spaces.
+
+        This raises the precision: most sentences with the letters "art" do not have the word.
+        """
         space = "" if characters(phrase) else " "
         return self._search.candidates(space + " ".join(phrase.split()) + space, ids)
 
     def rows(self, ids: Sequence[int]) -> list[Row]:
-        """The sentences of these ids that are in one of the languages asked for, in their order."""
+        """Return the sentences of these ids that are in one of the requested languages, in order."""
         with self._store.reading() as state:
             if self._documents[0] != state.generation:
                 self._documents = (state.generation, {d.id: d for d in self._store.documents()})
@@ -395,4 +416,4 @@ class IndexSource:
         return rows
 
     def close(self) -> None:
-        """Do nothing: the index is closed by its owner."""
+        """Do nothing: the owner of the index closes it."""
