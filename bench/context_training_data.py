@@ -24,7 +24,7 @@ import json
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, cycle, islice
 from pathlib import Path
@@ -121,8 +121,8 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("folder", type=Path)
     options.add_argument("out", type=Path)
-    options.add_argument("--most", type=int, default=36_000, help="sentence pairs of a language")
-    options.add_argument("--terms", type=int, default=120_000, help="entries of a language")
+    options.add_argument("--most", type=int, default=36_000, help="most sentence pairs of a language")
+    options.add_argument("--terms", type=int, default=120_000, help="most entries of a language")
     options.add_argument("--langs", default=" ".join(LANGS))
     args = options.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -157,7 +157,7 @@ def write_citations(folder: Path, out: Path, seed: int) -> None:
 
     A citation has a sentence for at least one side. The English side of an unlisted entry occurs at least twice.
     """
-    draw, lexicon, entries = random.Random(seed), bundled_lexicon(), dict[str, list[tuple[str, str]]]()
+    draw, entries = random.Random(seed), dict[str, list[tuple[str, str]]]()
     texts: dict[str, list[str]] = {"en": []}
     for lang in [path.stem[len("terms-") :] for path in sorted(out.glob("terms-*.jsonl"))]:
         links = {(other, english) for other, english, _, free in linked(folder / f"{lang}.phrases.tsv") if free > 1}
@@ -171,25 +171,53 @@ def write_citations(folder: Path, out: Path, seed: int) -> None:
     for lang, pairs in entries.items():
         translations = [Counter(folded(pair[side]) for pair in pairs) for side in (0, 1)]
         places = occurrences(translations[0], texts[lang], draw), english
-        rows: dict[str, list[tuple[Place, Place]]] = {"citations": [], "unlisted": []}
-        for pair in pairs:
-            wordings = [folded(wording) for wording in pair]
-            alone = [(wording, 0, len(wording)) for wording in pair]
-            is_listed = lexicon and any(one.exact for one in lexicon.equivalents(wordings[0], lang))
-            if english[wordings[1]].count > 1 and not is_listed:
-                rows["unlisted"].append((alone[0], alone[1]))
-            sides = [
-                some[wording].sample if counts[wording] <= CITED[1] else []
-                for some, counts, wording in zip(places, translations, wordings, strict=True)
-            ]
-            sentences = cycle(sides[0] or alone[:1]), cycle(sides[1] or alone[1:])
-            rows["citations"] += islice(zip(*sentences, strict=False), max(map(len, sides)))
+        rows = {
+            "citations": [row for pair in pairs for row in citations_of(pair, translations, places)],
+            "unlisted": [alone(pair) for pair in pairs if is_unlisted(pair, lang, english)],
+        }
         for name, some_rows in rows.items() if pairs else ():  # without a dictionary, all entries come from links
-            with (out / f"{name}-{lang}.jsonl").open("w", encoding="utf-8") as file:
-                for (source, a, b), (target, c, d) in some_rows:
-                    row = {"source": source, "target": target, "pairs": [[a, b, c, d]]}
-                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            write_places(out / f"{name}-{lang}.jsonl", some_rows)
         print(lang, {name: len(some_rows) for name, some_rows in rows.items()}, flush=True)
+
+
+def alone(pair: tuple[str, str]) -> tuple[Place, Place]:
+    """Return both folded wordings of an entry as texts of their own."""
+    source, target = map(folded, pair)
+    return (source, 0, len(source)), (target, 0, len(target))
+
+
+def is_unlisted(pair: tuple[str, str], lang: str, english: dict[str, Occurrences]) -> bool:
+    """Return whether the English side of an entry occurs at least twice, and the bundled lexicon lacks its wording."""
+    wording, target = map(folded, pair)
+    lexicon = bundled_lexicon()
+    is_listed = lexicon and any(equivalent.exact for equivalent in lexicon.equivalents(wording, lang))
+    return english[target].count > 1 and not is_listed
+
+
+def citations_of(
+    pair: tuple[str, str], translations: Sequence[Counter[str]], places: Sequence[dict[str, Occurrences]]
+) -> list[tuple[Place, Place]]:
+    """Return the citations of an entry; a side without a sentence is cited alone.
+
+    Args:
+        pair: Entry (other, English).
+        translations: Number of translations of each wording, for both sides.
+        places: Occurrences of each wording, for both sides.
+    """
+    sides = [
+        some[wording].sample if counts[wording] <= CITED[1] else []
+        for some, counts, wording in zip(places, translations, map(folded, pair), strict=True)
+    ]
+    sentences = (cycle(samples or [wording]) for samples, wording in zip(sides, alone(pair), strict=True))
+    return list(islice(zip(*sentences, strict=False), max(map(len, sides))))
+
+
+def write_places(path: Path, rows: Iterable[tuple[Place, Place]]) -> None:
+    """Write pairs of places in the form of phrase pairs."""
+    with path.open("w", encoding="utf-8") as file:
+        for (source, a, b), (target, c, d) in rows:
+            row = {"source": source, "target": target, "pairs": [[a, b, c, d]]}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def both_sides(path: Path) -> Iterator[tuple[str, str]]:

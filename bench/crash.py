@@ -173,7 +173,7 @@ def _tell(write: int, text: str) -> None:
 
 
 class Campaign:
-    """All trials of one job; ``problems`` has one line for each problem."""
+    """Trials of one job; ``problems`` has one line for each problem."""
 
     def __init__(self, job: Job, folder: Path, draw: random.Random) -> None:
         self.job, self.folder, self.draw = job, folder, draw

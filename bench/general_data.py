@@ -71,7 +71,7 @@ def main() -> None:
     """Write the files of each language."""
     options = parser(__doc__)
     options.add_argument("out", type=Path)
-    options.add_argument("--technical", type=int, default=24_000, help="pairs of parallel/ for a language")
+    options.add_argument("--technical", type=int, default=24_000, help="most pairs of parallel/ for a language")
     options.add_argument("--langs", default=" ".join(LANGS))
     args = options.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)

@@ -94,6 +94,11 @@ class Query(NamedTuple):
     source: str
 
 
+def phrase_of(query: Query) -> str:
+    """Return the phrase of a query, folded."""
+    return folded(query.text[query.start : query.end])
+
+
 def domains_of(data: Path) -> dict[str, str]:
     """Return source -> domain."""
     with (data / "parallel_general" / "SOURCES.tsv").open(encoding="utf-8") as file:
@@ -235,7 +240,7 @@ def drawn(queries: Iterable[Query], count: int, seed: int) -> list[Query]:
         draw.shuffle(some)
         some.sort(key=lambda query: -min(len(TokenizedSentence.of(query.text[query.start : query.end]).spans), 3))
         for query in some:
-            phrase = folded(query.text[query.start : query.end])
+            phrase = phrase_of(query)
             length = min(len(TokenizedSentence.of(phrase).spans), 3)
             if room[length] and phrase not in phrases:
                 room[length] -= 1
@@ -257,7 +262,7 @@ def usual_wordings(
     has fewer links than `SCARCE`. ``bound`` has words and the fixed expressions that they belong to. Such a word is not
     usual if its expression is right ("spite" beside "in spite of").
     """
-    phrase = folded(query.text[query.start : query.end])
+    phrase = phrase_of(query)
     links = table.get(phrase, {})
     total, counts = sum(links.values()), Counter[str]()
     for english, count in links.items():
@@ -350,7 +355,7 @@ class Meanings:
 
 def sense(query: Query, lang: str, table: Counts, right: set[str], meanings: Meanings) -> set[str] | None:
     """Return the right wordings with the meaning that the phrase has here; None if it is not ambiguous."""
-    links = table[folded(query.text[query.start : query.end])]
+    links = table[phrase_of(query)]
     total = sum(links.values())
     usual = [english for english, count in links.items() if count >= max(3, COMMON * total) and usable(english)]
     overlaps = {english: meanings.overlap(query.english, english, lang) for english in right | set(usual)}
@@ -384,7 +389,7 @@ def ambiguous(
     wordings: Counter[str] = Counter()
     sentences: set[str] = set()
     for query in queries:
-        phrase = folded(query.text[query.start : query.end])
+        phrase = phrase_of(query)
         if query.text in sentences or wordings[phrase] == REPEATED:
             continue
         right = right_wordings(phrase, table, entries) | {query.english}
@@ -436,66 +441,105 @@ def collection(folder: Path, data: Path, mates: set[str], size: int, seed: int) 
     return chosen
 
 
+class Language(NamedTuple):
+    """Data of one language: phrase table, dictionary, function words, all queries, and the drawn ones with answers."""
+
+    table: Counts
+    entries: dict[str, set[str]]
+    functions: frozenset[str]
+    possible: list[Query]
+    queries: list[Query]
+    rights: list[set[str]]
+
+    @classmethod
+    def read(
+        cls, folder: Path, data: Path, lang: str, table: Counts, domains: dict[str, str], count: int, seed: int
+    ) -> Language:
+        """Find the queries of a language and draw ``count`` of them."""
+        functions, entries = frequent(folder, lang), dictionary(data, lang)
+        possible = list(candidates(folder, lang, table, functions, domains))
+        queries = drawn(possible, count, seed)
+        rights = [right_wordings(phrase_of(query), table, entries) for query in queries]
+        return cls(table, entries, functions, possible, queries, rights)
+
+
+def write_queries(
+    path: Path,
+    lang: str,
+    language: Language,
+    domains: dict[str, str],
+    meanings: Meanings,
+    bound: set[tuple[str, str]],
+) -> None:
+    """Write the drawn queries of a language; ``bound`` is that of `usual_wordings`."""
+    lines, tagger = [], Tagger() if find_spec("HanTa") else None
+    for query, wordings in zip(language.queries, language.rights, strict=True):
+        right = wordings | {query.english}
+        senses = sense(query, lang, language.table, right, meanings)
+        first_word = TokenizedSentence.of(query.text[query.start : query.end]).words()[0].casefold()
+        record = {
+            **place(query, lang),
+            **{"source": query.source, "domain": domains[query.source]},
+            "right": sorted({lemmas(english) for english in right}),
+            "sense": None if senses is None else sorted({lemmas(english) for english in senses}),
+            "usual": sorted(usual_wordings(query, right, language.table, language.entries, bound)),
+            "function_start": first_word in language.functions,
+            "english": query.english,
+        }
+        if tagger is not None:
+            record["part_of_speech"] = tagger(query)
+        lines.append(json.dumps(record, ensure_ascii=False) + "\n")
+    path.write_text("".join(lines), encoding="utf-8")
+    several = sum('"sense": null' not in line for line in lines)
+    print(f"{lang}: {len(lines)} queries, {several} ambiguous", flush=True)
+
+
+def write_senses(path: Path, languages: dict[str, Language], meanings: Meanings, seed: int) -> None:
+    """Write the ambiguous phrases of all languages."""
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for lang, (table, entries, _, possible, *_) in languages.items():
+            records = list(ambiguous(possible, lang, table, entries, meanings, seed))
+            file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+            print(f"{lang}: {len(records)} ambiguous phrases for the senses", flush=True)
+
+
+def write_collections(folder: Path, out: Path, data: Path, mates: set[str], seed: int) -> None:
+    """Write the collections without the mates of the queries."""
+    for size in SIZES:
+        texts = collection(folder, data, mates, size, seed)
+        (out / f"english-{size}.txt").write_text("".join(text + "\n" for text in texts), encoding="utf-8")
+        print(f"{size}: {len(texts):,} sentences")
+
+
 def main() -> None:
     """Write queries and collections."""
     options = parser(__doc__)
     options.add_argument("folder", type=Path)
     options.add_argument("out", type=Path)
-    options.add_argument("--queries", type=int, default=400, help="of each language")
+    options.add_argument("--queries", type=int, default=400, help="queries of each language")
     options.add_argument("--langs", default="de fr es ru ja zh tr hu cs it pl ko")
-    options.add_argument("--unlisted", action="store_true", help="words that the lexicon lacks, as OUT/unlisted")
+    options.add_argument("--unlisted", action="store_true", help="write words that the lexicon lacks to OUT/unlisted")
     args = options.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     domains, langs = domains_of(args.data), args.langs.split()
     if args.unlisted:
         write_unlisted(args.folder, args.out, args.data, langs, args.queries, args.seed)
         return
-    possible, queries, rights, functions = {}, {}, {}, {}
     tables = {path.name.split(".")[0]: phrase_table(path) for path in sorted(args.folder.glob("*.phrases.tsv"))}
-    for lang in langs:
-        functions[lang] = frequent(args.folder, lang)
-        possible[lang] = list(candidates(args.folder, lang, tables[lang], functions[lang], domains))
-        queries[lang] = drawn(possible[lang], args.queries, args.seed)
-        entries = dictionary(args.data, lang)
-        rights[lang] = [right_wordings(folded(q.text[q.start : q.end]), tables[lang], entries) for q in queries[lang]]
-    wordings = {english for some in rights.values() for right in some for english in right}
-    wordings |= {e for lang in langs for q in possible[lang] for e in tables[lang][folded(q.text[q.start : q.end])]}
-    meanings = Meanings(tables, wordings)
+    languages = {
+        lang: Language.read(args.folder, args.data, lang, tables[lang], domains, args.queries, args.seed)
+        for lang in langs
+    }
+    wordings = {english for language in languages.values() for right in language.rights for english in right}
     english = {text for lang in langs for text in islice(english_side(args.folder, lang), SENTENCES // len(langs))}
-    bound = bound_words({wording for some in rights.values() for right in some for wording in right}, english)
-    tagger = Tagger() if find_spec("HanTa") else None
-    mates = {query.mate for some in queries.values() for query in some}
-    for lang in langs:
-        lines, entries = [], dictionary(args.data, lang)
-        for query, right in zip(queries[lang], rights[lang], strict=True):
-            right |= {query.english}
-            senses = sense(query, lang, tables[lang], right, meanings)
-            record = {
-                **place(query, lang),
-                **{"source": query.source, "domain": domains[query.source]},
-                "right": sorted({lemmas(english) for english in right}),
-                "sense": None if senses is None else sorted({lemmas(english) for english in senses}),
-                "usual": sorted(usual_wordings(query, right, tables[lang], entries, bound)),
-                "function_start": TokenizedSentence.of(query.text[query.start : query.end]).words()[0].casefold()
-                in functions[lang],
-                "english": query.english,
-            }
-            if tagger is not None:
-                record["part_of_speech"] = tagger(query)
-            lines.append(json.dumps(record, ensure_ascii=False) + "\n")
-        (args.out / f"{lang}.jsonl").write_text("".join(lines), encoding="utf-8")
-        several = sum('"sense": null' not in line for line in lines)
-        print(f"{lang}: {len(lines)} queries, {several} ambiguous", flush=True)
-    with (args.out / "senses.jsonl").open("w", encoding="utf-8", newline="\n") as file:
-        for lang in langs:
-            entries = dictionary(args.data, lang)
-            records = list(ambiguous(possible[lang], lang, tables[lang], entries, meanings, args.seed))
-            file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-            print(f"{lang}: {len(records)} ambiguous phrases for the senses", flush=True)
-    for size in SIZES:
-        texts = collection(args.folder, args.data, mates, size, args.seed)
-        (args.out / f"english-{size}.txt").write_text("".join(text + "\n" for text in texts), encoding="utf-8")
-        print(f"{size}: {len(texts):,} sentences")
+    bound = bound_words(wordings, english)
+    links = {e for one in languages.values() for query in one.possible for e in one.table[phrase_of(query)]}
+    meanings = Meanings(tables, wordings | links)
+    for lang, language in languages.items():
+        write_queries(args.out / f"{lang}.jsonl", lang, language, domains, meanings, bound)
+    write_senses(args.out / "senses.jsonl", languages, meanings, args.seed)
+    mates = {query.mate for language in languages.values() for query in language.queries}
+    write_collections(args.folder, args.out, args.data, mates, args.seed)
 
 
 if __name__ == "__main__":

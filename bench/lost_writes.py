@@ -120,7 +120,7 @@ class Disk:
 
 
 class Cuts(Campaign):
-    """All trials of one job; ``kills`` counts the power cuts."""
+    """Trials of one job; ``kills`` counts the power cuts."""
 
     def __init__(self, job: Job, folder: Path, args: argparse.Namespace) -> None:
         super().__init__(job, folder, random.Random(f"{args.seed} {job.name}"))

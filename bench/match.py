@@ -135,7 +135,7 @@ def main() -> None:
     options.add_argument("--setting", choices=("together", "apart"), default="together")
     options.add_argument("--half", choices=("dev", "test"), default="test")
     options.add_argument("--fit", action="store_true", help="print weights for the dev half instead of the tables")
-    options.add_argument("--examples", type=int, default=8, help="sentences a term")
+    options.add_argument("--examples", type=int, default=8, help="most sentences of a term")
     args = options.parse_args()
     model = load_model(args.model, args.threads)
     half = "dev" if args.fit else args.half

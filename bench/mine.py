@@ -301,14 +301,16 @@ def mates(args: argparse.Namespace, model: Model) -> None:
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--languages", default="de,cs,ru,zh,ar", help="codes, with commas (default: %(default)s)")
-    options.add_argument("--size", type=int, default=50_000, help="sentences a side (default: %(default)s)")
+    options.add_argument("--size", type=int, default=50_000, help="sentences of each side (default: %(default)s)")
     options.add_argument("--pairs", type=int, default=1_000, help="hidden pairs (default: %(default)s)")
     options.add_argument("--without", default=WITHOUT, help="sources, with commas (default: %(default)s)")
     options.add_argument(
         "--systems", default=",".join(SYSTEMS), help="systems, with commas; the first has more columns"
     )
     options.add_argument("--fit", action="store_true", help="fit the regression")
-    options.add_argument("--sizes", default="5000,30000", help="sentences a side, for --fit (default: %(default)s)")
+    options.add_argument(
+        "--sizes", default="5000,30000", help="sentences of each side, for --fit (default: %(default)s)"
+    )
     options.add_argument("--work", type=Path, help="folder for vectors, used again by later runs (default: temporary)")
     args = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:

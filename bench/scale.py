@@ -404,7 +404,7 @@ def _arguments() -> argparse.Namespace:
         "--seconds", type=float, default=float("inf"), help="seconds of encoding, after which the run stops"
     )
     options.add_argument("--target-recall", type=float, default=0.95, help="target of the tuned row (0: no such row)")
-    options.add_argument("--part", choices=["encode", "measure"], help="only this")
+    options.add_argument("--part", choices=["encode", "measure"], help="run this part only")
     for name, kind in (("--last", int), ("--index", Path)):
         options.add_argument(name, type=kind, help=argparse.SUPPRESS)
     args = options.parse_args()

@@ -2,7 +2,7 @@
 
 They come from parallel text of 13 languages with English, with a limit on the sentence pairs of each language, the
 sources in equal shares as far as possible. The first 15,000 lines of a file (some are distractors of phrase_bench) and
-sentences of test sets are left out. So are pairs with fewer than 4 or more than 60 words on a side, and pairs whose
+sentences of test sets are left out. So are pairs with fewer than 4 or more than 60 words on a side. So are pairs whose
 ratio of lengths in characters differs from the usual one by a factor above 2.2.
 """
 

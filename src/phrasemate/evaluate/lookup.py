@@ -515,7 +515,8 @@ def dictionary_answers(lexicon: Lexicon, queries: Sequence[LookupQuery], sentenc
 
 
 class Systems:
-    """All systems: those of `SYSTEMS`, which use the bundled model, and the default search of each of ``models``.
+    """Systems to compare: those of `SYSTEMS`, which use the bundled model, and the default search of each of
+    ``models``.
 
     ``work`` is the folder for the indexes and vectors of collections; what it already holds is used again.
     """
