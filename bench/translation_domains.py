@@ -74,7 +74,7 @@ def write_domain(
     folder: Path, pairs: Sequence[Pair], more: Sequence[str], terms: Sequence[Pair], args: argparse.Namespace
 ) -> None:
     """Write the files of a domain; ``more`` are English sentences for the index."""
-    draw, lang, count, most = random.Random(args.seed), args.lang, args.count, args.index
+    draw, lang, count = random.Random(args.seed), args.lang, args.count
     unique = {key(other): (other, english) for other, english in pairs}
     candidates = [
         pair
@@ -94,14 +94,35 @@ def write_domain(
         write_lines(folder / f"{name}.en", (english for _, english in part))
     rest = [pair for pair in unique.values() if not held_out(pair[1])]
     draw.shuffle(rest)
-    english = [english for _, english in rest[:most]]
-    english += draw.sample(list(more), min(len(more), most - len(english)))
-    others = [other for other, _ in rest[:most]]
-    for name, sentences in (("index.en", english), (f"index.{lang}", others)):
+    write_indexes(folder, rest, more, questions, args, draw)
+    print(f"{folder}: {len(pairs):,} pairs, {len(candidates):,} held out, {len(with_terms):,} of them with a term")
+
+
+def write_indexes(
+    folder: Path,
+    rest: Sequence[Pair],
+    more: Sequence[str],
+    questions: set[str],
+    args: argparse.Namespace,
+    draw: random.Random,
+) -> None:
+    """Write the sentences of both indexes, without the questions and without parts of them.
+
+    Args:
+        folder: Folder of the domain.
+        rest: Shuffled pairs that are not held out.
+        more: Further English sentences.
+        questions: Sides of the held-out pairs, in the form of `key`.
+        args: Options of the script.
+        draw: Source of random numbers.
+    """
+    english = [english for _, english in rest[: args.index]]
+    english += draw.sample(list(more), min(len(more), args.index - len(english)))
+    others = [other for other, _ in rest[: args.index]]
+    for name, sentences in (("index.en", english), (f"index.{args.lang}", others)):
         keys = {text: key(text) for text in sentences}
         parts = {letters for letters in keys.values() if any(letters in q or q in letters for q in questions)}
         write_lines(folder / name, (text for text, letters in keys.items() if letters not in parts))
-    print(f"{folder}: {len(pairs):,} pairs, {len(candidates):,} held out, {len(with_terms):,} of them with a term")
 
 
 def main() -> None:

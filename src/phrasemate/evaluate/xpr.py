@@ -6,7 +6,7 @@ The settings are the rows of a TOML file::
     table = "supervised"            # the rows of a table are compared with its first row
     name = "XPR"
     model = "models/xpr-{pair}-{seed}"   # a model folder or "bundled"; {pair} and {seed} are filled in
-    pooling = "head"                # mean, ends, head, or "mean+head" (default: mean)
+    pooling = "head"                # mean, ends, cls, head, or several: "mean+head" (default: mean)
     examples = 32                   # most example sentences of a phrase; 0: the bare phrase
     bare = 0.5                      # weight of the bare phrase beside its examples (default: 0.0, as in the paper)
     layer = 8                       # default: the last
