@@ -1,4 +1,4 @@
-"""Take the pictures of the concordance page in docs/images, from real answers of the demo's index.
+"""Take the pictures of the web page in docs/images, from real answers of the demo's index.
 
 python docs/screenshots.py [CHROMIUM]
 """

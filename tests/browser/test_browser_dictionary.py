@@ -64,7 +64,7 @@ def test_the_other_side_of_a_memory_is_looked_up_too(chromium: Any, tmp_path: Pa
     server = Served(tmp_path / "memory")
     page = chromium.new_page()
     try:
-        page.goto(server.url + "/text?q=Hund")  # nowhere in the texts themselves
+        page.goto(server.url + "/concordance?q=Hund")  # nowhere in the texts themselves
         expect(page.get_by_role("heading", level=2)).to_have_text("1 place in 1 translation")
         expect(page.get_by_label("Side")).to_have_value("translation")
         expect(page.locator(".translation")).to_have_text("The dog sleeps.")
@@ -72,7 +72,7 @@ def test_the_other_side_of_a_memory_is_looked_up_too(chromium: Any, tmp_path: Pa
         expect(page.locator(".near-chip")).to_contain_text("near schläft")
         page.get_by_role("link", name="All places again").click()
         expect(page.locator(".near-chip")).to_have_count(0)
-        page.goto(server.url + "/text?q=Katze")
+        page.goto(server.url + "/concordance?q=Katze")
         expect(page.get_by_role("link", name="phrases that mean the same")).to_have_attribute("href", "/?q=Katze")
     finally:
         page.close()
@@ -80,7 +80,7 @@ def test_the_other_side_of_a_memory_is_looked_up_too(chromium: Any, tmp_path: Pa
 
 
 def test_text_is_looked_up_in_its_own_language(page: Any) -> None:
-    page.goto("/text?in=news")
+    page.goto("/concordance?in=news")
     page.get_by_label("Look up").first.fill("silence")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=2)).to_have_text("6 places in 6 sentences")

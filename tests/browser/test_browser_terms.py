@@ -92,7 +92,7 @@ def test_axe_finds_nothing_in_a_list_of_terms(review: Any, scheme: str, width: i
     assert findings(review) == []
 
 
-def test_a_term_leads_to_its_concordance(review: Any) -> None:
+def test_a_term_leads_to_its_equivalents(review: Any) -> None:
     with review.context.expect_page() as opened:
         row(review, "Schweigeminute").locator("a.more").click()
     expect(opened.value.locator("#asked")).to_have_text("Schweigeminute")

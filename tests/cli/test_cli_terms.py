@@ -55,7 +55,7 @@ def test_the_terms_alone(run: Invoke) -> None:
 
 
 def test_with_translations(run: Invoke, idx: str) -> None:
-    result = run("de.txt", "--source-lang", "de", "--index", idx, "--limit", "4", "--k", "1")
+    result = run("de.txt", "--source-lang", "de", "--index", idx, "--limit", "4", "-k", "1")
     lines = [line.strip() for line in result.stdout.splitlines()]
     answers = {term[3:].split("  ")[0]: answer for term, answer in zip(lines[::2], lines[1::2], strict=True)}
     assert answers["Netzwerkkarte"].startswith("network card 0.")
@@ -169,7 +169,7 @@ def test_a_dictionary_is_asked(run: Invoke, idx: str) -> None:
     assert sources["firmware"] == "mine.tsv"
 
 
-@pytest.mark.parametrize("options", [["--quick"], ["-k", "5"], ["--examples", "4"], ["--dictionary", "mine.tsv"]])
+@pytest.mark.parametrize("options", [["--quick"], ["--translations", "5"], ["--examples", "4"], ["--dictionary", "mine.tsv"]])
 def test_what_needs_an_index(run: Invoke, options: list[str]) -> None:
     result = run("de.txt", *options)
     assert result.exit_code == 2

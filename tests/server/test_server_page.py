@@ -387,9 +387,18 @@ def test_a_filter_has_so_many_values(browser: Browser) -> None:
 
 def test_a_text_that_is_looked_up_has_a_length(browser: Browser) -> None:
     most = Settings().sentence_characters
-    page = browser.get("/text", q="x" * (most + 1), in_="news")
+    page = browser.get("/concordance", q="x" * (most + 1), in_="news")
     assert page.status == 413
     assert f"The query is too long; {most} characters is the limit" in page.texts("#refused")[0]
+
+
+def test_the_former_address_of_the_concordance_leads_to_it(browser: Browser) -> None:
+    answer = browser.client.get("/text?q=bank&how=forms", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (301, "/concordance?q=bank&how=forms")
+    assert browser.client.get("/text", follow_redirects=False).headers["location"] == "/concordance"
+    page = browser.get("/concordance", q="bank", how="forms")
+    assert page.texts("nav a[aria-current]") == ["Concordance"]
+    assert browser.get("/").texts("nav a[aria-current]") == ["Equivalents"]
 
 
 def test_pieces_of_a_translation() -> None:
@@ -431,7 +440,7 @@ def test_text_in_the_language_of_an_index_is_shown_where_it_stands(browser: Brow
     assert page.texts("details.itself li") == ["They kept a minute of silence."]
     assert page.all("details.itself")[0].get("open") is not None
     (link,) = page.all("details.itself a")
-    assert link.get("href") == "/text?q=minute+of+silence&in=news&how=words"
+    assert link.get("href") == "/concordance?q=minute+of+silence&in=news&how=words"
     assert browser.get("/", q="bank").all("details.itself")[0].get("open") is None  # or a word of another language
     assert not browser.get("/", q="Abend").all("details.itself")
     assert not browser.get("/", q="They kept a minute of silence.", at="12-29").all("details.itself")

@@ -1,4 +1,4 @@
-"""``phrasemate serve``: the concordance page and the REST API."""
+"""``phrasemate serve``: the web page and the REST API."""
 
 from __future__ import annotations
 

@@ -242,6 +242,7 @@ _HINTS = {"--confidence": "--min-confidence", "--floor": "--min-score", "--thres
 RENAMED: dict[str, dict[str, str]] = {
     "index add": {"--threshold": "--min-belief"},
     "terms": {
+        "--k": "--translations",
         "--most": "--limit",
         "--least": "--min-count",
         "--belief": "--min-belief",

@@ -53,7 +53,9 @@ def terms(
             max=1,
         ),
     ] = 0.5,
-    k: Annotated[int | None, option("-k", "--k", "N", "Candidate translations of a term (default: 5).", min=1)] = None,
+    k: Annotated[
+        int | None, option("--translations", "-k", "N", "Candidate translations of a term (default: 5).", min=1)
+    ] = None,
     contexts: Annotated[
         int, option("--contexts", "N", "Example sentences of a term or translation, in files and JSON.", min=0)
     ] = 3,
@@ -118,7 +120,7 @@ def terms(
     _check(to, document, lang, force)
     if index is None and (language or in_document):
         raise typer.BadParameter("--target-lang and --document choose within an index; give --index")
-    search_options = (("--quick", quick), ("-k", k), ("--examples", examples), ("--dictionary", dictionary))
+    search_options = (("--quick", quick), ("--translations", k), ("--examples", examples), ("--dictionary", dictionary))
     if index is None and (useless := [name for name, value in search_options if value]):
         raise typer.BadParameter(f"{useless[0]} needs --index; leave it out")
     fetch_count = max(contexts, 1)  # the first hit gives the language of a translation

@@ -1,4 +1,4 @@
-"""Server of the REST API and the concordance page; see docs/reference/rest.md."""
+"""Server of the REST API and the web page; see docs/reference/rest.md."""
 
 from __future__ import annotations
 

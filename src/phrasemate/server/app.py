@@ -1,4 +1,4 @@
-"""The web application with the REST API and the concordance page behind one guard, and its uvicorn server."""
+"""The web application with the REST API and the web page behind one guard, and its uvicorn server."""
 
 from __future__ import annotations
 

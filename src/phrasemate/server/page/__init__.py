@@ -1,4 +1,4 @@
-"""Routes of the web page: the concordance, look-ups in the texts, downloads, and integrations with other programs.
+"""Routes of the web page: equivalents, the concordance, downloads, and integrations with other programs.
 
 The integrations contain the address of this server: a bookmarklet, a browser extension and a script for OmegaT.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from phrasemate.concordance import write
 from phrasemate.errors import PhrasemateError
@@ -48,8 +48,8 @@ from phrasemate.server.settings import Settings
 __all__ = ["routes"]
 
 TABLES = ("tsv", "xlsx")  # download formats of an answer
-LOOKED_UP = 200  # maximum number of lines on the page /text
-FIELDS = ("q", "in", "how", "sort", "doc", "side", "near")  # query parameters of the page /text
+LOOKED_UP = 200  # maximum number of lines on the page /concordance
+FIELDS = ("q", "in", "how", "sort", "doc", "side", "near")  # query parameters of the page /concordance
 _FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}  # the address of a file contains its version
 DEFAULT = "http://127.0.0.1:8000"  # placeholder in the files of the integrations
 _HOME = files("phrasemate.server.page") / "programs"
@@ -66,7 +66,28 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
     """Make the router of all pages and their files. Raises MissingExtra without Jinja2."""
     environment()  # raises before the first request
     router = APIRouter(include_in_schema=False)
-    readings, catalogue = Readings(), Catalogue(library)
+    catalogue = Catalogue(library)
+    add_equivalents(router, library, settings, glossary, catalogue)
+    add_concordance(router, library, settings, catalogue)
+    add_document(router, library, settings, catalogue)
+    add_glossary(router, library, settings, glossary)
+    add_tools(router, settings)
+
+    @router.get("/static/{name}")
+    async def static(name: str) -> Response:
+        if name not in STATIC:
+            raise Refusal("not_found", "there is no such file")
+        body, type_ = STATIC[name]
+        return Response(body, headers=_FOREVER, media_type=type_)
+
+    return router
+
+
+def add_equivalents(
+    router: APIRouter, library: Library, settings: Settings, glossary: Glossary, catalogue: Catalogue
+) -> None:
+    """Add the routes ``/`` (the equivalents of a phrase in its text), ``/sentence`` and ``/download/{format}``."""
+    readings = Readings()
 
     @router.get("/")
     async def page(request: Request) -> Response:
@@ -82,40 +103,10 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
         except PhrasemateError as error:
             query = request.query_params.get("q", "")
             state = State("", library.names[:1])
-            return refusal_page("page.html", refusal_of(error), **shared, state=state, text=query)
+            return refusal_page("equivalents.html", refusal_of(error), **shared, state=state, text=query)
         values = {**shared, "state": state, "text": state.text, "reading": reading, "answer": column_answer}
         values["entries"] = await work(library, glossary.of, column_answer.phrase.text) if column_answer else []
-        return await work(library, partial(html, "page.html", **values))  # rendering many lines is slow
-
-    @router.get("/text")
-    async def text(request: Request) -> Response:
-        """Look up words in the texts of an index: frequency, neighbours, lines."""
-        facts = await catalogue.facts()
-        fields = {name: request.query_params.get(name, "") for name in FIELDS}
-        values: dict[str, Any] = {"known": facts, "fields": fields, "ways": WAYS, "orders": LOOKUP_ORDERS}
-        values |= {"lookup": None, "refusal": None, "public": settings.public}
-        query, name = fields["q"].strip(), fields["in"] or library.names[0]
-        if not query:
-            return html("text.html", **values)
-        documents = [fields["doc"]] if fields["doc"] else None
-        options: dict[str, Any] = {"documents": documents, "name": name, "near": fields["near"], "most": LOOKED_UP}
-        options |= {"way": fields["how"] or WAYS[0], "order": fields["sort"] or LOOKUP_ORDERS[0]}
-        aligned = any(fact.aligned for fact in facts if fact.name == name)
-        sides = [fields["side"]] if fields["side"] else SIDES[: 1 + aligned]
-        try:
-            if len(query) > settings.sentence_characters:
-                raise Refusal(
-                    "too_long", f"the query is too long; {settings.sentence_characters} characters is the limit"
-                )
-            for side in sides:  # the translations only if the texts have no match
-                ask = partial(_places, query=query, options=options, side=side)
-                values["lookup"] = await work(library, library.ask, name, ask)
-                if values["lookup"].count:
-                    fields["side"] = "" if side == SIDES[0] else side
-                    break
-        except PhrasemateError as error:
-            values["refusal"] = refusal_of(error)
-        return html("text.html", values["refusal"].status if values["refusal"] else 200, **values)
+        return await work(library, partial(html, "equivalents.html", **values))  # rendering many lines is slow
 
     @router.get("/sentence")
     async def sentence(request: Request) -> Response:
@@ -144,17 +135,51 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
         name = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:40] or "phrases"
         return attachment(f"{name}.{format_}", body)
 
-    @router.get("/static/{name}")
-    async def static(name: str) -> Response:
-        if name not in STATIC:
-            raise Refusal("not_found", "there is no such file")
-        body, type_ = STATIC[name]
-        return Response(body, headers=_FOREVER, media_type=type_)
 
-    add_document(router, library, settings, catalogue)
-    add_glossary(router, library, settings, glossary)
-    add_tools(router, settings)
-    return router
+def add_concordance(router: APIRouter, library: Library, settings: Settings, catalogue: Catalogue) -> None:
+    """Add the route ``/concordance``, and ``/text``, its former address."""
+
+    @router.get("/concordance")
+    async def concordance(request: Request) -> Response:
+        """Look up words in the texts of an index: frequency, neighbours, lines."""
+        fields = {name: request.query_params.get(name, "") for name in FIELDS}
+        facts = await catalogue.facts()
+        values: dict[str, Any] = {"known": facts, "fields": fields, "ways": WAYS, "orders": LOOKUP_ORDERS}
+        values |= {"lookup": None, "refusal": None, "public": settings.public}
+        name = fields["in"] or library.names[0]
+        aligned = any(fact.aligned for fact in facts if fact.name == name)
+        sides = [fields["side"]] if fields["side"] else SIDES[: 1 + aligned]
+        try:
+            if fields["q"].strip():
+                values["lookup"], side = await _look_up(library, name, fields, sides, settings.sentence_characters)
+                fields["side"] = "" if side == SIDES[0] else side
+        except PhrasemateError as error:
+            values["refusal"] = refusal_of(error)
+        return html("concordance.html", values["refusal"].status if values["refusal"] else 200, **values)
+
+    @router.get("/text")
+    async def text(request: Request) -> Response:
+        return RedirectResponse(f"/concordance?{request.url.query}".rstrip("?"), 301)
+
+
+async def _look_up(
+    library: Library, name: str, fields: Mapping[str, str], sides: Sequence[str], longest: int
+) -> tuple[Lookup, str]:
+    """Look a query up in each side until one has matches; return the matches, and that side or else the first.
+
+    Raises Refusal for a query of more than ``longest`` characters.
+    """
+    query = fields["q"].strip()
+    if len(query) > longest:
+        raise Refusal("too_long", f"the query is too long; {longest} characters is the limit")
+    options: dict[str, Any] = {"documents": [fields["doc"]] if fields["doc"] else None, "name": name}
+    options |= {"near": fields["near"], "most": LOOKED_UP}
+    options |= {"way": fields["how"] or WAYS[0], "order": fields["sort"] or LOOKUP_ORDERS[0]}
+    for side in sides:
+        result = await work(library, library.ask, name, partial(_places, query=query, options=options, side=side))
+        if result.count:
+            return result, side
+    return result, sides[0]
 
 
 def _places(searcher: Searcher, query: str, options: Mapping[str, Any], side: str) -> Lookup:

@@ -1,4 +1,4 @@
-"""Answers of the concordance page: the state in its address, the searches in worker threads, and the HTML.
+"""Answers of the web page: the state in its address, the searches in worker threads, and the HTML.
 
 The templates escape all values.
 """

@@ -6,8 +6,9 @@ from pathlib import Path
 from unicodedata import normalize
 
 import pytest
+from index_fakes import FakeModel
 
-from phrasemate import Document, Index, load_model
+from phrasemate import Document, Index
 from phrasemate.errors import InputError
 from phrasemate.lookup import lookup
 from phrasemate.text import read
@@ -23,7 +24,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
-    with Index.create(tmp_path_factory.mktemp("lookup") / "idx", load_model()) as result:
+    with Index.create(tmp_path_factory.mktemp("lookup") / "idx", FakeModel()) as result:
         result.add(
             [Document.from_texts("a/one.txt", TEXTS[:3]), Document.from_texts("b/two.txt", TEXTS[3:])], lang="en"
         )
@@ -87,7 +88,7 @@ def test_repeats_that_are_too_large_when_written_out_are_refused(index: Index, q
 @pytest.fixture(scope="module")
 def long_sentence(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     """An index of one sentence, of 20,000 letters."""
-    with Index.create(tmp_path_factory.mktemp("long") / "idx", load_model()) as index:
+    with Index.create(tmp_path_factory.mktemp("long") / "idx", FakeModel()) as index:
         index.add([Document.from_texts("a.txt", ["a" * 20_000])], lang="en")
         matches(index, "a")  # reads what is read once
         yield index
@@ -126,7 +127,7 @@ def test_what_grows_exponentially_elsewhere_ends_at_once(index: Index, query: st
 )
 def test_whole_words_in_every_script(tmp_path: Path, query: str, expected: list[str]) -> None:
     texts = ["यह किताब है।", "दो किताबें हैं।", "老人坐在公园的长椅上。", "的IBM公司很大。", "Die Straße ist lang."]
-    with Index.create(tmp_path / "idx", load_model()) as index:
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
         index.add([Document.from_texts("a.txt", texts)], lang="hi")
         assert matches(index, query) == expected
 
@@ -168,7 +169,7 @@ SIGNS = "\u00ad\u034f\u061c\u200b\u200e\u200f\u202a\u202e\u2060\u2062\u2066\u206
 )
 def test_what_is_not_seen_counts_for_nothing(tmp_path: Path, query: str, way: str) -> None:
     texts = [f"Das Unter{sign}nehmen{sign} wächst um {number} Prozent." for number, sign in enumerate(SIGNS)]
-    with Index.create(tmp_path / "idx", load_model()) as index:
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
         index.add([Document.from_texts("a.txt", [*texts, "Das Unternehmen ruht."])], lang="de")
         wordings = matches(index, query, way)
         assert lookup(index, "nehmen").count == 0
@@ -177,7 +178,7 @@ def test_what_is_not_seen_counts_for_nothing(tmp_path: Path, query: str, way: st
 
 @pytest.mark.parametrize("way", ["words", "forms"])
 def test_apostrophes_and_hyphens_are_alike(tmp_path: Path, way: str) -> None:
-    with Index.create(tmp_path / "idx", load_model()) as index:
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
         index.add([Document.from_texts("a.txt", ["Il part aujourd’hui.", "Elle part chaque après‑midi."])], lang="fr")
         assert matches(index, "aujourd'hui", way) == ["aujourd’hui"]
         assert matches(index, "après-midi", way) == ["après‑midi"]
@@ -189,7 +190,7 @@ def test_apostrophes_and_hyphens_are_alike(tmp_path: Path, way: str) -> None:
 )
 def test_composed_and_decomposed_letters_are_alike(tmp_path: Path, query: str, way: str, form: str) -> None:
     texts = ["Le café noir.", normalize("NFD", "Un Café à l’été."), normalize("NFD", "à \u00adcafé")]
-    with Index.create(tmp_path / "idx", load_model()) as index:
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
         index.add([Document.from_texts("a.txt", texts)], lang="fr")
         answer = lookup(index, normalize(form, query), way, near=normalize(form, "à"))
         assert [line.match for line in answer.lines] == ["Cafe\u0301", "cafe\u0301"]
@@ -209,7 +210,7 @@ MEMORY = """<tmx version="1.4"><header srclang="de"/><body>
 
 def test_the_other_side_of_aligned_text(tmp_path: Path) -> None:
     (tmp_path / "memory.tmx").write_text(MEMORY, "utf-8")
-    with Index.create(tmp_path / "idx", load_model()) as index:
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
         index.add(list(read(tmp_path / "memory.tmx", lang="en")), lang="en")
         index.add([Document.from_texts("plain.txt", ["Kündigung"])], lang="en")
         answer = lookup(index, "kündigung", "forms", side="translation", seconds=600)
@@ -240,7 +241,7 @@ def test_function_words_count_only_beside_a_match(index: Index) -> None:
 @pytest.mark.parametrize("query", ["imzalandı", "IMZALANDI", "İMZALANDI", "imzalandi"])
 def test_a_turkish_word_is_one_whatever_its_i(tmp_path: Path, query: str, way: str) -> None:
     texts = ["Dün İstanbul'da imzalandı.", "Dün İMZALANDI.", "DÜN IMZALANDI.", "Dün imzalandı."]
-    with Index.create(tmp_path / "idx", load_model()) as index:
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
         index.add([Document.from_texts("a.txt", texts)], lang="tr")
         answer = lookup(index, query, way)
         assert [line.hit.context for line in answer.lines] == texts
@@ -255,13 +256,13 @@ def test_a_turkish_word_is_one_whatever_its_i(tmp_path: Path, query: str, way: s
     [("işik", ["ışık"]), ("IŞIK", ["ışık"]), ("iş", ["iş"]), ("kız", ["kız"]), ("bir", ["Bir"]), ("tibbi", ["tıbbi"])],
 )
 def test_short_turkish_words_are_found_whatever_their_i(tmp_path: Path, query: str, expected: list[str]) -> None:
-    with Index.create(tmp_path / "idx", load_model()) as index:
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
         index.add([Document.from_texts("a.txt", ["Bir ışık, tıbbi iş.", "Küçük kız."])], lang="tr")
         assert matches(index, query) == matches(index, query, "forms") == expected
 
 
 def test_counts_have_no_dot_of_its_own_above_an_i(tmp_path: Path) -> None:
-    with Index.create(tmp_path / "idx", load_model()) as index:
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
         index.add([Document.from_texts("a.txt", ["IŞIK ve İstanbul.", "Bir ışık, bir istanbul."])], lang="tr")
         for query, expected in (("ışık", "ışık"), ("istanbul", "İstanbul")):
             answer = lookup(index, query)
