@@ -169,7 +169,9 @@ def test_a_dictionary_is_asked(run: Invoke, idx: str) -> None:
     assert sources["firmware"] == "mine.tsv"
 
 
-@pytest.mark.parametrize("options", [["--quick"], ["--translations", "5"], ["--examples", "4"], ["--dictionary", "mine.tsv"]])
+@pytest.mark.parametrize(
+    "options", [["--quick"], ["--translations", "5"], ["--examples", "4"], ["--dictionary", "mine.tsv"]]
+)
 def test_what_needs_an_index(run: Invoke, options: list[str]) -> None:
     result = run("de.txt", *options)
     assert result.exit_code == 2
