@@ -102,7 +102,7 @@ def test_the_adapter_learns_is_saved_and_changes_the_model_when_loaded(base: Pat
         ("another shape", "no causal language model that transformers reads"),
         ("no tokenizer", "no causal language model that transformers reads"),
         ("pickled", "no causal language model that transformers reads"),
-        ("lacking", "1 weights of a causal language model are not there, such as model.layers.1.self_attn.q_proj"),
+        ("lacking", "1 weights of a causal language model are missing, such as model.layers.1.self_attn.q_proj"),
     ],
 )
 def test_weights_that_are_not_whole(base: Path, data: Path, tmp_path: Path, damage: str, message: str) -> None:
@@ -301,7 +301,7 @@ def test_what_can_be_told_before_the_model_is_looked_for(
         (lessons, "a/b/c", "a/b/c: no such folder"),
         (lessons, lessons, f"{lessons}: no config.json"),
         (lessons, str(tmp_path), f"{tmp_path}: no config.json"),
-        (nothing, "a/b", f"{nothing}, line 1: no messages"),
+        (nothing, "a/b", f"{nothing}, line 1: neither messages"),
     ):
         result = CliRunner().invoke(app, ["mt", "tune", value, "--base", base, "-o", str(tmp_path / "out")])
         assert (result.exit_code, message in result.stderr) == (1, True), result.stderr

@@ -96,7 +96,7 @@ def test_methods_of_one_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         app, ["train", "bicla", "bicla", "-o", str(tmp_path / "run"), "--data", "x", "--vectors", "y"]
     )
     assert outcome.exit_code == 1
-    assert "bicla trains in one process, and 2 were started" in " ".join(outcome.stderr.split())
+    assert "bicla trains in one process, but 2 were started" in " ".join(outcome.stderr.split())
 
 
 def test_processes_that_do_not_meet_are_one_error_and_each_has_its_card(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,10 +109,10 @@ def test_processes_that_do_not_meet_are_one_error_and_each_has_its_card(monkeypa
     monkeypatch.setattr("torch.distributed.init_process_group", refuse)
     for name, value in (("WORLD_SIZE", "3"), ("RANK", "2"), ("LOCAL_RANK", "1")):
         monkeypatch.setenv(name, value)
-    with pytest.raises(InputError, match=r"3 processes that do not meet \(no nccl: connection refused\)"):
+    with pytest.raises(InputError, match=r"3 processes cannot connect \(no nccl: connection refused\)"):
         processes.join("cuda")
     assert cards == [1]
-    with pytest.raises(InputError, match=r"3 processes that do not meet \(no gloo: connection refused\)"):
+    with pytest.raises(InputError, match=r"3 processes cannot connect \(no gloo: connection refused\)"):
         processes.join("cpu")
     assert cards == [1]
     assert processes.group() == processes.Group(0, 1)

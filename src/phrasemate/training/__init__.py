@@ -1,3 +1,3 @@
-"""Training: the loop, and the methods CCPR, XPR, BiCLA, re-ranker and LoRA, one file each. Needs the extra [train]."""
+"""Training: the loop, and the methods CCPR, XPR, BiCLA, re-ranker and LoRA, a file each. Needs the extra [train]."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""A TOML file -> dataclasses, strictly: an unknown key or a value of another type is an error that names it."""
+"""Read training configurations: TOML files to dataclasses, with an error for each unknown key or wrong type."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 def file_of(source: Path) -> Path:
-    """The file itself where there is one, else the one in `SHIPPED` that it names, with or without its ``.toml``.
+    """Return the path of a configuration: an existing file, or the shipped one of this name, with or without ``.toml``.
 
-    Raises InputError, with what there is, where it is neither.
+    Raises InputError, with the names of the shipped files, if there is neither.
     """
     shipped_files = {path.stem: path for path in sorted(SHIPPED.glob("*.toml"), key=lambda path: path.stem)}
     if source.is_file():
@@ -32,7 +32,7 @@ def file_of(source: Path) -> Path:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a file; raises InputError where it is not readable as TOML."""
+    """Read the tables of a TOML file. Raises InputError if it cannot be read."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -40,7 +40,13 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def overridden(tables: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
-    """The tables with ``table.key=value`` put in; a value is TOML, or else a string."""
+    """Return the tables with changes of the form ``table.key=value``; a value that is not valid TOML is a string.
+
+    Raises InputError for a change of another form.
+
+    >>> overridden({"loop": {"steps": 100}}, ["loop.steps=500"])
+    {'loop': {'steps': 500}}
+    """
     new_tables = {key: dict(_table(value, key)) for key, value in tables.items()}
     for change in changes:
         name, sign, text = change.partition("=")
@@ -49,33 +55,36 @@ def overridden(tables: Mapping[str, Any], changes: Sequence[str]) -> dict[str, A
             raise InputError(f"{change!r}: expected TABLE.KEY=VALUE, such as loop.steps=500")
         try:
             value = tomllib.loads(f"value = {text}")["value"]
-        except (ValueError, RecursionError):  # long numbers, deep brackets
+        except (ValueError, RecursionError):  # RecursionError: deeply nested brackets
             value = text.strip()
         new_tables.setdefault(table, {})[key] = value
     return new_tables
 
 
 def expect(name: str, value: str, among: Sequence[str]) -> None:
-    """Raises InputError where a setting is none of the words that it may be."""
+    """Raise InputError if the value of a setting is not among the allowed ones."""
     if value not in among:
         raise InputError(f"{name}: {value!r}; expected {', '.join(among[:-1])} or {among[-1]}")
 
 
 def at_least(name: str, value: float, least: float) -> None:
-    """Raises InputError where a setting is smaller than it may be (or no number)."""
+    """Raise InputError if the value of a setting is smaller than ``least``, or NaN."""
     if not value >= least:
         raise InputError(f"{name}: {value}; expected {least} or more")
 
 
 def check_least(config: Any, **tables: Mapping[str, float]) -> None:
-    """Raises InputError where a setting of a table is smaller than it may be: ``data={"batch": 1}``."""
+    """Raise InputError if a setting is below its minimum; the minima are given by table: ``data={"batch": 1}``."""
     for table, bounds in tables.items():
         for name, least in bounds.items():
             at_least(f"[{table}] {name}", getattr(getattr(config, table), name), least)
 
 
 def configured(kind: type[T], tables: Mapping[str, Any]) -> T:
-    """A dataclass of dataclasses, one for each table; raises InputError for an unknown table and what `built` does."""
+    """Build a dataclass that has a dataclass as the field of each table.
+
+    Raises InputError for an unknown table, and as `built` does.
+    """
     kinds = get_type_hints(kind)
     unknown = sorted(set(tables) - set(kinds))
     if unknown:
@@ -84,7 +93,7 @@ def configured(kind: type[T], tables: Mapping[str, Any]) -> T:
 
 
 def built(kind: type[T], table: Mapping[str, Any], name: str) -> T:
-    """A dataclass from a table; raises InputError for an unknown key, a missing one or a wrong type."""
+    """Build a dataclass from a table. Raises InputError for an unknown key, a missing key or a wrong type."""
     types, table = get_type_hints(kind), _table(table, name)
     unknown = sorted(set(table) - set(types))
     if unknown:
@@ -96,9 +105,9 @@ def built(kind: type[T], table: Mapping[str, Any], name: str) -> T:
 
 
 def facts_of(method: str, config: Any) -> dict[str, Any]:
-    """The settings of `configured` as plain data, but those of the loop.
+    """Return the settings that identify a run as plain data: all tables but that of the loop.
 
-    Of a base only its name, wherever it lies, and ``weights``, a hash of its files: two bases may have one name.
+    The base model is given by its name, without its folder, and by ``weights``, a hash of its files.
     """
     facts: dict[str, Any] = {"method": method, **asdict(config)}
     facts.pop("loop", None)
@@ -113,12 +122,14 @@ def facts_of(method: str, config: Any) -> dict[str, Any]:
 
 
 def _table(value: Any, name: str) -> Mapping[str, Any]:
+    """Return a value that is a table. Raises InputError if it is not."""
     if not isinstance(value, Mapping):
         raise InputError(f"{name}: {value!r}; expected a table [{name}]")
     return value
 
 
 def _checked(value: Any, kind: Any, name: str) -> Any:
+    """Return a value converted to the type of its field. Raises InputError for a value of another type."""
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         if abs(value) <= sys.float_info.max:  # neither NaN nor infinite
             return float(value)

@@ -1,7 +1,6 @@
-"""Phrases in their example sentences, tokenized: what a step of XPR takes in.
+"""Tokenize phrases in their example sentences, and sample the input of a training step of XPR.
 
-A long sentence is cut to a window around its phrase, so that no phrase is lost (the released code cuts just so, at 80
-tokens).
+A long sentence is cut to a window around its phrase, as in the paper's code, which cuts at 80 tokens.
 """
 
 from __future__ import annotations
@@ -23,16 +22,23 @@ from phrasemate.training.hf_encoder import Batch, Tokenizer
 from phrasemate.types import Phrase
 from phrasemate.utils.arrays import Integers
 
-BLOCK = 4_096  # sentences tokenized at once
+BLOCK = 4_096  # sentences that are tokenized at once
 
 
 class Contexts(NamedTuple):
-    """Contexts of the n pairs of one file: the sources are the phrases 0 to n - 1, the targets n to 2n - 1.
+    """Tokenized contexts (example sentences) of the n phrase pairs of one file.
 
-    Context c has the tokens ``ids[bounds[c]:bounds[c + 1]]``; phrase i the contexts ``owned[i]:owned[i + 1]``, one at
-    least. ``first`` and ``last`` (contexts,): the phrase's tokens, inclusive, counted within the context.
-    ``wordings`` (2n,) int64: equal for phrases that read the same but for capitals; ``bare``: how many phrases had no
-    example sentence.
+    Phrases 0 to n - 1 are the sources, phrases n to 2n - 1 the targets.
+
+    Args:
+        name: Name of the file, for messages.
+        ids: Token ids; context c has ``ids[bounds[c]:bounds[c + 1]]``.
+        bounds: First token of each context, and the total, (contexts + 1,).
+        owned: First context of each phrase, and the total, (2n + 1,); each phrase has one or more.
+        first: First token of the phrase in each context, counted within the context, (contexts,).
+        last: Last token of the phrase, included, (contexts,).
+        wordings: Hash of each phrase, (2n,) int64, equal for phrases that differ in case only.
+        bare: Number of phrases without an example sentence.
     """
 
     name: str
@@ -46,16 +52,17 @@ class Contexts(NamedTuple):
 
     @property
     def pairs(self) -> int:
-        """Number of phrase pairs."""
+        """Return the number of phrase pairs."""
         return len(self.wordings) // 2
 
 
 def read_contexts(
     folder: Path, pair: str, split: str, tokenizer: Tokenizer, most: int, limit: int = 0, bare: bool = False
 ) -> Contexts:
-    """The contexts of one split of a data set (see `phrasemate.dataset.wikixpr`); see `contexts_of`.
+    """Read and tokenize one split of a data set (see `phrasemate.dataset.wikixpr`).
 
-    ``limit``: the first so many pairs alone (0: all). Raises what `read` does, and InputError for an empty file.
+    ``limit`` is the maximum number of pairs (0: all); the other arguments are those of `contexts_of`. Raises the errors
+    of `read_dataset`, and InputError for an empty file.
     """
     pairs = read_dataset(folder, pair, split)[: limit or None]
     if not pairs:
@@ -68,7 +75,8 @@ def contexts_of(
 ) -> Contexts:
     """Tokenize the first ``most`` example sentences of each phrase (0: all).
 
-    A phrase without any is its own context, and with ``bare`` every phrase is. Raises InputError for a blank one.
+    A phrase without an example sentence is its own context; with ``bare``, every phrase is. Raises InputError for a
+    blank phrase.
     """
     phrases: list[Phrase] = []
     row_ends = [0]
@@ -91,18 +99,22 @@ def contexts_of(
 
 
 def _hash(text: str) -> int:
+    """Return a hash of the case-folded text, as a signed integer of 64 bits."""
     digest = blake2b(text.casefold().encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
 
 def _windows(phrases: Sequence[Phrase], tokenizer: Tokenizer) -> tuple[NDArray[np.int32], Integers, Integers, Integers]:
-    """The tokens of the contexts, each cut to the tokenizer's longest length, how many each has, and the phrase's."""
+    """Tokenize contexts, and cut each to a window of at most ``tokenizer.max_tokens`` around its phrase.
+
+    Returns the token ids of all contexts, the length of each, and the first and last token of its phrase.
+    """
     whole = tokenizer.uncut([phrase.context for phrase in phrases])
     before, after = whole.edges
     opening, closing = whole.bounds[:-1], whole.bounds[1:] - after  # (contexts,) rows of the first special tokens
     inner = opening + before
     first, last = _phrase_rows(whole, phrases)
-    first = np.minimum(first, np.maximum(closing - 1, opening))  # no special token while there is another
+    first = np.minimum(first, np.maximum(closing - 1, opening))  # a special token only if there is no other token
     last = np.maximum(np.minimum(last, closing - 1), first)
     most = tokenizer.max_tokens - before - after
     room = np.maximum(most - (last + 1 - first), 0)
@@ -119,7 +131,7 @@ def _windows(phrases: Sequence[Phrase], tokenizer: Tokenizer) -> tuple[NDArray[n
 
 
 def _phrase_rows(whole: Batch, phrases: Sequence[Phrase]) -> tuple[Integers, Integers]:
-    """The first and the last token of each phrase, as the encoder's runtime finds them."""
+    """Return the first and last token of each phrase, found as in the encoder's runtime."""
     starts, ends = whole.starts.astype(np.int32), whole.ends.astype(np.int32)
     for at in range(1, whole.edges[1] + 1):
         starts[whole.bounds[1:] - at] = ends[whole.bounds[1:] - at] = [len(phrase.context) for phrase in phrases]
@@ -129,11 +141,19 @@ def _phrase_rows(whole: Batch, phrases: Sequence[Phrase]) -> tuple[Integers, Int
 
 
 class ContextBatch(NamedTuple):
-    """The contexts of a step's N phrase pairs; the sources are the phrases 0 to N - 1, the targets N to 2N - 1.
+    """Contexts of the N phrase pairs of a training step.
 
-    ``ids`` are the tokens of the contexts, context i those of ``bounds[i]:bounds[i + 1]``; ``first`` and ``last``
-    (contexts,) count within the context, ``owner`` (contexts,) is its phrase, ``wordings`` (2N,). ``file`` and
-    ``number`` (contexts,): where the context comes from.
+    Phrases 0 to N - 1 are the sources, phrases N to 2N - 1 the targets.
+
+    Args:
+        ids: Token ids; context i has ``ids[bounds[i]:bounds[i + 1]]``.
+        bounds: First token of each context, and the total, (contexts + 1,).
+        first: First token of the phrase in each context, counted within the context, (contexts,).
+        last: Last token of the phrase, included, (contexts,).
+        owner: Phrase of each context, (contexts,).
+        wordings: Hash of each phrase, as in `Contexts`, (2N,).
+        file: Number of the file of each context, (contexts,).
+        number: Number of each context in its file, (contexts,).
     """
 
     ids: Integers
@@ -149,9 +169,10 @@ class ContextBatch(NamedTuple):
 def sampled(
     files: Sequence[Contexts], rows: Sequence[Sequence[int]], count: int, draw: random.Random | None
 ) -> ContextBatch:
-    """The pairs ``rows`` (file, pair), each phrase with ``count`` of its contexts, drawn without putting back.
+    """Collect the contexts of a step for the pairs ``rows``, given as (file, pair).
 
-    A phrase that has fewer has those it has. Without ``draw``: its first ones (0: all).
+    Up to ``count`` contexts of each phrase are drawn without replacement. If ``draw`` is None, they are its first
+    ``count`` contexts (0: all).
     """
     samples: list[tuple[int, int, int]] = []  # file, context, phrase
     wordings = []

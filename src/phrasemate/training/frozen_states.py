@@ -1,18 +1,18 @@
-"""The lower layers of an encoder, which training leaves as they are, and a cache of their outputs on disk.
+"""Split an encoder into frozen and trained layers, and cache the outputs of the frozen ones on disk.
 
-An encoder is cut in two: `Lower` is frozen, `Upper` is trained. Of the topmost layer only the states of the wanted
-tokens are computed: the others are keys and values, which is a sixth of the work. The layers are those of
-`transformers` (BERT, RoBERTa, CamemBERT, XLM-R); only the way through them is ours. Encoders of other families, and
-those whose token table is trained, are not cut: `TokenNumbers` and `WholeEncoder` take the two places.
+The lower layers, `Lower`, are frozen; the upper ones, `Upper`, are trained. The last layer computes only the states of
+the requested tokens, which takes about a sixth of the work; all other tokens are only keys and values. The layers are
+those of `transformers` (BERT, RoBERTa, CamemBERT, XLM-R). Encoders of other families, and those with a trained token
+table, are not split; `TokenNumbers` and `WholeEncoder` then replace the two parts.
 
-`Feed` caches what `Lower` gives for contexts of phrases: half-precision floats, one row a token, mapped into memory.
-There is one file for each split of a language pair. Its name is a hash of the weights of the lower layers, the tokens
-and the precision, so that many runs share it. A file has its name only once it is complete; its last four bytes are the
-CRC-32 of those before, and one that does not match is made again.
+`Feed` caches the outputs of `Lower` for contexts of phrases as float16, one row per token, memory-mapped. There is one
+file for each split of a language pair. Its name is a hash of the weights of the lower layers, the tokens and the
+precision, so several runs can share it. A file gets its name when it is complete. Its last four bytes are the CRC-32 of
+the others; a file with a wrong checksum is computed again.
 
 `sentence_states` caches the token states of whole sentences for a re-ranker, in three files: KEY.values.npy
-(tokens, width) float16 without the special tokens, KEY.bounds.npy, KEY.vectors.npy. KEY is a hash of the sentences and
-the encoder. Each file has a checksum at its end.
+(tokens, width) float16 without special tokens, KEY.bounds.npy and KEY.vectors.npy. KEY is a hash of the sentences and
+the encoder. Each file ends with a checksum.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from phrasemate.utils.storage import atomic_file
 
 
 def halves(backbone: Backbone, frozen: int, layer: int = 0) -> tuple[Lower | TokenNumbers, Upper | WholeEncoder]:
-    """The layers up to ``frozen`` (0: the token vectors), and those from there to ``layer`` (0: the last).
+    """Split an encoder into its lower ``frozen`` layers and those above, up to ``layer`` (0: the last).
 
-    What is above is taken out of the encoder. An encoder of another family than those of the written graph, and one
-    whose token table is trained, is not cut: the second part is all of it.
+    With ``frozen`` 0, the lower part is the token embeddings. Layers above ``layer`` are removed from the encoder. An
+    encoder of another family, or with a trained token table, is not split: the second part is the whole encoder.
 
-    Raises InputError where nothing is between the two.
+    Raises InputError unless 0 <= frozen < layer.
     """
     encoder, depth = backbone.encoder, backbone.depth
     layer = layer or depth
@@ -67,7 +67,7 @@ def halves(backbone: Backbone, frozen: int, layer: int = 0) -> tuple[Lower | Tok
 
 
 class TokenNumbers:
-    """Token numbers (texts, tokens), as they are: what an encoder that is not cut takes in."""
+    """Substitute for `Lower` that returns token ids (texts, tokens) unchanged, for an encoder that is not split."""
 
     def __init__(self, encoder: Any) -> None:
         self._parameter: Tensor = next(encoder.parameters())
@@ -75,45 +75,43 @@ class TokenNumbers:
 
     @property
     def device(self) -> torch.device:
-        """Device of the encoder."""
+        """Return the device of the encoder."""
         return self._parameter.device
 
     def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """The numbers."""
+        """Return the token ids."""
         return ids
 
     def digest(self) -> NoReturn:
-        """Raises ModelUnsupported: this method has no frozen states to store."""
+        """Raise ModelUnsupported: an encoder that is not split has no frozen states to cache."""
         raise ModelUnsupported(
-            f"{self._name}: states of its lower layers are not kept; give model.kept = false (BERT, RoBERTa, CamemBERT "
-            "and XLM-R with frozen embeddings have them)"
+            f"{self._name}: states of its lower layers cannot be kept; give model.kept = false (only BERT, RoBERTa, "
+            "CamemBERT and XLM-R with frozen embeddings can keep them)"
         )
 
 
 class WholeEncoder(nn.Module):
-    """Token numbers (texts, tokens) -> states of the last layer, of one stretch of tokens in each text."""
+    """Substitute for `Upper` that runs the whole encoder on token ids (texts, tokens)."""
 
     def __init__(self, encoder: Any) -> None:
         super().__init__()
         self.encoder = encoder
 
     def forward(self, ids: Tensor, mask: Tensor, first: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Upper.forward`."""
+        """Compute the states of the last layer as `Upper.forward` does, from token ids."""
         states: Tensor = self.encoder(input_ids=ids, attention_mask=mask.long()).last_hidden_state
         rows, valid = _stretch(first, last)
         return states.gather(1, rows[:, :, None].expand(-1, -1, states.shape[2])), valid
 
 
 def _stretch(first: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-    """(texts, longest) the tokens from ``first`` to ``last`` (texts,), inclusive, and which of these there are."""
+    """List the tokens from ``first`` to ``last`` (texts,), included, of each text, (texts, longest), and their mask."""
     rows = first[:, None] + torch.arange(int((last - first).max()) + 1, device=first.device)
     return torch.minimum(rows, last[:, None]), rows <= last[:, None]
 
 
 class Lower(nn.Module):
-    """Token numbers (texts, tokens) -> states after the lower layers (texts, tokens, width), without gradient and
-    dropout.
-    """
+    """Frozen lower layers: token ids (texts, tokens) to states (texts, tokens, width), without gradient or dropout."""
 
     def __init__(self, embeddings: Any, layers: list[nn.Module]) -> None:
         super().__init__()
@@ -123,19 +121,19 @@ class Lower(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Device that computes the states."""
+        """Return the device of the layers."""
         return next(self.parameters()).device
 
     @torch.no_grad()
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """``mask`` (texts, tokens) bool: which are not padding."""
+        """Compute the states of token ids; ``mask`` (texts, tokens) is true for tokens that are not padding."""
         states: Tensor = self.embeddings(input_ids=ids)
         for layer in self.layers:
             states = layer_states(layer, states, states, mask)
         return states
 
     def digest(self) -> str:
-        """SHA-256 of all its weights: equal digests, equal states."""
+        """Return the SHA-256 of all weights, which identifies the states that they give."""
         hasher = sha256()
         for name, value in sorted(self.state_dict().items()):
             hasher.update(f"{name} {tuple(value.shape)}\n".encode())
@@ -144,15 +142,16 @@ class Lower(nn.Module):
 
 
 class Upper(nn.Module):
-    """States (texts, tokens, width) -> states of the last layer, of one stretch of tokens in each text."""
+    """Trained upper layers: states (texts, tokens, width) to the last layer's states of a span of each text."""
 
     def __init__(self, layers: list[nn.Module]) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
 
     def forward(self, states: Tensor, mask: Tensor, first: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-        """The states of the tokens ``first`` to ``last`` (texts,), inclusive: (texts, longest, width), and which of
-        these there are (texts, longest) bool.
+        """Compute the states of the tokens ``first`` to ``last`` (texts,), included, of each text.
+
+        Returns them padded, (texts, longest, width), and their mask (texts, longest).
         """
         for layer in list(self.layers)[:-1]:
             states = layer_states(layer, states, states, mask)
@@ -162,8 +161,10 @@ class Upper(nn.Module):
 
 
 def layer_states(layer: Any, queries: Tensor, states: Tensor, mask: Tensor) -> Tensor:
-    """(texts, n, width): the states after a layer of the tokens ``queries`` (texts, n, width) of the texts ``states``
-    (texts, tokens, width), of which ``mask`` (texts, tokens) are not padding.
+    """Run one layer for some tokens of each text, and return their states (texts, n, width).
+
+    ``queries`` (texts, n, width) are the states of these tokens before the layer, and ``states`` (texts, tokens, width)
+    those of all tokens. ``mask`` (texts, tokens) is true for tokens that are not padding.
     """
     attention = layer.attention.self
 
@@ -175,7 +176,7 @@ def layer_states(layer: Any, queries: Tensor, states: Tensor, mask: Tensor) -> T
     if q.is_cuda:
         share = attention.dropout.p if attention.training else 0.0
         mixture = functional.scaled_dot_product_attention(q, k, v, attn_mask=visible, dropout_p=share)
-    else:  # faster there for short texts
+    else:  # faster on the CPU for short texts
         scores = (q @ k.transpose(2, 3)).float() * attention.attention_head_size**-0.5  # (texts, heads, n, tokens)
         mixture = attention.dropout(scores.masked_fill(~visible, -torch.inf).softmax(-1)).to(v.dtype) @ v
     attention_output = layer.attention.output(mixture.transpose(1, 2).flatten(2), queries)
@@ -183,18 +184,18 @@ def layer_states(layer: Any, queries: Tensor, states: Tensor, mask: Tensor) -> T
     return output
 
 
-BLOCK = 2_048  # contexts computed between two writes
-_SUM = 4  # bytes of the checksum at the end
+BLOCK = 2_048  # contexts that are computed between two writes
+_SUM = 4  # bytes of the checksum at the end of a file
 
 
 class Piece(NamedTuple):
-    """Padded contexts of a step.
+    """Padded contexts, a part of those of a step.
 
     Args:
-        values: Token numbers (texts, tokens), or cached states (texts, tokens, width).
-        mask: (texts, tokens) bool.
-        first, last: (texts,) the phrase's tokens.
-        places: (texts,) which contexts of the step they are.
+        values: Token ids (texts, tokens), or cached states (texts, tokens, width).
+        mask: Mask of tokens that are not padding, (texts, tokens).
+        first, last: First and last token of each phrase, (texts,).
+        places: Numbers of the contexts in the step, (texts,).
     """
 
     values: NDArray[Any]
@@ -205,9 +206,9 @@ class Piece(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """A piece on the device: ``states`` (texts, tokens, width) float32, and the rest of it.
+    """Piece on the device of the model, with ``states`` (texts, tokens, width) float32 of the lower layers.
 
-    For an encoder that is not cut, ``states`` are the token numbers (texts, tokens).
+    For an encoder that is not split, ``states`` are the token ids (texts, tokens).
     """
 
     states: Tensor
@@ -218,9 +219,14 @@ class Inputs(NamedTuple):
 
 
 class Feed:
-    """Cuts a step's contexts into pieces of at most ``chunk`` padded tokens, and gives their lower states.
+    """Source of the inputs of `Upper`: splits the contexts of a step into pieces, and gives their lower states.
 
-    ``padding``: the number of the padding token; ``autocast``: the precision of the lower layers.
+    Args:
+        files: Contexts of all files.
+        lower: Lower layers.
+        padding: Id of the padding token.
+        chunk: Maximum number of padded tokens in a piece.
+        autocast: Context manager that sets the precision of the lower layers.
     """
 
     def __init__(
@@ -235,9 +241,10 @@ class Feed:
         self._kept: list[Halves] = []
 
     def keep(self, folder: Path, precision: str, show: Progress = lambda label, step, total: None) -> None:
-        """Read from now on the lower states of all contexts from files in ``folder``; those that lack are made.
+        """Cache the lower states of all contexts in files in ``folder``; missing files are computed.
 
-        ``precision``: the name of what ``autocast`` computes in. Raises InputError where a file cannot be written.
+        ``precision`` is the name of the precision that ``autocast`` sets. Raises InputError if a file cannot be
+        written.
         """
         folder.mkdir(parents=True, exist_ok=True)
         weights = f"{self.lower.digest()} {precision}\n".encode()
@@ -249,7 +256,7 @@ class Feed:
             self._kept.append(self._opened(path, contexts, show))
 
     def pieces(self, sampled: ContextBatch) -> list[Piece]:
-        """The contexts of a step, by length; needs no device."""
+        """Split the contexts of a step into pieces of similar lengths, on the CPU."""
         pieces = []
         for places, mask in grouped(sampled.bounds, self.chunk):
             if self._kept:
@@ -260,7 +267,7 @@ class Feed:
         return pieces
 
     def inputs(self, piece: Piece) -> Inputs:
-        """A piece on the device, in the states after the lower layers."""
+        """Move a piece to the device, and compute its lower states unless they are cached."""
         device = self.lower.device
         values, *further = (torch.from_numpy(array).to(device) for array in piece)
         if not values.is_floating_point():
@@ -269,6 +276,7 @@ class Feed:
         return Inputs(values.float() if values.is_floating_point() else values, *further)
 
     def _gathered(self, sampled: ContextBatch, places: Integers, mask: NDArray[np.bool_]) -> Halves:
+        """Read the cached states of some contexts of a step, padded, (texts, tokens, width)."""
         values = np.zeros((*mask.shape, self._kept[0].shape[1]), np.float16)
         for row, (file, number) in enumerate(zip(sampled.file[places], sampled.number[places], strict=True)):
             low, high = self.files[file].bounds[number : number + 2]
@@ -276,10 +284,11 @@ class Feed:
         return values
 
     def _opened(self, path: Path, contexts: Contexts, show: Progress) -> Halves:
+        """Open the cached states of a file, computed first if they are missing."""
         shape = (len(contexts.ids), self.lower.width)
         states = _read(path, shape)
         if states is None:
-            with FileLock(path.with_suffix(".lock")):  # another run may be at it
+            with FileLock(path.with_suffix(".lock")):  # another run may be writing the file
                 states = _read(path, shape)
                 if states is None:
                     self._write(path, shape, contexts, show)
@@ -287,8 +296,9 @@ class Feed:
         return states
 
     def _write(self, path: Path, shape: tuple[int, int], contexts: Contexts, show: Progress) -> None:
+        """Compute the lower states of a file's contexts, and write them."""
         total = len(contexts.first)
-        with checked_file(path) as file:  # not a map: a full disk is an error here, and there the end of the process
+        with checked_file(path) as file:  # not memory-mapped: a full disk would then kill the process
             file.write(_header(shape))
             for at in range(0, total, BLOCK):
                 show(f"states of {contexts.name}", at, total)
@@ -296,7 +306,7 @@ class Feed:
         show(f"states of {contexts.name}", total, total)
 
     def _computed(self, contexts: Contexts, start: int, stop: int) -> Halves:
-        """(tokens, width) of some contexts."""
+        """Compute the lower states of the contexts ``start`` to ``stop``, (tokens, width)."""
         bounds = contexts.bounds[start : stop + 1]
         ids, bounds = contexts.ids[bounds[0] : bounds[-1]], bounds - bounds[0]
         states = np.empty((len(ids), self.lower.width), np.float16)
@@ -309,9 +319,9 @@ class Feed:
 
 @contextmanager
 def checked_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that is written beside its place, gets the CRC-32 of what is in it as its end, and is put there whole.
+    """Open a file for writing that gets its CRC-32 as its last bytes, and its name when it is complete.
 
-    Raises InputError if it cannot be written; nothing of it is left then.
+    Raises InputError if it cannot be written; no part of it is left then.
     """
     try:
         with atomic_file(path, "wb+") as file:
@@ -321,7 +331,7 @@ def checked_file(path: Path) -> Iterator[IO[bytes]]:
             checksum = _checksum(file, size)
             file.seek(size)
             file.write(checksum)
-    except BrokenPipeError:  # of who listens to the progress
+    except BrokenPipeError:  # raised by a callback that prints the progress
         raise
     except OSError as error:
         reason = error.strerror or error
@@ -329,14 +339,14 @@ def checked_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def checksum_holds(path: Path) -> bool:
-    """Whether a file ends with the CRC-32 of what is before. Raises OSError."""
+    """Return whether a file ends with the CRC-32 of its other bytes. Raises OSError if it cannot be read."""
     with path.open("rb") as file:
         size = path.stat().st_size - _SUM
         return size >= 0 and _checksum(file, size) == file.read(_SUM)
 
 
 def _checksum(file: IO[bytes], size: int) -> bytes:
-    """Checksum of the next so many bytes of a file."""
+    """Return the CRC-32 of the next ``size`` bytes of a file."""
     value = 0
     while size and (block := file.read(min(size, 1 << 20))):
         value, size = crc32(block, value), size - len(block)
@@ -344,10 +354,10 @@ def _checksum(file: IO[bytes], size: int) -> bytes:
 
 
 def _read(path: Path, shape: tuple[int, int]) -> Halves | None:
-    """The kept states; nothing where there are none, not all of them, or others than were written."""
+    """Open cached states; return None if the file is missing, incomplete, or altered."""
     try:
         header = _header(shape)
-        with path.open("rb") as file:  # NumPy would make of a header that is not ours whatever it says
+        with path.open("rb") as file:  # the header is compared before NumPy interprets it
             if file.read(len(header)) != header or not checksum_holds(path):
                 return None
         states: Halves = np.lib.format.open_memmap(path, mode="r")
@@ -357,19 +367,24 @@ def _read(path: Path, shape: tuple[int, int]) -> Halves | None:
 
 
 def _header(shape: tuple[int, int]) -> bytes:
+    """Return the header of a .npy file of float16 numbers."""
     file = BytesIO()
     form = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float16)), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, form)
     return file.getvalue()
 
 
-FORMAT = "2"
-SentenceProgress = Callable[[int, int], None]  # sentences done, of how many
+FORMAT = "2"  # version of the files of `sentence_states`
+SentenceProgress = Callable[[int, int], None]  # called with the number of sentences that are done, and the total
 
 
 class SentenceStates(NamedTuple):
-    """Sentence i has the rows ``bounds[i]:bounds[i + 1]`` of ``values`` (tokens, width) float16; ``vectors``
-    (sentences, width) float32 are the encoder's sentence vectors, of unit length.
+    """Token states of sentences, without special tokens.
+
+    Args:
+        values: States (tokens, width) float16; sentence i has the rows ``bounds[i]:bounds[i + 1]``.
+        bounds: First row of each sentence, and the total, (sentences + 1,).
+        vectors: Unit sentence vectors of the encoder, (sentences, width) float32.
     """
 
     values: NDArray[np.float16]
@@ -377,34 +392,35 @@ class SentenceStates(NamedTuple):
     vectors: NDArray[np.float32]
 
     def tokens(self, sentence: int) -> NDArray[np.float16]:
-        """(T, width) states of a sentence."""
+        """Return the states of a sentence, (T, width)."""
         return self.values[self.bounds[sentence] : self.bounds[sentence + 1]]
 
 
 def sentence_states(
     model: Model, texts: Sequence[str], folder: Path, progress: SentenceProgress = lambda step, total: None
 ) -> SentenceStates:
-    """The states of the sentences, read from the folder; made and written there where they are not, or not whole.
+    """Return the states of sentences from the cache in ``folder``; missing or damaged files are computed and written.
 
-    Raises InputError where a file cannot be written.
+    Raises InputError if a file cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     key = sha256("\n".join([FORMAT, model.hash, *texts]).encode("utf-8", "replace")).hexdigest()[:24]
     paths = {name: folder / f"{key}.{name}.npy" for name in ("vectors", "bounds", "values")}
     cached_states = _read_sentence_states(paths)
     if cached_states is None:
-        with FileLock(folder / f"{key}.lock"):  # another run may be at it
+        with FileLock(folder / f"{key}.lock"):  # another run may be writing the files
             cached_states = _read_sentence_states(paths)
             if cached_states is None:
                 new_states = _compute_sentence_states(model, texts, progress)
                 for name, path in paths.items():
                     with checked_file(path) as file:
                         np.save(file, getattr(new_states, name))
-                cached_states = _read_sentence_states(paths) or new_states  # mapped, not in memory
+                cached_states = _read_sentence_states(paths) or new_states  # memory-mapped, which frees memory
     return cached_states
 
 
 def _compute_sentence_states(model: Model, texts: Sequence[str], progress: SentenceProgress) -> SentenceStates:
+    """Encode sentences, and return their states."""
     values, vectors = [], []
     progress(0, len(texts))
     for block, block_vectors in sentence_blocks(model, texts):
@@ -416,7 +432,7 @@ def _compute_sentence_states(model: Model, texts: Sequence[str], progress: Sente
 
 
 def _read_sentence_states(paths: dict[str, Path]) -> SentenceStates | None:
-    """Nothing where one is not there, or is not as it was written."""
+    """Read cached states of sentences; return None if a file is missing or altered."""
     try:
         if not all(checksum_holds(path) for path in paths.values()):
             return None

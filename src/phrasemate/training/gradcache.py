@@ -1,11 +1,11 @@
-"""Gradients of a batch that does not fit into memory: chunks, and the cache of their outputs (GradCache).
+"""Gradient caching (GradCache): compute the gradients of a batch that does not fit into memory, chunk by chunk.
 
-A loss over all texts of a batch needs the gradients of all of them. `cached_backward` computes each chunk twice, and
-only one chunk is in memory, so any number of negatives fits. It is section 3 of Gao et al., 2021, "Scaling Deep
-Contrastive Learning Batch Size under Memory Limited Setup".
+A contrastive loss needs the outputs of all texts of a batch. `cached_backward` computes each chunk twice, but keeps the
+graph of one chunk at a time, so the number of negatives is not limited by memory. The method is section 3 of Gao et al.
+2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup".
 
-Where several processes train together (`phrasemate.training.processes`), each computes some of the chunks, and gets the
-outputs of all of them for the loss.
+If several processes train together (`phrasemate.training.processes`), each computes some of the chunks, and receives
+the outputs of all chunks for the loss.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ C = TypeVar("C")
 
 
 def gathered(outputs: Sequence[Tensor], rows: Sequence[Tensor]) -> Tensor:
-    """Join what was computed in chunks, in the order of the batch; ``rows``: the places of each chunk's."""
+    """Concatenate the outputs of chunks in the order of the batch; ``rows`` are the batch rows of each chunk."""
     states = torch.cat([item.float() for item in outputs])
     return torch.empty_like(states).index_copy(0, torch.cat(list(rows)), states)
 
@@ -38,12 +38,20 @@ def chunked_backward(
     objective: Callable[[Tensor], Tensor],
     autocast: Callable[[], Any] = nullcontext,
 ) -> Tensor:
-    """Cached gradients: the loss and its gradients as `Backbone.states` gives them, with one chunk in memory.
+    """Backpropagate a loss of a batch's token states through an encoder, with the graph of one chunk in memory.
 
-    Each chunk is computed without a graph first; the objective's gradient with respect to the states is then carried
-    through each chunk, computed again with the same dropout.
+    The loss and the gradients are those of ``objective(backbone.states(batch, tokens))``.
+
+    Args:
+        backbone: Encoder.
+        batch: Tokenized texts.
+        tokens: Maximum number of padded tokens in a chunk.
+        objective: Function from the states (tokens, width) to the loss.
+        autocast: Context manager in which the encoder runs.
+
+    Returns the loss.
     """
-    share = -(-len(batch.ids) // processes.group().size)  # or there would be fewer chunks than processes
+    share = -(-len(batch.ids) // processes.group().size)  # so that each process has a chunk
     chunks = list(backbone.chunks(batch, min(tokens, share)))
     rows = [chunk.rows for chunk in chunks]
     return cached_backward(
@@ -58,9 +66,11 @@ def cached_backward(
     device: torch.device,
     autocast: Callable[[], Any] = nullcontext,
 ) -> Tensor:
-    """Backpropagate ``objective([compute(c) for c in chunks])``, computed chunk by chunk; returns its value.
+    """Backpropagate ``objective([compute(c) for c in chunks])`` chunk by chunk, and return its value.
 
-    Of several processes each adds a share to the gradients; `processes.add_gradients` makes them whole.
+    All chunks are first computed without a graph. Then each chunk is computed again, with the same dropout, and the
+    objective's gradient with respect to its output is backpropagated. With several processes, each computes a part of
+    the gradients; `processes.add_gradients` sums them.
     """
     size, mine = processes.group().size, processes.group().numbers(len(chunks))
     randoms: dict[int, tuple[Tensor, Tensor | None]] = {}
@@ -73,7 +83,7 @@ def cached_backward(
     for item in outputs:
         item.requires_grad_()
     loss = objective(outputs)
-    (loss / size).backward()  # type: ignore[no-untyped-call]  # what all compute alike, each adds a part of
+    (loss / size).backward()  # type: ignore[no-untyped-call]  # all compute this term, so each adds its share
     for number in mine:
         with _replayed(randoms[number], device), autocast():
             again = compute(chunks[number])
@@ -84,11 +94,13 @@ def cached_backward(
 
 
 def _random_state(device: torch.device) -> tuple[Tensor, Tensor | None]:
+    """Return the states of the random number generators of the CPU and, if it is used, of the GPU."""
     return torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
 
 
 @contextmanager
 def _replayed(state: tuple[Tensor, Tensor | None], device: torch.device) -> Iterator[None]:
+    """Set the random number generators to an earlier state during the block."""
     devices = [device] if state[1] is not None else []
     with torch.random.fork_rng(devices=devices):
         torch.set_rng_state(state[0])

@@ -1,7 +1,7 @@
-"""A Hugging Face encoder as a training brick: texts in, the states of all their tokens out, without padding.
+"""Hugging Face encoders for training: tokenize texts, and compute the states of all their tokens, without padding.
 
-Texts are sorted by length and go through the encoder in chunks of about as many tokens, so that little is padded. The
-chunks are one graph, or computed one at a time with cached gradients (`phrasemate.training.gradcache`).
+Texts are sorted by length and encoded in chunks of similar numbers of tokens, which need little padding. The chunks are
+computed as one graph, or one at a time with cached gradients (`phrasemate.training.gradcache`).
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ from phrasemate.training.gradcache import gathered
 from phrasemate.utils.arrays import Rows
 from phrasemate.utils.storage import save_arrays, unlock
 
-MAX_TOKENS = 160
-EMBEDDINGS = ("frozen", "trained")
+MAX_TOKENS = 160  # default maximum length of a text
+EMBEDDINGS = ("frozen", "trained")  # values of the setting ``embeddings``
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Batch(NamedTuple):
-    """Texts as tokens, one after another, special tokens included.
+    """Tokens of several texts in one array, special tokens included.
 
-    ``ids`` (tokens,); text i has the tokens ``bounds[i]:bounds[i + 1]``; ``starts`` and ``ends`` (tokens,) are
-    characters of its text (special tokens are empty). What a text has beyond the longest length is cut off.
-    ``edges``: how many special tokens stand before each text and after it.
+    Args:
+        ids: Token ids, (tokens,); text i has ``ids[bounds[i]:bounds[i + 1]]``.
+        bounds: First token of each text, and the total, (texts + 1,).
+        starts: First character of each token in its text, (tokens,).
+        ends: End of each token in its text, (tokens,); a special token is empty.
+        edges: Numbers of special tokens before and after each text.
     """
 
     ids: Rows
@@ -52,7 +55,7 @@ class Batch(NamedTuple):
         return len(self.bounds) - 1
 
     def subset(self, texts: Rows) -> Batch:
-        """Select texts, in the order of their numbers."""
+        """Return a batch of the texts with these numbers, in this order."""
         lengths = np.diff(self.bounds)[texts]
         bounds = np.concatenate([[0], np.cumsum(lengths)])
         rows = np.repeat(self.bounds[texts] - bounds[:-1], lengths) + np.arange(bounds[-1])
@@ -60,7 +63,7 @@ class Batch(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Padded texts: ``ids`` and ``mask`` (texts, longest); ``rows`` are their tokens' places in the batch."""
+    """Padded texts: ``ids`` and ``mask`` (texts, longest); ``rows`` (tokens,) are the tokens' rows in the batch."""
 
     ids: Tensor
     mask: Tensor
@@ -68,7 +71,10 @@ class Chunk(NamedTuple):
 
 
 class Tokenizer:
-    """The fast tokenizer of a Hugging Face folder (or name), with character offsets."""
+    """Fast tokenizer of a Hugging Face folder (or name), with offsets of characters.
+
+    Texts are truncated to ``max_tokens``. ``edges`` are the numbers of special tokens before and after a text.
+    """
 
     def __init__(self, folder: str | Path, max_tokens: int = MAX_TOKENS) -> None:
         self._tokenizer = fast_tokenizer(folder)
@@ -80,14 +86,15 @@ class Tokenizer:
         self._tokenizer.enable_truncation(max_tokens)
 
     def __call__(self, texts: Sequence[str]) -> Batch:
-        """Tokenize; each text gets its special tokens."""
+        """Tokenize texts, with special tokens, truncated to ``max_tokens``."""
         return self._batch(texts, self._tokenizer)
 
     def uncut(self, texts: Sequence[str]) -> Batch:
-        """Tokenize texts whole, whatever their lengths."""
+        """Tokenize texts without truncation."""
         return self._batch(texts, self._unlimited)
 
     def _batch(self, texts: Sequence[str], tokenizer: Any) -> Batch:
+        """Tokenize texts; offsets leave out white space at the start of a token."""
         encodings = tokenizer.encode_batch([_SURROGATE.sub("\ufffd", text) for text in texts])
         token_lists = [Tokens(encoding.ids, encoding.offsets) if encoding.ids else BLANK for encoding in encodings]
         bounds = np.concatenate([[0], np.cumsum([len(tokens.ids) for tokens in token_lists])]).astype(np.int64)
@@ -99,27 +106,28 @@ class Tokenizer:
         return Batch(ids, bounds, starts, ends, self.edges)
 
     def save(self, path: Path) -> None:
-        """Write it as tokenizer.json."""
+        """Write the tokenizer as a file tokenizer.json."""
         self._unlimited.save(str(path))
 
     @cached_property
     def _unlimited(self) -> Any:
-        """A copy that cuts no text, for another thread may be cutting texts with this one."""
+        """Return a copy without truncation; the original is not changed, because another thread may be using it."""
         tokenizer = type(self._tokenizer).from_str(self._tokenizer.to_str())
         tokenizer.no_truncation()
         return tokenizer
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Move the start of a span behind leading white space."""
     while start < end and text[start].isspace():
         start += 1
     return start, end
 
 
 def token_rows(batch: Batch, text: int, starts: Rows, ends: Rows) -> tuple[Rows, Rows, NDArray[np.bool_]]:
-    """Rows of the first and last token of the character spans of one text, and whether the span is all there.
+    """Find the tokens of character spans of one text: rows of the first and last token, and a mask, (spans,) each.
 
-    A span is not there where it lies beyond the longest length, or has no token of its own.
+    The mask is false for a span that was truncated, or that no token overlaps.
     """
     before, after = batch.edges
     low, high = int(batch.bounds[text]) + before, int(batch.bounds[text + 1]) - after
@@ -131,17 +139,24 @@ def token_rows(batch: Batch, text: int, starts: Rows, ends: Rows) -> tuple[Rows,
 
 
 def longest_text(folder: str | Path) -> int:
-    """Count the tokens that an encoder takes, the special ones included. Raises ModelError where there is none."""
+    """Return the maximum number of tokens of an encoder, special ones included. Raises ModelError if there is none."""
     return traced_graph.longest_text(encoder_config(folder))
 
 
 class Backbone(nn.Module):
-    """An encoder that `transformers` loads; the last layer's states.
+    """Encoder loaded by `transformers` that returns the states of its last layer.
 
-    ``frozen``: how many of the lowest layers are not trained. ``dropout``: None keeps the encoder's own.
-    ``embeddings``: whether what comes before the first layer is "frozen" or "trained". The exported token table has few
-    bits, and a word that the training text lacks is left behind where the others move. ``causal``: whether a token sees
-    only those before it.
+    ``width`` and ``depth`` are the size of a state and the number of layers. ``causal`` tells whether a token attends
+    to earlier tokens only.
+
+    Args:
+        folder: Hugging Face folder, or name.
+        frozen: Number of lowest layers that are not trained.
+        dropout: Dropout rate; None for the encoder's own.
+        embeddings: "frozen" or "trained". Frozen is safer: tokens that the training text lacks do not move when the
+            others are trained, and the exported table has few bits.
+
+    Raises InputError for invalid settings, and ModelError if the encoder cannot be loaded.
     """
 
     def __init__(
@@ -171,39 +186,39 @@ class Backbone(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Device that computes the states."""
+        """Return the device of the encoder."""
         return next(self.parameters()).device
 
     def chunks(self, batch: Batch, tokens: int) -> Iterator[Chunk]:
-        """The batch in pieces of at most ``tokens`` padded tokens (a longer text is a piece of its own)."""
+        """Split a batch into chunks of at most ``tokens`` padded tokens; a longer text is a chunk by itself."""
         padding = int(self.encoder.config.pad_token_id or 0)
         for texts, mask in grouped(batch.bounds, tokens):
             ids, rows = padded(batch.ids, batch.bounds, texts, mask, padding)
             yield Chunk(*(torch.from_numpy(item).to(self.device) for item in (ids, mask, rows)))
 
     def forward(self, chunk: Chunk) -> Tensor:
-        """(tokens, width): the states of a chunk's tokens, padding left out, as ``chunk.rows`` has them."""
+        """Compute the states of a chunk's tokens without padding, (tokens, width), in the order of ``chunk.rows``."""
         states = self.encoder(input_ids=chunk.ids, attention_mask=chunk.mask.long()).last_hidden_state
         outputs: Tensor = states[chunk.mask]
         return outputs
 
     def states(self, batch: Batch, tokens: int) -> Tensor:
-        """(tokens, width) float32 states of a batch, in its order, as one graph."""
+        """Compute the states of a batch, (tokens, width) float32, as one graph, in chunks of ``tokens``."""
         chunks = list(self.chunks(batch, tokens))
         return gathered([self(chunk) for chunk in chunks], [chunk.rows for chunk in chunks])
 
 
 def _dropouts(config: Any) -> list[str]:
-    """The names of an architecture's rates of dropout within its layers and embeddings."""
+    """Return the names of the dropout rates of an encoder's layers and embeddings in its configuration."""
     other_parts = ("classif", "pooler", "qa_", "summary")
     return [name for name in config.to_dict() if "dropout" in name and not any(part in name for part in other_parts)]
 
 
 def grouped(bounds: Rows, tokens: int) -> Iterator[tuple[Rows, NDArray[np.bool_]]]:
-    """Groups of texts by length, of at most ``tokens`` padded tokens each; a longer text is a group alone.
+    """Group texts by length, with at most ``tokens`` padded tokens in a group; a longer text is a group by itself.
 
-    The tokens of text i lie at ``bounds[i]`` to ``bounds[i + 1]``. Gives which texts, and (texts, longest) which tokens
-    there are.
+    The tokens of text i are ``bounds[i]:bounds[i + 1]``. Yields the numbers of the texts of each group, (texts,), and
+    a mask of their tokens, (texts, longest).
     """
     lengths = np.diff(bounds)
     order = np.argsort(lengths, kind="stable")
@@ -218,7 +233,7 @@ def grouped(bounds: Rows, tokens: int) -> Iterator[tuple[Rows, NDArray[np.bool_]
 
 
 def padded(ids: NDArray[Any], bounds: Rows, texts: Rows, mask: NDArray[np.bool_], padding: int) -> tuple[Rows, Rows]:
-    """The token numbers of a group (texts, longest), and (tokens,) where in ``ids`` each that is there comes from."""
+    """Pad a group of `grouped`: return its token ids, (texts, longest), and the rows of its tokens in ``ids``."""
     rows = (bounds[texts][:, None] + np.arange(mask.shape[1]))[mask]
     padded_ids = np.full(mask.shape, padding, np.int64)
     padded_ids[mask] = ids[rows]
@@ -228,8 +243,9 @@ def padded(ids: NDArray[Any], bounds: Rows, texts: Rows, mask: NDArray[np.bool_]
 def save_encoder(
     encoder: Any, tokenizer: Tokenizer, base: str | Path, folder: Path, heads: Mapping[str, Tensor] | None = None
 ) -> None:
-    """Write the encoder and its ``heads`` into a Hugging Face folder, with the tokenizer of its base, unchanged where
-    it can be.
+    """Write an encoder, its ``heads`` and its tokenizer into a Hugging Face folder.
+
+    The file tokenizer.json is copied from the folder ``base``, if it has one.
     """
     encoder.save_pretrained(folder)
     for weights in folder.glob("*.safetensors"):

@@ -1,8 +1,8 @@
-"""Teach a causal language model the form of a prompt: LoRA on a frozen model (CCPR, appendix C.3: 100 steps).
+"""Fine-tune a causal language model with LoRA, to teach it the form of a prompt (CCPR, appendix C.3: 100 steps).
 
-Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models", by the library peft. Each linear layer W becomes
-W + (alpha / rank) B A with A (rank, in) and B (out, rank); only A and B are trained. The loss is the mean cross-entropy
-of the reference's tokens alone; those of the prompt carry none.
+The method is that of Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models", by the library peft. Each
+linear layer W becomes W + (alpha / rank) B A with A (rank, in) and B (out, rank). Only A and B are trained. The loss is
+the mean cross-entropy of the tokens of the reference, without those of the prompt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from phrasemate.text.text_file import numbered_lines
 from phrasemate.training.trainer import faults_explained, short_of_memory
 from phrasemate.utils.storage import unlock
 
-IGNORED = -100  # label of a token without a loss, as torch's cross-entropy has it
+IGNORED = -100  # label of a token without a loss, the default of torch's cross-entropy
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 Progress = Callable[[int, int, float], None]
@@ -32,23 +32,33 @@ Progress = Callable[[int, int, float], None]
 
 @dataclass(frozen=True, slots=True)
 class LoraSettings:
-    """Settings of the training; ``rate`` rises over ``warmup`` steps and falls linearly to zero.
+    """Settings of the training with LoRA.
 
     Args:
-        chunk: Examples that are computed together; a step's examples are sorted by length and cut into such chunks.
-            The gradient does not depend on it, memory and padding do.
-        precision: "fp32" or "bf16", which holds the frozen weights in 16 bits. The added matrices have 32 bits.
+        steps: Number of steps; CCPR, appendix C.3, has 100.
+        batch: Examples per step.
+        chunk: Examples that are computed together: those of a step, sorted by length. It affects memory and padding,
+            but not the gradient.
+        rate: Learning rate; it rises over the warm-up, then falls linearly to zero.
+        warmup: Steps of the warm-up.
+        rank: Rank of the added matrices.
+        alpha: Numerator of alpha / rank, the scale of the added matrices.
+        dropout: Dropout rate before the added matrices.
+        max_tokens: Maximum length of a prompt with its reference; longer examples are left out.
+        norm: Maximum norm of the gradients, which are clipped to it.
+        seed: Seed of the initial weights, of dropout and of the order of the examples.
+        precision: Precision of the frozen weights, "fp32" or "bf16". The added matrices have 32 bits.
     """
 
-    steps: int = 100  # paper, appendix C.3
+    steps: int = 100
     batch: int = 16
     chunk: int = 4
-    rate: float = 2e-4  # usual for LoRA
+    rate: float = 2e-4
     warmup: int = 10
     rank: int = 8
     alpha: int = 16
     dropout: float = 0.05
-    max_tokens: int = 1_024  # of a prompt with its reference; longer ones are left out
+    max_tokens: int = 1_024
     norm: float = 1.0
     seed: int = 0
     precision: str = "fp32"
@@ -66,7 +76,7 @@ class LoraSettings:
 
 
 class TokenizedPrompt(NamedTuple):
-    """Token ids of a prompt and its reference, and from which of them on there is a loss."""
+    """Token ids of a prompt and its reference; ``first`` is the position of the first token of the reference."""
 
     ids: list[int]
     first: int
@@ -80,10 +90,20 @@ def train_lora(
     device: str = "cpu",
     progress: Progress = lambda step, steps, loss: None,
 ) -> list[float]:
-    """Train on a file of `phrasemate mt prepare` and save the adapter in ``out``; the loss of each step.
+    """Train an adapter, save it, and return the loss of each step.
 
-    ``base``: a Hugging Face folder (or name) of a causal model. Writes ``metrics.jsonl`` and
-    ``lora.json``, the settings, beside the adapter. Raises InputError, ModelError, MissingExtra.
+    The folder also gets ``metrics.jsonl`` (the losses) and ``lora.json`` (the settings).
+
+    Args:
+        data: File of examples from `phrasemate mt prepare`.
+        base: Hugging Face folder, or name, of a causal language model.
+        out: Folder to write.
+        settings: Settings of the training; None for the defaults.
+        device: Device of torch, such as "cuda".
+        progress: Called with the step, the number of steps and the loss.
+
+    Raises InputError for unusable data, ModelError for an unusable model or a loss that is not finite, and MissingExtra
+    without the extra "train".
     """
     settings = settings or LoraSettings()
     with needs_extra("train", "peft"):
@@ -122,7 +142,7 @@ def _trained(
     device: str,
     progress: Progress,
 ) -> list[float]:
-    """The loss of each step."""
+    """Run the training loop, write the loss of each step to ``metrics.jsonl``, and return the losses."""
     weights = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
     optimiser = torch.optim.AdamW(weights, lr=settings.rate)
     out.mkdir(parents=True, exist_ok=True)
@@ -143,7 +163,7 @@ def _trained(
 
 
 def _backward(adapted: Any, batch: Sequence[TokenizedPrompt], chunk: int, pad: int, device: str) -> float:
-    """Add the gradients of a batch, chunk by chunk; its loss, the mean over all tokens of the references."""
+    """Backpropagate the loss of a batch, chunk by chunk, and return it: the mean over all tokens of the references."""
     items = sorted(batch, key=lambda item: len(item.ids))
     count = sum(_with_loss(item) for item in items)
     loss = 0.0
@@ -156,13 +176,13 @@ def _backward(adapted: Any, batch: Sequence[TokenizedPrompt], chunk: int, pad: i
 
 
 def summed_loss(model: Any, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
-    """Sum of the cross-entropies of the labels, as `padded` gives them.
+    """Return the sum of the cross-entropies of the labels; the arguments are the tensors of `padded`.
 
-    The output layer is by far the widest of a small model, so it is computed only where some example has a loss.
+    The output layer is by far the widest of a small model, so it is only computed from the first label on.
     """
     size = ids.shape[1]
     first = int((labels != IGNORED).any(0).nonzero().min())
-    keep = size - first + 1  # with the token before the first
+    keep = size - first + 1  # the token before the first label predicts it
     options = {"position_ids": (mask.cumsum(1) - 1).clamp(min=0), "logits_to_keep": keep}
     parameters = signature(getattr(model, "get_base_model", lambda: model)().forward).parameters
     options = {name: value for name, value in options.items() if name in parameters}
@@ -173,12 +193,15 @@ def summed_loss(model: Any, ids: Tensor, mask: Tensor, labels: Tensor) -> Tensor
 
 
 def _with_loss(item: TokenizedPrompt) -> int:
-    """Number of tokens of an example that have a loss; the first token of a text never has."""
+    """Count the tokens of an example that have a loss; the first token of a text never has one."""
     return len(item.ids) - max(1, item.first)
 
 
 def read_lessons(path: Path) -> list[dict[str, Any]]:
-    """The objects of a file, each with messages or with prompt and completion. Raises InputError."""
+    """Read the examples of a JSONL file, each with messages, or with prompt and completion.
+
+    Raises InputError for a line of another form, and for an empty file.
+    """
     lessons = []
     for number, line in numbered_lines(path):
         try:
@@ -187,7 +210,7 @@ def read_lessons(path: Path) -> list[dict[str, Any]]:
             item = None
         if not _is_lesson(item):
             raise InputError(
-                f"{path}, line {number}: no messages, nor prompt and completion; use phrasemate mt prepare"
+                f"{path}, line {number}: neither messages, nor prompt and completion; use phrasemate mt prepare"
             )
         lessons.append(item)
     if not lessons:
@@ -196,6 +219,7 @@ def read_lessons(path: Path) -> list[dict[str, Any]]:
 
 
 def _is_lesson(item: Any) -> bool:
+    """Return whether a value has the form of an example."""
     if not isinstance(item, dict):
         return False
     messages = item.get("messages")
@@ -207,9 +231,10 @@ def _is_lesson(item: Any) -> bool:
 
 
 def encoded(items: Sequence[dict[str, Any]], tokenizer: Any, max_tokens: int) -> tuple[list[TokenizedPrompt], int]:
-    """Items as tokens, the reference closed by the end-of-text token; and how many were too long and left out.
+    """Tokenize examples; return those that are short enough, and the number of the others, which are left out.
 
-    Raises InputError where messages meet a tokenizer without a chat template, or nothing is short enough.
+    The end-of-text token follows the reference. Raises InputError for messages if the tokenizer has no chat template,
+    and if no example is short enough.
     """
     lessons = []
     for item in items:
@@ -225,7 +250,7 @@ def encoded(items: Sequence[dict[str, Any]], tokenizer: Any, max_tokens: int) ->
 
 
 def _parts(item: dict[str, Any], tokenizer: Any) -> tuple[str, str]:
-    """Prompt and reference; of messages, the prompt is what the model's own template makes of all but the last."""
+    """Return prompt and reference; all messages but the last make the prompt, by the model's chat template."""
     if item.get("messages") is None:
         return item["prompt"], item["completion"]
     if not getattr(tokenizer, "chat_template", None):
@@ -236,9 +261,10 @@ def _parts(item: dict[str, Any], tokenizer: Any) -> tuple[str, str]:
 
 
 def padded(batch: Sequence[TokenizedPrompt], pad: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(ids, mask, labels), (items, longest) int64 each; labels are the ids where there is a loss.
+    """Pad examples on the left, so that all references end at the same position.
 
-    Padded on the left, so that the references of all examples end together.
+    Returns ids, mask and labels, (items, longest) int64 each. Labels are the ids of the reference, and `IGNORED` for
+    all other tokens.
     """
     longest = max(len(item.ids) for item in batch)
     ids = torch.full((len(batch), longest), pad)  # (items, longest)
@@ -253,7 +279,7 @@ def padded(batch: Sequence[TokenizedPrompt], pad: int) -> tuple[Tensor, Tensor, 
 
 
 def _batches(items: Sequence[TokenizedPrompt], settings: LoraSettings) -> Iterator[list[TokenizedPrompt]]:
-    """Yield as many batches as there are steps; all items are seen before one is again."""
+    """Yield a batch for each step, in random order; no item comes again before all items have come."""
     draw, waiting = random.Random(settings.seed), list[TokenizedPrompt]()
     for _ in range(settings.steps):
         while len(waiting) < settings.batch:
@@ -263,22 +289,27 @@ def _batches(items: Sequence[TokenizedPrompt], settings: LoraSettings) -> Iterat
 
 
 def _share(step: int, settings: LoraSettings) -> float:
-    """Share of the learning rate at a step, from 1."""
+    """Return the factor of the learning rate at a step; steps are counted from 1."""
     if step <= settings.warmup:
         return step / settings.warmup
     return (settings.steps - step + 1) / max(1, settings.steps - settings.warmup)
 
 
 def _loaded(base: str | Path, dtype: torch.dtype = torch.float32) -> tuple[Any, Any]:
-    """Tokenizer and model; ModelError where there is none, or weights lack, which would be drawn at random."""
+    """Load tokenizer and model. Raises ModelError if they cannot be read, or if weights are missing.
+
+    transformers would initialise missing weights at random.
+    """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     options: dict[str, Any] = {"dtype": dtype, "output_loading_info": True, "use_safetensors": True}
-    options["trust_remote_code"] = False  # transformers would ask on the terminal whether to run what the folder brings
+    options["trust_remote_code"] = (
+        False  # otherwise transformers asks on the terminal whether to run code of the folder
+    )
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(base), trust_remote_code=False)
         loaded_model: Any = AutoModelForCausalLM.from_pretrained(str(base), **options)
-    except Exception as error:  # tokenizers raises bare Exceptions
+    except Exception as error:  # the library tokenizers raises plain Exceptions
         if short_of_memory(error):
             raise
         reason = " ".join(str(error).split())[:300]
@@ -287,7 +318,7 @@ def _loaded(base: str | Path, dtype: torch.dtype = torch.float32) -> tuple[Any, 
     lacking = sorted(info["missing_keys"])
     if lacking:
         raise ModelError(
-            f"{base}: {len(lacking)} weights of a causal language model are not there, such as {lacking[0]}; download "
-            "it again, or give another model"
+            f"{base}: {len(lacking)} weights of a causal language model are missing, such as {lacking[0]}; download it "
+            "again, or give another model"
         )
     return tokenizer, model

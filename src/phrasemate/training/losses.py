@@ -1,4 +1,4 @@
-"""Losses that the methods share. All compute in float32, whatever the encoder's precision."""
+"""Losses that several training methods share. All are computed in float32, whatever the encoder's precision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional
 
 
 class Contrast(NamedTuple):
-    """``loss`` (scalar), ``right``: share of the queries whose positive beats all other candidates."""
+    """Contrastive ``loss`` (scalar), and ``right``: the share of queries with their positive above all candidates."""
 
     loss: Tensor
     right: Tensor
@@ -23,16 +23,20 @@ def contrast(
     temperature: float = 1.0,
     ignored: Tensor | None = None,
 ) -> Contrast:
-    """Softmax over the candidates: mean over queries q of -log exp(q.p/T) / sum_c exp(q.c/T).
+    """Compute the contrastive loss: the mean over queries q of -log exp(q.p/T) / sum_c exp(q.c/T).
 
-    ``queries`` (n, dim), ``candidates`` (m, dim), ``positives`` (n,): which candidate is the query's own;
-    ``ignored`` (n, m) bool: candidates that are not negatives of a query (its positive always counts). Zero without
-    queries.
-    CCPR (Li et al. 2024, eq. 2 and 3) is T = 1 with all pairs of the batch as candidates.
+    The loss of CCPR (Li et al. 2024, eq. 2 and 3) has T = 1, with all pairs of the batch as candidates.
+
+    Args:
+        queries: Query vectors (n, dim). Without queries, the loss is zero.
+        candidates: Candidate vectors (m, dim).
+        positives: Row of the positive p of each query among the candidates, (n,).
+        temperature: T.
+        ignored: Mask (n, m) of candidates that are not negatives of a query; a positive is never ignored.
     """
     logits = (queries.float() / temperature) @ candidates.float().T  # (n, m)
     if ignored is not None:
-        logits.masked_fill_(ignored.scatter(1, positives[:, None], False), -torch.inf)  # in place: they are large
+        logits.masked_fill_(ignored.scatter(1, positives[:, None], False), -torch.inf)  # in place, to save memory
     loss = functional.cross_entropy(logits, positives, reduction="sum")
     with torch.no_grad():
         right = (logits >= logits.gather(1, positives[:, None])).sum(1) == 1
@@ -41,19 +45,22 @@ def contrast(
 
 
 def balanced_bce(logits: Tensor, positive: Tensor, texts: Tensor | None = None) -> Tensor:
-    """Binary cross-entropy in which positives and negatives weigh the same in all, however many there are.
+    """Compute binary cross-entropy in which positives and negatives have the same total weight.
 
-    What CCPR (eq. 6) estimates by drawing as many non-phrases as phrases, without the noise of drawing.
-    ``logits`` (n,), ``positive`` (n,) bool. Zero where one of the two kinds is absent. With ``texts`` (n,), the number
-    of each span's sentence, it is balanced in each sentence; one weighs as much as it has positives, and one without
-    either kind nothing.
+    It is the expectation of the loss of CCPR (eq. 6), which samples as many non-phrases as phrases.
+
+    Args:
+        logits: Logits of the spans (n,).
+        positive: Mask of the spans that are phrases (n,). The loss is zero without positives or without negatives.
+        texts: Number of the sentence of each span (n,), to balance each sentence by itself. The weight of a sentence is
+            its number of positives, or zero without negatives. None balances all spans together.
     """
     losses = functional.binary_cross_entropy_with_logits(logits.float(), positive.float(), reduction="none")
     if texts is not None:
         count = int(texts.max()) + 1 if len(texts) else 1
         phrases = torch.bincount(texts[positive], minlength=count)
         negatives = torch.bincount(texts[~positive], minlength=count)
-        share = phrases * (negatives > 0)  # of each sentence
+        share = phrases * (negatives > 0)  # weight of each sentence
         weights = torch.where(positive, 0.5 / phrases.clamp(min=1)[texts], 0.5 / negatives.clamp(min=1)[texts])
         return (losses * weights * share[texts]).sum() / share.sum().clamp(min=1)
     has_both = positive.any() & ~positive.all()
@@ -62,7 +69,7 @@ def balanced_bce(logits: Tensor, positive: Tensor, texts: Tensor | None = None) 
 
 
 def span_means(states: Tensor, first: Tensor, last: Tensor) -> Tensor:
-    """(spans, width): the mean of the states of rows ``first`` to ``last``, both included."""
+    """Return the mean state of each span, (spans, width): of the rows ``first`` to ``last`` (spans,), both included."""
     lengths = last + 1 - first
     owner = torch.repeat_interleave(torch.arange(len(first), device=states.device), lengths)
     rows = torch.arange(len(owner), device=states.device) + (first - (lengths.cumsum(0) - lengths))[owner]

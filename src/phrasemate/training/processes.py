@@ -1,8 +1,8 @@
-"""Several processes that train one model, as ``torchrun`` and ``accelerate launch`` start them: one for each device.
+"""Train one model in several processes, one per device, as ``torchrun`` and ``accelerate launch`` start them.
 
-All hold the same weights. A step's batches are shared out where there is one for each process, and then each process
-contrasts its own. Else all processes work on each batch. Each encodes some of its chunks, and all get the states of all
-chunks. So the loss is that of the whole batch (gathered negatives). Either way a step is that of a single process.
+All processes have the same weights. If a step has a batch for each process, each process works on its own batches.
+Otherwise all processes share each batch: each encodes some of its chunks and receives the states of all chunks, so the
+loss has the negatives of the whole batch. In both cases, a step has the result of a single process.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from torch import Tensor, distributed, nn
 
 from phrasemate.errors import InputError
 
-SIZE, RANK, LOCAL = "WORLD_SIZE", "RANK", "LOCAL_RANK"  # of the environment that launchers make
+SIZE, RANK, LOCAL = "WORLD_SIZE", "RANK", "LOCAL_RANK"  # environment variables that launchers set
 
 
 class Group(NamedTuple):
-    """``rank`` of this process, from 0, of ``size`` that work together."""
+    """Group of ``size`` processes that work together; ``rank`` is the number of this process, from 0."""
 
     rank: int = 0
     size: int = 1
 
     def numbers(self, count: int) -> range:
-        """Numbers of this process's share of so many things."""
+        """Return the numbers of the items, out of ``count``, that this process works on."""
         return range(self.rank, count, self.size)
 
 
@@ -35,14 +35,14 @@ _groups = [Group()]
 
 
 def group() -> Group:
-    """The processes that work together at the moment."""
+    """Return the current group of processes."""
     return _groups[-1]
 
 
 def join(device: str) -> None:
-    """Meet the other processes of the launcher, if there is one; of graphics cards each takes the next.
+    """Connect to the other processes of the launcher, if there is one; each process uses its own GPU.
 
-    Raises InputError where they cannot meet.
+    Raises InputError if the connection fails.
     """
     if int(os.environ.get(SIZE, "1")) == 1 or distributed.is_initialized():
         return
@@ -51,26 +51,26 @@ def join(device: str) -> None:
     try:
         distributed.init_process_group("nccl" if device == "cuda" else "gloo")
     except (RuntimeError, ValueError) as error:
-        raise InputError(f"{os.environ[SIZE]} processes that do not meet ({' '.join(str(error).split())})") from error
+        raise InputError(f"{os.environ[SIZE]} processes cannot connect ({' '.join(str(error).split())})") from error
     _groups.append(Group(distributed.get_rank(), distributed.get_world_size()))
 
 
 def leave() -> None:
-    """Part from the others."""
+    """Disconnect from the other processes."""
     if group().size > 1:
         _groups.pop()
         distributed.destroy_process_group()
 
 
 def expect_one(method: str) -> None:
-    """Raises InputError where a launcher started several processes for a method that takes one."""
+    """Raise InputError if a launcher started several processes for a method that trains in one."""
     if int(os.environ.get(SIZE, "1")) > 1:
-        raise InputError(f"{method} trains in one process, and {os.environ[SIZE]} were started; start it alone")
+        raise InputError(f"{method} trains in one process, but {os.environ[SIZE]} were started; start only one")
 
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Within, this process works by itself, as on a batch of its own."""
+    """Make this process work by itself during the block, for a batch that it does not share."""
     _groups.append(Group())
     try:
         yield
@@ -79,13 +79,13 @@ def alone() -> Iterator[None]:
 
 
 def wait() -> None:
-    """Until all processes are here."""
+    """Wait until all processes have called this function."""
     if group().size > 1:
         distributed.barrier()
 
 
 def total(values: Sequence[float], device: torch.device, greatest: bool = False) -> list[float]:
-    """The sums of numbers over the processes, or their maxima."""
+    """Return the sums of each of the ``values`` over the processes, or with ``greatest`` the maxima."""
     if group().size == 1:
         return list(values)
     numbers = torch.tensor(values, dtype=torch.float64, device=device)
@@ -95,7 +95,10 @@ def total(values: Sequence[float], device: torch.device, greatest: bool = False)
 
 
 def exchange(outputs: Sequence[Tensor | None], device: torch.device) -> list[Tensor]:
-    """(n, width) float32 of each chunk, where each process has those of its own `Group.numbers`."""
+    """Return the outputs of all chunks, (n, width) float32 each, given those that this process has computed.
+
+    ``outputs`` has None for the chunks of other processes (see `Group.numbers`).
+    """
     if group().size == 1:
         return [output for output in outputs if output is not None]
     shapes = [size for output in outputs for size in (output.shape if output is not None else (0, 0))]
@@ -112,7 +115,7 @@ def exchange(outputs: Sequence[Tensor | None], device: torch.device) -> list[Ten
 
 @torch.no_grad()
 def add_gradients(parameters: Sequence[nn.Parameter], device: torch.device) -> None:
-    """Give each parameter the sum of the processes' gradients; one without any stays so."""
+    """Replace the gradient of each parameter by the sum over the processes; None stays None if no process has one."""
     if group().size == 1:
         return
     gradient_counts = total([float(parameter.grad is not None) for parameter in parameters], device, greatest=True)

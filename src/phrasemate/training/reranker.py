@@ -1,8 +1,9 @@
-"""Training side of the re-ranker: the network of `phrasemate.reranker` in torch, for padded batches.
+"""Train the re-ranker: the network of `phrasemate.reranker` in torch, for padded batches.
 
-That module has the equations; both give the same numbers. All arrays of the network are trained. Each sentence of a
-pair is a query for its mate among the sentences of the other language that the encoder ranks highest for it. The loss
-is the cross-entropy of a softmax over this list. Both languages are queries, and every step mixes language pairs.
+`phrasemate.reranker` has the equations, and gives the same scores. All arrays of the network are trained. Each sentence
+of a pair is a query. Its candidates are its translation and the sentences of the other language that the encoder ranks
+highest. The loss is the cross-entropy of a softmax over this list. Sentences of both languages are queries, and each
+step mixes language pairs.
 """
 
 from __future__ import annotations
@@ -36,16 +37,18 @@ from phrasemate.utils.margin import csls_penalties
 
 
 class Tokens(NamedTuple):
-    """``states`` (..., T, width) of sentences, ``mask`` (..., T): 1 for a token, 0 for padding."""
+    """Token states of sentences, ``states`` (..., T, width), and ``mask`` (..., T): 1 for a token, 0 for padding."""
 
     states: Tensor
     mask: Tensor
 
 
 class Reranker(nn.Module):
-    """Scores of a sentence with each of several others; `start` it from the arrays of a `Network`.
+    """Re-ranker that scores a sentence with each of several candidates.
 
-    ``dropout``: of the projected states' numbers, in training.
+    Args:
+        start: Network with the initial weights.
+        dropout: Dropout rate of the projected states in training.
     """
 
     def __init__(self, start: Network, dropout: float = 0.0) -> None:
@@ -56,12 +59,15 @@ class Reranker(nn.Module):
         )
 
     def network(self) -> Network:
-        """Network as it is now, for use without torch."""
+        """Return the network with the current weights, for use without torch."""
         arrays: Arrays = {name: np.array(value.detach().float().cpu().numpy()) for name, value in self.weights.items()}
         return Network(arrays)
 
     def forward(self, first: Tokens, second: Tokens, cosines: Tensor) -> Tensor:
-        """(B, K) scores of B sentences (B, I, width), each with K others (B, K, J, width); ``cosines`` (B, K)."""
+        """Compute scores (B, K) of B sentences (B, I, width), each with K candidates (B, K, J, width).
+
+        ``cosines`` (B, K) are those of the sentence vectors.
+        """
         w = self.weights
         x, y = self.projected(first)[:, None], self.projected(second)  # (B, 1, I, d), (B, K, J, d)
         mine, right_mask = first.mask[:, None], second.mask  # (B, 1, I), (B, K, J)
@@ -70,11 +76,11 @@ class Reranker(nn.Module):
         match = (forth[0] + back[0]) / 2  # (B, K)
         bilinear = w["bilinear"] + w["bilinear"].T
         score_sum = torch.tanh(((forth[1] @ bilinear) * back[1]).sum(-1) / 2 + w["bilinear_bias"])  # eq. 5
-        scores: Tensor = (torch.stack([cosines, match, score_sum], -1) * w["mix"]).sum(-1)  # @ rounds to bf16
+        scores: Tensor = (torch.stack([cosines, match, score_sum], -1) * w["mix"]).sum(-1)  # @ would round to bf16
         return scores
 
     def projected(self, tokens: Tokens) -> Tensor:
-        """(..., T, d) of unit length; padding, of which there may be more than tokens, is 0 and costs nothing."""
+        """Project states to unit vectors (..., T, d), 0 for padding; only tokens are computed."""
         mask = tokens.mask.bool()
         states: Tensor = self.dropout(tokens.states[mask] @ self.weights["project"] + self.weights["project_bias"])
         placement: Tensor = states.new_zeros(*mask.shape, states.shape[-1])
@@ -82,7 +88,10 @@ class Reranker(nn.Module):
         return placement
 
     def _crossed(self, queries: Tensor, other: Tensor, mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
-        """The weighted mean match (B, K) of a side's tokens, and its e (B, K, d), of unit length."""
+        """Compute the weighted mean match of one side's tokens, (B, K), and its unit vector e, (B, K, d).
+
+        ``mine`` and ``theirs`` are the masks of ``queries`` and ``other``.
+        """
         w = self.weights
         m = torch.tanh(queries @ w["match"] @ other.transpose(-1, -2) + w["match_bias"])  # (B, K, I, J); eq. 1
         logits = (m * w["sharpness"].exp()).masked_fill(theirs[..., None, :] == 0, -torch.inf)
@@ -96,23 +105,26 @@ class Reranker(nn.Module):
 
 
 def listwise_loss(scores: Tensor, ignored: Tensor) -> Tensor:
-    """Mean of -log softmax of the first column of ``scores`` (B, K); ``ignored`` (B, K): no negatives."""
+    """Compute the mean of -log softmax of the first column of ``scores`` (B, K).
+
+    ``ignored`` (B, K) marks candidates that are not negatives.
+    """
     return -scores.masked_fill(ignored, -torch.inf).log_softmax(-1)[:, 0].mean()
 
 
-SCORED = 32  # lists that are scored at once in an evaluation
+SCORED = 32  # lists that are scored at once in the evaluation
 
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Sentence pairs of the training, and how many of them.
+    """Settings of the training data, the table [data].
 
     Args:
-        pairs: DATA/PAIR/train.tsv of each; those that have a dev.tsv are held out for the figures.
-        batch: Lists of a step.
-        candidates: Of a list: the mate, and what the encoder ranks high besides.
-        tokens: How many of a sentence's first tokens are read in training.
-        dev: Sentences of each side of a dev.tsv that ask (0: all).
+        pairs: Language pairs; each has a file DATA/PAIR/train.tsv. A dev.tsv beside it is a held-out set.
+        batch: Lists per step.
+        candidates: Candidates per list: the translation, and sentences that the encoder ranks high.
+        tokens: Maximum number of tokens of a sentence; further tokens are cut off.
+        dev: Queries from each side of a dev.tsv (0: all).
     """
 
     pairs: tuple[str, ...]
@@ -124,15 +136,20 @@ class DataSettings:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """``dim`` of the projected states where the encoder has no linear head to begin with (0: that of the head)."""
+    """Settings of the network, the table [model].
+
+    Args:
+        dim: Dimension of the projected states; 0 for that of the encoder's linear head.
+        dropout: Dropout rate of the projected states.
+    """
 
     dim: int = 0
-    dropout: float = 0.1  # of the projected states' numbers
+    dropout: float = 0.1
 
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """The learning rates of AdamW: of the matrices and vectors, and of the few numbers that scale and mix."""
+    """Learning rates of AdamW: ``rate`` for matrices and vectors, ``mix_rate`` for scalars and mix weights."""
 
     rate: float = 3e-4
     mix_rate: float = 3e-3
@@ -140,7 +157,7 @@ class OptimizerSettings:
 
 @dataclass(frozen=True)
 class Config:
-    """The tables of the configuration file."""
+    """Tables of the configuration file."""
 
     data: DataSettings
     model: ModelSettings
@@ -149,7 +166,7 @@ class Config:
 
     @classmethod
     def of(cls, tables: Mapping[str, Any]) -> Config:
-        """Make the settings from the tables of a TOML file; raises InputError naming what is wrong."""
+        """Build the settings from the tables of a TOML file. Raises InputError for an invalid setting."""
         config = configured(cls, tables)
         data = config.data
         counts = len(data.pairs), data.batch, data.candidates - 1, data.tokens
@@ -164,7 +181,10 @@ class Config:
 
 
 class RankingQueries(NamedTuple):
-    """Sentences that ask: ``lists`` (n, K) of ``documents``, the mate first; ``ignored`` (n, K): read as it does."""
+    """Queries of one direction: ``lists`` (n, K) of ``documents``, with the translation first.
+
+    ``ignored`` (n, K) marks candidates with the same text as the translation.
+    """
 
     queries: SentenceStates
     documents: SentenceStates
@@ -173,13 +193,14 @@ class RankingQueries(NamedTuple):
 
 
 class HeldOutSide(NamedTuple):
-    """Side of a held-out set.
+    """One direction of a held-out set.
 
     Args:
+        pair: Language pair.
         queries, documents: States of both sides.
-        rows: (n,) the sentences of ``queries`` that ask.
-        ids: (n, K) what the encoder ranks highest among ``documents``.
-        texts: One number for all ``documents`` that read alike.
+        rows: Sentences of ``queries`` that are evaluated, (n,).
+        ids: ``documents`` that the encoder ranks highest for each of them, (n, K).
+        texts: Number of the text of each document, equal for equal texts.
     """
 
     pair: str
@@ -191,7 +212,10 @@ class HeldOutSide(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Lists of a step: the sentences that ask (B, I, width), their candidates (B, K, J, width), (B, K) cosines."""
+    """Lists of a step: queries ``first`` (B, I, width), candidates ``second`` (B, K, J, width), ``cosines`` (B, K).
+
+    ``ignored`` (B, K) marks candidates that are not negatives.
+    """
 
     first: Tokens
     second: Tokens
@@ -200,7 +224,16 @@ class Batch(NamedTuple):
 
 
 class RerankerTask:
-    """See `trainer.Task`. ``data``: the folder of the sentence pairs; ``states``: where states are kept."""
+    """Training of a re-ranker as a `trainer.Task`.
+
+    Args:
+        config: Settings.
+        data: Folder of the sentence pairs.
+        model: Encoder, which is not trained.
+        states: Folder of the cache of token states.
+        device: Device of torch, such as "cuda".
+        progress: Called with the name of the stage, the number of sentences that are done, and the total.
+    """
 
     def __init__(
         self,
@@ -230,11 +263,11 @@ class RerankerTask:
         self.module = Reranker(first_network(model, config.model.dim), config.model.dropout).to(device)
 
     def facts(self) -> dict[str, Any]:
-        """The settings, and what they go with."""
+        """Return the settings, the hash of the encoder and the number of lists."""
         return {**facts_of("reranker", self.config), "encoder": self._model.hash, "lists": len(self._places)}
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
-        """Numbers that scale and mix learn faster."""
+        """Return the parameters in two groups, with their learning rates; scalars and mix weights learn faster."""
         few = {"sharpness", "mix", "match_bias", "attend_bias", "bilinear_bias"}
         named_weights = list(self.module.weights.items())
         rates = self.config.optimizer
@@ -244,7 +277,7 @@ class RerankerTask:
         ]
 
     def batch(self, number: int) -> Batch:
-        """See `Task.batch`: pass after pass over all lists of all pairs, each in an order of its own."""
+        """Return the batch of a step (see `Task.batch`): passes over all lists of all pairs, each in a new order."""
         rows = rows_in_turn(number, self.config.data.batch, len(self._places), self.config.loop.seed)
         parts = [(self._train[part], row) for part, row in self._places[rows].tolist()]
         return self._padded(
@@ -253,7 +286,10 @@ class RerankerTask:
         )
 
     def backward(self, batch: Batch, autocast: Callable[[], Any], scale: float) -> dict[str, float]:
-        """See `Task.backward`; ``acc@1``: the mate above all others of its list."""
+        """Backpropagate the loss of a batch (see `Task.backward`).
+
+        ``acc@1`` is the share of lists in which the translation has the highest score.
+        """
         with autocast():
             scores = self.module(batch.first, batch.second, batch.cosines).float()
         loss = listwise_loss(scores, batch.ignored)
@@ -264,7 +300,7 @@ class RerankerTask:
 
     @torch.no_grad()
     def evaluate(self, autocast: Callable[[], Any]) -> dict[str, float]:
-        """MAP of each held-out set, both sides asking; the score is their mean."""
+        """Return the MAP of each held-out set, with queries from both sides; ``score`` is their mean."""
         precisions: dict[str, list[float]] = {}
         for item in self._held:
             with autocast():
@@ -274,11 +310,11 @@ class RerankerTask:
         return {"score": float(np.mean(list(means.values()))), **means}
 
     def save(self, folder: Path) -> None:
-        """See `load_reranker`."""
+        """Write the re-ranker into a folder, for `load_reranker`."""
         save_reranker(self.module.network(), folder, self._model.hash, self.facts())
 
     def _scored(self, part_set: HeldOutSide) -> Floats:
-        """(n, K) scores."""
+        """Score the candidates of all queries of a held-out side, (n, K)."""
         scores = np.empty(part_set.ids.shape, np.float32)
         for at in range(0, len(scores), SCORED):
             part = slice(at, at + SCORED)
@@ -292,7 +328,7 @@ class RerankerTask:
         queries: Sequence[tuple[SentenceStates, int, SentenceStates, Rows]],
         ignored: NDArray[np.bool_] | None = None,
     ) -> Batch:
-        """Lists of one length, side by side."""
+        """Pad lists with the same number of candidates to a batch; by default, no candidate is ignored."""
         most = self.config.data.tokens
         first = _side_by_side([states.tokens(row)[:most] for states, row, _, _ in queries])
         count = len(queries[0][3])
@@ -309,7 +345,7 @@ class RerankerTask:
     def _directions(
         self, path: Path, states: Path, progress: Progress
     ) -> list[tuple[SentenceStates, SentenceStates, Rows]]:
-        """The queries and the documents of each direction, and one number for all documents that read alike."""
+        """Return queries, documents and the number of each document's text (equal for equal texts), per direction."""
         if not path.is_file():
             raise InputError(f"{path}: no such file; expected sentence pairs, the two languages separated by a tab")
         rows = [row for row in ParallelText(path) if all(row)]
@@ -324,9 +360,10 @@ class RerankerTask:
 
 
 def first_network(model: Model, dim: int = 0) -> Network:
-    """Make the network that training begins with; its projection is that of phrases of one token.
+    """Return the initial network. Its projection is that of the encoder's linear head for phrases of one token.
 
-    Where the encoder has no such head (or ``dim`` is given): ``dim`` random directions at right angles.
+    Without such a head, or for another ``dim``, the projection is ``dim`` random orthogonal directions. Raises
+    InputError for a ``dim`` of 0 without a head, or above the encoder's width.
     """
     if isinstance(model.head, Head) and dim in (0, model.head.dim):
         return Network.start(model.head.start + model.head.end, model.head.bias)
@@ -337,10 +374,11 @@ def first_network(model: Model, dim: int = 0) -> Network:
 
 
 def lists(first: Floats, second: Floats, number: Rows, count: int) -> tuple[Rows, NDArray[np.bool_]]:
-    """(n, count) candidates for each row of ``first``, (n, dim), and which of them are not negatives.
+    """Return the candidates of each row of ``first`` (n, dim), (n, count), and a mask of those that are not negatives.
 
-    The mate, which has the same row in ``second``, comes first, then those with the highest CSLS. What reads as the
-    mate does is not a negative: ``number`` (n,) is equal where texts read alike.
+    The translation, which has the same row in ``second``, comes first. The rows of ``second`` with the highest CSLS
+    follow. Candidates with the same text as the translation are not negatives; ``number`` (n,) is equal for equal
+    texts.
     """
     ids = np.empty((len(first), min(count, len(second))), np.int64)
     penalties = csls_penalties(first, second, NEIGHBOURS)
@@ -361,13 +399,13 @@ def _held_out(pair: str, queries: SentenceStates, documents: SentenceStates, tex
 
 
 def _precision(held_out: HeldOutSide, scores: Floats) -> float:
-    """Mean of 1 / rank of the first document that reads as the mate does; 0 where none is listed."""
+    """Return the mean of 1 / rank of the first document with the text of the translation; 0 if the list has none."""
     ids = np.take_along_axis(held_out.ids, argsort_desc(scores), 1)
     hits = held_out.texts[ids] == held_out.texts[held_out.rows][:, None]
     return float(np.where(hits.any(1), 1 / (hits.argmax(1) + 1.0), 0.0).mean())
 
 
 def _side_by_side(sentences: Sequence[NDArray[np.float16]]) -> Tokens:
-    """(n, T, width) float32 and (n, T); a sentence without tokens is one of zeros."""
+    """Pad sentences to states (n, T, width) float32 and a mask (n, T); one without tokens gets a token of zeros."""
     values, lengths = pad(sentences)
     return Tokens(values, (torch.arange(values.shape[1]) < lengths.clamp(min=1)[:, None]).float())
