@@ -1,23 +1,22 @@
-"""XPR: Zheng et al. 2022, "Cross-Lingual Phrase Retrieval" (ACL): a phrase is what it is in its example sentences.
+"""Train with XPR (Zheng et al. 2022, "Cross-Lingual Phrase Retrieval", ACL): represent phrases by example sentences.
 
-Representation (eq. 1, 2): encode m sentences that contain the phrase, each by itself; the mean of the states of the
-phrase's tokens, then the mean over the sentences. XPCO (eq. 3, 4): each of N phrases, projected and at unit length, has
-to find its mate among the N phrases of the other language. A momentum encoder has encoded these; both directions are
-added. Algorithm 1: draw pairs and sentences; encode with both encoders; a step of Adam on the one; the other moves a
-thousandth of the way after it. MoCo (section 5.7): negatives from a queue of earlier steps.
+The vector of a phrase (eq. 1, 2) is the mean of its tokens' states in each of m sentences, averaged over the sentences.
+The loss XPCO (eq. 3, 4) is contrastive. Each of N phrases, projected to a unit vector, must find its translation among
+the N phrases of the other language. These are encoded by a momentum encoder. The losses of both directions are added.
 
-Each piece is an option. Where the paper and its released code differ, the defaults are the paper's:
+Algorithm 1: draw pairs and sentences, encode them with both encoders, update the encoder with Adam, and move the
+momentum encoder towards it by a thousandth. MoCo (section 5.7) takes negatives from a queue of earlier steps.
+
+Each part is an option. Where the paper and its released code differ, the defaults are the paper's:
 
 - The projection is applied to the phrase's vector; the code applies it to the token states (``place`` "tokens").
 - One momentum update a step; the code makes one in each of the two directions.
-- Negatives come from the batch; the code's MoCo adds a queue to it (``negatives`` "both"), one for both languages,
-  started with random vectors. Ours has one for each side, and begins empty.
-- Without momentum, the code lets the gradient through the targets (``targets`` "same"); "stopped" does not.
+- Negatives come from the batch; the code's MoCo adds a queue (``negatives`` "both"), one for both languages, initially
+  with random vectors. Here, each side has a queue, which is initially empty.
+- Without momentum, the code backpropagates through the targets (``targets`` "same"); "stopped" does not.
 
-Ours: a projection that begins as the identity (``start``), and pairs that share a wording, of which neither is a
-negative of the other (``same_wording``).
-
-The training task: configuration, its data, its held-out figures, its model folder.
+Two options are not in the paper: a projection that is initially the identity (``start``), and pairs with equal phrases
+that are not negatives of each other (``same_wording``).
 """
 
 from __future__ import annotations
@@ -52,12 +51,16 @@ from phrasemate.types import Progress
 
 @dataclass(frozen=True)
 class Settings:
-    """The loss; the defaults are the paper's, the temperature that of its released training script.
+    """Settings of the loss; the defaults are the paper's, and the temperature that of its training script.
 
-    ``targets``: what encodes the phrases that are searched: the "momentum" encoder; or, as ablations, the "same"
-    encoder, or the same without a gradient ("stopped"). ``momentum`` is mu. ``negatives``: of the "batch" (XPCO), of
-    the "queue" (MoCo), or of "both"; ``queue``: its length. ``same_wording``: whether a pair with a wording in common
-    is a "negative" or "ignored".
+    Args:
+        temperature: T of eq. 3.
+        targets: Encoder of the candidates: "momentum", or, as ablations, the "same" encoder with or without ("stopped")
+            a gradient.
+        momentum: mu of algorithm 1.
+        negatives: Source of the negatives: the "batch" (XPCO), the "queue" (MoCo) or "both".
+        queue: Length of the queue.
+        same_wording: Whether a pair that shares a phrase with the query's pair is a "negative" or "ignored".
     """
 
     temperature: float = 0.06
@@ -74,12 +77,14 @@ class Settings:
 
 
 class Projection(nn.Module):
-    """The projection head: two linear layers with a ReLU between them, width -> ``inner`` x width -> width.
+    """Projection head: two linear layers with a ReLU between them, width to ``inner`` x width to width.
 
     Args:
-        place: "pooled" projects a phrase's vector (paper), "tokens" each state before the mean (code).
-        start: "random", or "identity": as ReLU(x) - ReLU(-x) = x, two rows of the first layer for each number pass it
-            on unchanged, and phrases are retrieved before the first step.
+        width: Width of the states.
+        place: "pooled" projects the vector of a phrase (paper), "tokens" each state before the mean (code).
+        inner: Width of the inner layer, as a multiple of ``width``.
+        start: Initialisation: "random", or "identity", by ReLU(x) - ReLU(-x) = x, so that retrieval works before the
+            first step.
     """
 
     def __init__(self, width: int, place: str = "pooled", inner: int = 4, start: str = "random") -> None:
@@ -92,12 +97,13 @@ class Projection(nn.Module):
             self._begin_as_identity(width)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """(..., width) -> (..., width)."""
+        """Project vectors (..., width) to vectors (..., width)."""
         output: Tensor = self.outer(functional.relu(self.inner(vectors)))
         return output
 
     @torch.no_grad()
     def _begin_as_identity(self, width: int) -> None:
+        """Initialise both layers so that together they are the identity."""
         identity = torch.eye(width)
         self.inner.weight[: 2 * width] = torch.cat([identity, -identity])
         self.inner.bias[: 2 * width] = 0
@@ -106,21 +112,21 @@ class Projection(nn.Module):
         self.outer.bias[:] = 0
 
     def arrays(self) -> dict[str, Tensor]:
-        """The two layers, named and shaped as `phrasemate.encode.heads` has them."""
+        """Return the arrays of both layers, with the names and shapes of `phrasemate.encode.heads`."""
         parts = {"inner": self.inner.weight.T, "inner_bias": self.inner.bias}
         parts |= {"outer": self.outer.weight.T, "outer_bias": self.outer.bias}
         return {f"{self.place}_{name}": value for name, value in parts.items()}
 
 
 class PhraseEncoder(nn.Module):
-    """f(.; theta): contexts of phrases -> unit vectors. What `halves` leaves below is not part of theta."""
+    """Encoder f(.; theta) from contexts of phrases to unit vectors; the frozen layers below `halves` are not in it."""
 
     def __init__(self, upper: Upper | WholeEncoder, head: Projection | None = None) -> None:
         super().__init__()
         self.upper, self.head = upper, head
 
     def contexts(self, inputs: Inputs, projected: bool = True) -> Tensor:
-        """Eq. 1: (texts, width), each the mean of the states of its phrase's tokens."""
+        """Compute the vector of the phrase in each context, (texts, width): the mean of its tokens' states (eq. 1)."""
         states, valid = self.upper(inputs.states, inputs.mask, inputs.first, inputs.last)  # (texts, longest, width)
         if projected and self.head is not None and self.head.place == "tokens":
             states = self.head(states)
@@ -129,9 +135,9 @@ class PhraseEncoder(nn.Module):
         return mean
 
     def phrases(self, contexts: Tensor, owner: Tensor, projected: bool = True) -> Tensor:
-        """Eq. 2: (phrases, width) at unit length, each the mean of its contexts, projected.
+        """Compute the unit vectors of phrases, (phrases, width): the mean over their contexts (eq. 2), projected.
 
-        ``owner`` (contexts,) ascending: the phrase that each context is of.
+        ``owner`` (contexts,) is the phrase of each context, ascending.
         """
         counts = torch.bincount(owner)
         last = counts.cumsum(0) - 1
@@ -147,7 +153,7 @@ class PhraseEncoder(nn.Module):
         projected: bool = True,
         autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> Tensor:
-        """Unit vectors (phrases, width) of the phrases of a step; ``autocast`` is the precision of the encoder."""
+        """Compute the unit vectors of a step's phrases, (phrases, width); ``autocast`` sets the encoder's precision."""
         with autocast():
             states = [self.contexts(input_, projected) for input_ in inputs]
         return self.phrases(gathered(states, [input_.places for input_ in inputs]), owner, projected)
@@ -155,17 +161,17 @@ class PhraseEncoder(nn.Module):
 
 @torch.no_grad()
 def momentum_update(slow: nn.Module, fast: nn.Module, momentum: float) -> None:
-    """theta_m <- mu theta_m + (1 - mu) theta (algorithm 1)."""
+    """Update the momentum encoder: theta_m <- mu theta_m + (1 - mu) theta (algorithm 1)."""
     for old, new in zip(slow.parameters(), fast.parameters(), strict=True):
         if new.requires_grad:
             old.mul_(momentum).add_(new, alpha=1 - momentum)
 
 
 class Queue:
-    """The momentum-encoded phrases of the latest ``size`` pairs, sources and targets apart (section 5.7; MoCo).
+    """Queue of the latest ``size`` pairs of momentum-encoded phrases, a side per language (section 5.7, MoCo).
 
-    ``vectors`` (2, size, dim), ``wordings`` (2, size), ``count`` (1,): how many pairs ever came in. The oldest are
-    overwritten first.
+    ``vectors`` (2, size, dim) and ``wordings`` (2, size) are the vectors and hashes of the phrases. ``count`` (1,) is
+    the number of all pairs so far. New pairs overwrite the oldest ones.
     """
 
     def __init__(self, size: int, dim: int, device: torch.device) -> None:
@@ -176,7 +182,7 @@ class Queue:
 
     @torch.no_grad()
     def push(self, keys: Tensor, wordings: Tensor) -> None:
-        """``keys`` (2, N, dim), ``wordings`` (2, N): the oldest first; of more than ``size`` the last."""
+        """Add N pairs, oldest first: ``keys`` (2, N, dim) and ``wordings`` (2, N); only the last ``size`` are kept."""
         new = keys.shape[1]
         places = (int(self.count) + torch.arange(new))[-self.size :] % self.size
         self.vectors[:, places] = keys[:, -self.size :]
@@ -184,13 +190,13 @@ class Queue:
         self.count += new
 
     def filled(self) -> tuple[Tensor, Tensor]:
-        """(2, n, dim) vectors and (2, n) wordings of the n <= size pairs that are in it."""
+        """Return the vectors (2, n, dim) and wordings (2, n) of the n <= size pairs in the queue."""
         row_count = min(int(self.count), self.size)
         return self.vectors[:, :row_count], self.wordings[:, :row_count]
 
 
 class XPR:
-    """Algorithm 1: the two encoders and the loss of a step."""
+    """Method XPR (algorithm 1): the encoder, the momentum encoder, and the loss of a step."""
 
     def __init__(self, encoder: PhraseEncoder, settings: Settings, width: int, device: torch.device) -> None:
         self.encoder, self.settings = encoder, settings
@@ -201,7 +207,7 @@ class XPR:
     def keys(
         self, inputs: Sequence[Inputs], owner: Tensor, autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
     ) -> Tensor | None:
-        """(2N, width): the phrases as the momentum encoder has them; None without one."""
+        """Encode the phrases with the momentum encoder, (2N, width); None without one."""
         if self.slow is None:
             return None
         self.slow.train(self.encoder.training)
@@ -213,9 +219,9 @@ class XPR:
         return self.slow.phrases(gathered(states, [input_.places for input_ in inputs]), owner)
 
     def loss(self, mates: Tensor, keys: Tensor | None, wordings: Tensor) -> Contrast:
-        """Eq. 4: the sum of both directions; and how often, on average, the mate is nearest.
+        """Compute the loss of both directions (eq. 4), and their mean share of phrases nearest to their translation.
 
-        ``mates`` and ``keys`` (2N, width): sources, then targets, by the encoder and by the momentum encoder.
+        ``mates`` and ``keys`` (2N, width) are the sources, then the targets, by encoder and momentum encoder.
         """
         if keys is None:
             keys = mates if self.settings.targets == "same" else mates.detach()
@@ -227,9 +233,9 @@ class XPR:
         return Contrast(losses[0].loss + losses[1].loss, (losses[0].right + losses[1].right) / 2)
 
     def _direction(self, queries: Tensor, keys: Tensor, wordings: Tensor, other: int) -> Contrast:
-        """Eq. 3: -log exp(p_i . q_i / T) / sum_j exp(p_i . q_j / T), the mean over the phrases p_i of one side.
+        """Compute the loss of one direction (eq. 3): the mean over p_i of -log exp(p_i.q_i/T) / sum_j exp(p_i.q_j/T).
 
-        ``queries`` (N, width); ``keys`` (2, N, width), of which those of the side ``other`` are searched.
+        ``queries`` (N, width) are the phrases p_i; ``keys`` (2, N, width) hold the phrases q_j on the side ``other``.
         """
         candidates, read = keys[other], wordings
         labels = torch.arange(len(queries), device=queries.device)
@@ -238,7 +244,7 @@ class XPR:
             candidates, read = torch.cat([candidates, vectors[other]]), torch.cat([read, older], 1)
         ignore_mask = torch.zeros(len(labels), len(candidates), dtype=torch.bool, device=labels.device)
         if self.settings.negatives == "queue":
-            ignore_mask[:, : len(labels)] = True  # of the batch a phrase's own mate alone
+            ignore_mask[:, : len(labels)] = True  # no negatives from the batch; positives still count
         if self.settings.same_wording == "ignored":
             ignore_mask |= (wordings[:, :, None] == read[:, None, :]).any(0)
         return contrast(queries, candidates, labels, self.settings.temperature, ignore_mask)
@@ -249,7 +255,7 @@ class XPR:
             momentum_update(self.slow, self.encoder, self.settings.momentum)
 
     def state(self) -> dict[str, Tensor]:
-        """State of a run beside the trained weights."""
+        """Return the state of a run other than the trained weights: the momentum encoder and the queue."""
         tensors: dict[str, Tensor] = {}
         if self.slow is not None:
             trained_names = {name for name, value in self.encoder.named_parameters() if value.requires_grad}
@@ -259,21 +265,23 @@ class XPR:
         return tensors
 
 
-DEV_PAIRS = 128  # encoded at once
+DEV_PAIRS = 128  # held-out pairs that are encoded at once
 
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Phrase pairs and sentences of the training, and how batches are drawn.
+    """Settings of the training data, the table [data].
 
     Args:
-        pairs: Language pairs of the data set, such as "de-en" (none: all). Several are mixed in each batch, drawn in
-            proportion to their length to the power ``evenness``.
-        batch: Phrase pairs a step.
-        examples: Sentences a phrase, drawn again whenever it comes (0: the bare phrase is its own context).
-        pool: Draw from the first so many sentences of a phrase (0: all).
-        dev_pairs: Other language pairs to measure on.
-        dev: Their first so many phrase pairs (0: all), with the first ``dev_examples`` sentences of each.
+        pairs: Language pairs of the data set, such as "de-en" (none: all). They are mixed in each batch.
+        batch: Phrase pairs per step.
+        examples: Sentences per phrase, drawn again for each step (0: the phrase is its own context).
+        pool: Number of first sentences of a phrase from which they are drawn (0: all).
+        max_tokens: Maximum number of tokens of a sentence; longer ones are cut to a window around the phrase.
+        evenness: Exponent of a language pair's size, which gives its share of the batches.
+        dev_pairs: Language pairs of the held-out phrases (none: those of the training).
+        dev: Number of held-out phrase pairs of each language pair (0: all).
+        dev_examples: Number of sentences of each held-out phrase (0: the phrase is its own context).
     """
 
     pairs: tuple[str, ...] = ()
@@ -289,17 +297,19 @@ class DataSettings:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """The encoder, what of it is trained, and the projection.
+    """Settings of the encoder and of the projection, the table [model].
 
     Args:
-        base: A Hugging Face encoder, a folder or a name.
-        layer: Whose states make a phrase (0: the last; those above are dropped).
-        frozen: How many of the lowest layers are not trained.
+        base: Hugging Face encoder, a folder or a name.
+        layer: Layer that gives the states (0: the last); those above are removed.
+        frozen: Number of lowest layers that are not trained.
         embeddings: Whether the token table is "trained" or "frozen".
-        kept: The states of the frozen layers are computed once and cached in files (of BERT, RoBERTa, CamemBERT and
-            XLM-R with frozen embeddings).
-        projection: "pooled", "tokens" or "none"; ``inner`` and ``start``: see `Projection`.
-        keep_head: Whether the projection is used in retrieval, or in training alone.
+        kept: Whether the states of the frozen layers are computed once and cached in files (BERT, RoBERTa, CamemBERT
+            and XLM-R with frozen embeddings only).
+        dropout: Dropout rate of the encoder.
+        projection: "pooled", "tokens" or "none".
+        inner, start: Width and initialisation of the projection; see `Projection`.
+        keep_head: Whether the projection is also used in retrieval, not only in training.
     """
 
     base: str
@@ -316,14 +326,14 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """Rates, and how a step is computed.
+    """Learning rates and the computation of a step, the table [optimizer].
 
     Args:
-        encoder, heads: Highest learning rates.
-        epochs: Passes over the pairs (0: `loop.steps` counts).
-        warmup: The share of the steps that is warm-up (0: `loop.warmup` counts).
-        chunk: Padded tokens computed at once.
-        cached: Cached gradients.
+        encoder, heads: Highest learning rates of the encoder and of the projection.
+        epochs: Passes over the pairs (0: `loop.steps` is used).
+        warmup: Share of the steps that is warm-up (0: `loop.warmup` is used).
+        chunk: Maximum number of padded tokens that are computed at once.
+        cached: Whether gradients are cached (`phrasemate.training.gradcache`), which saves memory.
     """
 
     encoder: float = 2e-5
@@ -336,7 +346,7 @@ class OptimizerSettings:
 
 @dataclass(frozen=True)
 class Config:
-    """The tables of the configuration file."""
+    """Tables of the configuration file."""
 
     data: DataSettings
     model: ModelSettings
@@ -346,7 +356,7 @@ class Config:
 
     @classmethod
     def of(cls, tables: Mapping[str, Any]) -> Config:
-        """Make the settings from the tables of a TOML file; raises InputError naming what is wrong."""
+        """Build the settings from the tables of a TOML file. Raises InputError for an invalid setting."""
         config = configured(cls, tables)
         expect("[model] projection", config.model.projection, ("pooled", "tokens", "none"))
         expect("[model] embeddings", config.model.embeddings, EMBEDDINGS)
@@ -368,7 +378,7 @@ class Config:
         return config
 
     def loop_over(self, pairs: int) -> LoopSettings:
-        """The loop, with ``epochs`` and ``warmup`` counted out for so many phrase pairs."""
+        """Return the settings of the loop, with ``epochs`` and ``warmup`` converted to steps for ``pairs`` pairs."""
         loop, step_pairs = self.loop, self.data.batch * self.loop.accumulate
         if self.optimizer.epochs:
             loop = replace(loop, steps=max(1, round(self.optimizer.epochs * pairs / step_pairs)))
@@ -378,18 +388,24 @@ class Config:
 
 
 class Batch(NamedTuple):
-    """A step's contexts, and the same as the encoder takes them."""
+    """Contexts of a step, and the padded pieces of them that are encoded."""
 
     sampled: ContextBatch
     pieces: list[Piece]
 
 
 class XPRTask:
-    """See `trainer.Task` and `trainer.StatefulTask`. ``folder``: the data set; ``cache``: where the
-    frozen layers' states are kept, if the configuration wants them kept.
+    """Training with XPR as a `trainer.Task` and `trainer.StatefulTask`.
 
-    ``loop``: the loop's settings, counted out. Raises InputError, ReadError and ModelError for a configuration, data
-    or a base that cannot be used.
+    ``loop`` has the settings of the loop, with epochs converted to steps. Raises InputError, ReadError or ModelError
+    for an unusable configuration, data set or base model.
+
+    Args:
+        config: Settings.
+        folder: Data set.
+        cache: Folder of the cache of frozen states, used with ``model.kept``.
+        device: Device of torch, such as "cuda".
+        show: Called with the name of the stage, the amount that is done, and the total.
     """
 
     def __init__(
@@ -467,7 +483,7 @@ class XPRTask:
         return self.method.queue is not None
 
     def groups(self) -> list[tuple[list[nn.Parameter], float]]:
-        """The upper layers' parameters and those of the projection."""
+        """Return the parameters of the upper layers and of the projection, with their learning rates."""
         head = list(self.module.head.parameters()) if self.module.head is not None else []
         rates = self.config.optimizer
         return [(list(self.module.upper.parameters()), rates.encoder), (head, rates.heads)]
@@ -530,7 +546,7 @@ class XPRTask:
 
     @torch.no_grad()
     def held_out(self, file: int, autocast: Callable[[], Any]) -> Tensor:
-        """(2, pairs, width): one language pair's held-out phrases as retrieval has them, sources and targets."""
+        """Encode the held-out phrases of a language pair as in retrieval, (2, pairs, width): sources and targets."""
         sums = []
         rows = [(len(self.train) + file, row) for row in range(self.dev[file].pairs)]
         for at in range(0, len(rows), DEV_PAIRS):
@@ -542,13 +558,13 @@ class XPRTask:
         return torch.cat(sums, 1)
 
     def save(self, folder: Path) -> None:
-        """A Hugging Face folder; with ``heads.safetensors`` where a projection is kept for retrieval."""
+        """Write a Hugging Face folder, with ``heads.safetensors`` if the projection is used in retrieval."""
         head = self.module.head if self.config.model.keep_head else None
         arrays = None if head is None else head.arrays()
         save_encoder(self.backbone.encoder, self.tokenizer, self.config.model.base, folder, arrays)
 
 
 def _right(queries: Tensor, candidates: Tensor, wordings: Tensor) -> float:
-    """The share of the queries whose nearest candidate reads as their own does."""
+    """Return the share of queries with a nearest candidate that has the text of their translation."""
     best = torch.cat([(query_block @ candidates.T).argmax(1) for query_block in torch.split(queries, 1_024)])
     return float((wordings[best] == wordings).float().mean())
