@@ -120,7 +120,7 @@ def test_an_index_refuses_names_where_it_needs_what_they_name(folder: Path, mode
 
 
 def test_a_backup_spares_what_is_not_of_the_index(folder: Path, model: Any, tmp_path: Path) -> None:
-    with pytest.raises(IndexExists, match="lies in the index"):
+    with pytest.raises(IndexExists, match="lies inside the index"):
         backup(folder, folder / "backup")
     assert not (folder / "backup").exists()
     with pytest.raises(IndexExists, match="the index itself"):

@@ -91,9 +91,9 @@ def test_where_hardly_any_near_phrase_passes_the_rows_are_read(tmp_path: Path, m
         index.add([document("a", 500, 0), document("b", 30, 1)])
         queries = np.concatenate([index.vectors([at])[:, :] for at in range(5)])  # of document a
         calls: list[int] = []
-        propose = Faiss._proposed
+        propose = Faiss._proposals
         events = lambda self, vectors, count, *more: calls.append(count) or propose(self, vectors, count, *more)  # noqa: E731
-        monkeypatch.setattr(Faiss, "_proposed", events)
+        monkeypatch.setattr(Faiss, "_proposals", events)
         monkeypatch.setattr(snapshot_search, "_CANDIDATES", 100)
         run = index.search(queries, 20, documents=["b"])
         exact = Exact(16, 4096)
@@ -110,12 +110,12 @@ def test_many_queries_share_what_may_be_proposed(tmp_path: Path, monkeypatch: py
         queries = row_codec.dequantise(np.random.default_rng(9).integers(-127, 128, (50, 16)).astype(np.int8))
         whole = index.search(queries, 20)
         calls: list[int] = []
-        propose = Faiss._proposed
+        propose = Faiss._proposals
         events = lambda self, vectors, count, *more: (  # noqa: E731
             calls.append(len(vectors) * count) or propose(self, vectors, count, *more)
         )
-        monkeypatch.setattr(Faiss, "_proposed", events)
-        monkeypatch.setattr(faiss_search, "_PROPOSED", 1_000)
+        monkeypatch.setattr(Faiss, "_proposals", events)
+        monkeypatch.setattr(faiss_search, "_MOST_CANDIDATES", 1_000)
         parts = index.search(queries, 20)
         assert np.array_equal(parts.ids, whole.ids)
         assert 0 < max(calls) <= 1_000
@@ -140,11 +140,11 @@ def test_queries_of_tuning_are_of_sentences_whose_phrases_can_be_left_out(monkey
     lengths = [9, 3, 500, 4, 7, 2]
     results = [VectorRow(0, 0, 0, length, b"") for length in lengths]
     assert tuning._short(results) == results  # 6 x 500 is little
-    monkeypatch.setattr(tuning, "_OWN", 6 * 500 - 1)
+    monkeypatch.setattr(tuning, "_OWN_PHRASES", 6 * 500 - 1)
     assert [row.phrases for row in tuning._short(results)] == [9, 3, 4, 7, 2]
-    monkeypatch.setattr(tuning, "_OWN", 4 * 7)
+    monkeypatch.setattr(tuning, "_OWN_PHRASES", 4 * 7)
     assert [row.phrases for row in tuning._short(results)] == [3, 4, 7, 2]
-    monkeypatch.setattr(tuning, "_OWN", 1)
+    monkeypatch.setattr(tuning, "_OWN_PHRASES", 1)
     assert [row.phrases for row in tuning._short(results)] == [2]
 
 

@@ -120,7 +120,7 @@ def test_many_queries_are_multiplied_with_a_block_in_parts(writer: Index, monkey
         calls.append(len(scores))
         return promising(scores, k, floor)
 
-    monkeypatch.setattr(exact, "_ASKED", 2)
+    monkeypatch.setattr(exact, "_QUERIES_AT_ONCE", 2)
     monkeypatch.setattr(exact, "topk_candidates", watched)
     result = writer.search(queries, 5, documents=["b"])
     assert calls == [2, 2, 1]

@@ -94,7 +94,7 @@ def test_it_is_rebuilt_from_the_store(tmp_path: Path, change: dict[str, Any]) ->
 
 @pytest.mark.parametrize("factory", ["", "Flat", "OPQ4,PQ4x8", "IVF16", "PQ0x4fs"])
 def test_a_layout_that_is_none(factory: str) -> None:
-    with pytest.raises(ValueError, match="no layout of ours"):
+    with pytest.raises(ValueError, match="not a layout of phrasemate"):
         Layout.parse(factory)
 
 

@@ -73,7 +73,7 @@ def test_lists_slack_and_candidates_are_chosen_together(tuned) -> None:
     index, _ = tuned
     with index.store.reading():
         drawn = tuning._draw(index.store, 0, 1)
-        answers = tuning._answered(drawn, (unpack(block, 16)[:2] for block in index.store.vectors()))
+        answers = tuning._with_best_scores(drawn, (unpack(block, 16)[:2] for block in index.store.vectors()))
     engine = index._view.faiss
     costs = {}
     most = tuning._CANDIDATES[-1]
@@ -84,13 +84,13 @@ def test_lists_slack_and_candidates_are_chosen_together(tuned) -> None:
             if enough:
                 asking = Asking(probes, slack, enough[0])
                 costs[asking] = tuning._cost(engine, answers, asking)
-    chosen = tuning._calibrated(engine, answers, 0.9)
+    chosen = tuning._calibrate(engine, answers, 0.9)
     assert len(set(costs.values())) > 10
     assert chosen.cost == pytest.approx(min(costs.values())) == pytest.approx(costs[chosen.asking])
     assert chosen.recall >= 0.9
-    assert tuning._calibrated(engine, answers, 0.9, limit=chosen.cost) is None
-    assert tuning._calibrated(engine, answers, 0.9, limit=chosen.cost + 1) == chosen
-    out_of_reach = tuning._calibrated(engine, answers, 1.1)
+    assert tuning._calibrate(engine, answers, 0.9, limit=chosen.cost) is None
+    assert tuning._calibrate(engine, answers, 0.9, limit=chosen.cost + 1) == chosen
+    out_of_reach = tuning._calibrate(engine, answers, 1.1)
     assert out_of_reach.asking == Asking(engine.nlist, 4.0, most)
 
 
@@ -226,7 +226,7 @@ def test_a_seed_below_zero_is_refused(tmp_path: Path) -> None:
 )
 def test_a_way_to_ask_that_no_tuning_gives_is_damage(tuned, asking: dict) -> None:
     manifest = VectorsManifest.read(tuned[0].path / "vectors.json")
-    with pytest.raises(IndexDamaged, match=r"names (invalid|unknown) search settings"):
+    with pytest.raises(IndexDamaged, match=r"has (invalid|unknown) search settings"):
         Asking.of(replace(manifest, asking=asking), SMALL)
 
 

@@ -1,4 +1,4 @@
-"""Keep plain text with its phrases and their vectors, and search it."""
+"""Store texts with their phrases and phrase vectors on disk, and search them."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ __all__ = [
     "VerifyReport",
 ]
 
-Settings = IndexSettings  # the former name, which other modules have too
+Settings = IndexSettings  # former name, still accepted

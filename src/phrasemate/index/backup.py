@@ -1,4 +1,4 @@
-"""Copy an index while it is used, put such a copy back in its place, and bring an older index up to date."""
+"""Back up an index while it is in use, restore a backup, and upgrade an index to another model or format."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ from phrasemate.utils.storage import swap_folder
 class Upgrade:
     """Report of an upgrade of an index.
 
-    ``former`` and ``model`` are the hashes of its model before and after. ``sentences`` were encoded again;
-    ``wordings`` says whether the table of wordings was added.
+    Attributes:
+        former: Hash of the model before the upgrade.
+        model: Hash of the model after the upgrade.
+        sentences: Number of sentences that were encoded again.
+        wordings: True if a table of wordings was built.
 
     >>> Upgrade("7dffbd", "7dffbd")  # nothing was out of date
     Upgrade(former='7dffbd', model='7dffbd', sentences=0, wordings=False)
@@ -42,11 +45,18 @@ class Upgrade:
 
 
 def backup(folder: str | Path, destination: str | Path, force: bool = False) -> IndexStats:
-    """Copy an index to a new folder: the state of one moment, whatever is added or deleted meanwhile.
+    """Copy one consistent state of an index to a new folder while other processes may change the index.
 
-    Search files that are newer than that moment are left out: they are derived, and rebuilt when the copy is used.
-    ``force`` replaces an index at ``destination``. Returns what the copy holds. Raises IndexMissing, IndexExists,
-    PhraseIndexError where the disk is full, InputError for Lance tables, whose storage keeps versions itself.
+    Search files that are newer than the copied state are left out and rebuilt when the copy is used. Lance tables are
+    refused, since their storage keeps old versions itself.
+
+    Args:
+        folder: Folder of the index.
+        destination: Folder of the copy, new or empty.
+        force: Replace an index at ``destination``.
+
+    Returns the statistics of the copy. Raises IndexMissing, IndexExists, PhraseIndexError (disk full), or InputError
+    (Lance tables).
     """
     source = Path(folder)
     if is_tables(source):
@@ -54,9 +64,9 @@ def backup(folder: str | Path, destination: str | Path, force: bool = False) -> 
     if Path(destination).resolve() == source.resolve():
         raise IndexExists(f"{destination}: is the index itself; choose another folder")
     with _new_folder(Path(destination), force) as partial:
-        manifest = Manifest.read(source / INDEX_JSON)  # before the store: it may be newer than its manifest, not older
+        manifest = Manifest.read(source / INDEX_JSON)  # first: the store may be newer than its manifest, never older
         with Index.open(source, readonly=True) as index, index.store.reading() as state:
-            assert isinstance(index.store, Store)  # it is not of Lance tables
+            assert isinstance(index.store, Store)  # Lance tables were refused above
             with closing(sqlite3.connect(partial / schema.STORE)) as target:
                 index.store.connection.backup(target)
             _copy_derived(source, partial, state.generation)
@@ -67,10 +77,16 @@ def backup(folder: str | Path, destination: str | Path, force: bool = False) -> 
 
 
 def restore(copy: str | Path, folder: str | Path, force: bool = False) -> IndexStats:
-    """Put a copy in the place of an index, or in a new folder, after a check of the whole copy.
+    """Restore a backup to a folder, after verifying the whole backup.
 
-    A server that has the folder open turns to the restored index by itself. ``force`` replaces an index that is
-    there. Returns what the index holds. Raises IndexMissing, IndexDamaged, IndexExists, PhraseIndexError.
+    A server that has the folder open switches to the restored index by itself.
+
+    Args:
+        copy: Folder of the backup.
+        folder: Folder to restore to.
+        force: Replace an index at ``folder``.
+
+    Returns the statistics of the restored index. Raises IndexMissing, IndexDamaged, IndexExists, PhraseIndexError.
     """
     with Index.open(copy, readonly=True) as index:
         report = index.verify()
@@ -80,13 +96,20 @@ def restore(copy: str | Path, folder: str | Path, force: bool = False) -> IndexS
 
 
 def upgrade(folder: str | Path, model: IndexModel, progress: Progress | None = None) -> Upgrade:
-    """Bring an index up to date: encode its sentences again with ``model``, or add its table of wordings.
+    """Upgrade an index: encode its sentences again with ``model``, or add a missing table of wordings.
 
-    The sentences come from the index itself, so the texts need not be there. Its options of segmenting and the recall
-    that it was tuned for stay. The new index takes the place of the old one when it is complete; after an error or a
-    stop nothing has changed. A document whose adding was interrupted is read again by the next `Index.add`. Raises
-    IndexMissing, IndexLocked, IndexExists where the folder holds other files, PhraseIndexError where the disk is full,
-    InputError for Lance tables.
+    The sentences are read from the index, so the original files are not needed. The segmentation options and the
+    target recall of the index are kept. The new index replaces the old one once it is complete; after an error or an
+    interruption the old index is unchanged. A document whose ``add`` was interrupted is added in full by the next
+    `Index.add`.
+
+    Args:
+        folder: Folder of the index.
+        model: Model to encode with. If it is the model of the index, only a missing table of wordings is built.
+        progress: Called after each chunk.
+
+    Raises IndexMissing, IndexLocked, IndexExists (the folder holds other files), PhraseIndexError (disk full), or
+    InputError (Lance tables).
     """
     check_opened(model, "a model, such as load_model(path)")
     source = Path(folder)
@@ -110,27 +133,33 @@ def upgrade(folder: str | Path, model: IndexModel, progress: Progress | None = N
 def _encode_again(
     source: Path, target: Path, model: IndexModel, segment: Mapping[str, Any], progress: Progress | None
 ) -> int:
-    """Make an index of the sentences of another one, tuned as that was; returns how many there are."""
+    """Build an index at ``target`` from the sentences of the index at ``source``, and tune it to the same recall.
+
+    Returns the number of sentences.
+    """
     with Index.open(source, readonly=True) as old, Index.create(target, model, segment=segment) as new:
-        assert isinstance(old.store, Store)  # it is not of Lance tables
+        assert isinstance(old.store, Store)  # `upgrade` refuses Lance tables
         documents = list(old.store.documents())
         for language in dict.fromkeys(document.language for document in documents):
-            copies = [_stored(old.store, document) for document in documents if document.language == language]
+            copies = [_document_copy(old.store, document) for document in documents if document.language == language]
             new.add(copies, lang=language, progress=progress)
-        if tuned := _tuned(source):
-            new.optimize(target_recall=tuned["target"], at=tuned.get("at", 1), seed=tuned.get("seed", 0))
+        if tuning := _tuning_of(source):
+            new.optimize(target_recall=tuning["target"], at=tuning.get("at", 1), seed=tuning.get("seed", 0))
         return new.stats().sentences
 
 
-def _tuned(folder: Path) -> dict[str, Any]:
-    """What the search file of an index was tuned for; empty if it was not tuned."""
+def _tuning_of(folder: Path) -> dict[str, Any]:
+    """Return the tuning record of an index's FAISS file (`VectorsManifest.tuned`); empty if it was not tuned."""
     with suppress(IndexMissing, IndexDamaged):
         return VectorsManifest.read(folder / VECTORS_JSON).tuned
     return {}
 
 
-def _stored(store: Store, document: DocumentInfo) -> Document:
-    """A document of an index, to be added to another one."""
+def _document_copy(store: Store, document: DocumentInfo) -> Document:
+    """Return a stored document in the form that `Index.add` takes.
+
+    The digest of an incomplete document is altered, so that the next ``add`` of the original replaces the copy.
+    """
 
     def sentences() -> Iterator[Sentence]:
         return (Sentence(row.text, row.line, row.metadata) for row in store.all_sentences(document.id))
@@ -141,17 +170,20 @@ def _stored(store: Store, document: DocumentInfo) -> Document:
 
 @contextmanager
 def _new_folder(folder: Path, force: bool) -> Iterator[Path]:
-    """A folder beside ``folder``, which takes its name when the block ends; after an error nothing has changed."""
+    """Yield a temporary folder beside ``folder`` that replaces ``folder`` when the block ends without an error.
+
+    Raises IndexExists if ``folder`` lies inside an index, holds other files, or holds an index and ``force`` is False.
+    """
     above = next((parent for parent in folder.resolve().parents if (parent / INDEX_JSON).exists()), None)
     if above is not None:
-        raise IndexExists(f"{folder}: lies in the index {above}; choose another folder")
+        raise IndexExists(f"{folder}: lies inside the index {above}; choose another folder")
     if folder.exists() and any(folder.iterdir()):
         if not (folder / INDEX_JSON).exists():
             raise IndexExists(f"{folder}: is not empty and not an index; choose another folder")
         if not force:
             raise IndexExists(f"{folder}: holds an index; choose another folder, or give --force to replace it")
         if foreign := _foreign(folder):
-            raise IndexExists(f"{folder}: holds {foreign.name}, too, which is not of the index; move it away first")
+            raise IndexExists(f"{folder}: also holds {foreign.name}, which is not part of the index; move it away first")
     partial, old = (folder.with_name(f".{folder.resolve().name}.{suffix}") for suffix in ("partial", "old"))
     shutil.rmtree(partial, ignore_errors=True)
     with schema.translate_errors(folder):
@@ -163,19 +195,19 @@ def _new_folder(folder: Path, force: bool) -> Iterator[Path]:
             shutil.rmtree(partial, ignore_errors=True)
 
 
-_OWN = re.compile(
+_INDEX_FILES = re.compile(
     r"(?:index|vectors|wordings|checked|writer)\.json|store\.sqlite.*|(?:vectors|wordings)-.*|dictionaries|.*\.lock|\..*"
 )
 
 
 def _foreign(folder: Path) -> Path | None:
-    """A file or folder that no index makes; None where there is none."""
-    return next((path for path in sorted(folder.iterdir()) if not _OWN.fullmatch(path.name)), None)
+    """Return a file or folder that does not belong to an index, or None if there is none."""
+    return next((path for path in sorted(folder.iterdir()) if not _INDEX_FILES.fullmatch(path.name)), None)
 
 
 def _copy_derived(source: Path, partial: Path, generation: int) -> None:
-    """Copy the search files that belong to the generation or to an earlier one."""
-    with suppress(IndexMissing, IndexDamaged, FileNotFoundError):  # a writer has just replaced them
+    """Copy the FAISS file and the table of wordings, unless they are newer than ``generation``."""
+    with suppress(IndexMissing, IndexDamaged, FileNotFoundError):  # absent, or just replaced by a writer
         vectors = VectorsManifest.read(source / VECTORS_JSON)
         if vectors.generation <= generation:
             _copy(source, partial, vectors.file, vectors.codes)
@@ -188,8 +220,8 @@ def _copy_derived(source: Path, partial: Path, generation: int) -> None:
 
 
 def _copy_dictionaries(source: Path, partial: Path) -> None:
-    """Copy the dictionaries that an index keeps."""
-    with suppress(FileNotFoundError):  # it has none
+    """Copy the dictionaries of an index, if it has any."""
+    with suppress(FileNotFoundError):  # no dictionaries
         shutil.copytree(source / "dictionaries", partial / "dictionaries", ignore=shutil.ignore_patterns("*.part"))
 
 

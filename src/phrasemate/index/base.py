@@ -1,4 +1,4 @@
-"""Searching and look-ups, shared by an index of one machine and an index of Lance tables."""
+"""`BaseIndex`: searches and look-ups shared by all kinds of index (one folder, Lance tables, several parts)."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from phrasemate.encode import Model
     from phrasemate.lexicon.dictionary import Dictionary
 
-_MOST_RESULTS = 1 << 27  # of all queries together: 1.6 GB
-_FAR = 1 << 53  # more sentences than any document has
+_MOST_RESULTS = 1 << 27  # results of one search, all queries together: 1.6 GB
+_MOST_NEIGHBOURS = 1 << 53  # bound on ``count`` of `BaseIndex.around`: more sentences than any document has
 
 
 class Reader(Protocol):
-    """Store of an index as its readers see it: SQLite (`phrasemate.index.store`) or Lance (`.lance.store`)."""
+    """Read interface of a store, implemented by `phrasemate.index.store` (SQLite), `.lance.store` and `.shards`."""
 
     def state(self) -> State: ...
     def snapshot(self) -> AbstractContextManager[State]: ...
@@ -61,7 +61,7 @@ class Reader(Protocol):
 
 
 class VectorSearch(Protocol):
-    """Nearest phrases among those of a snapshot."""
+    """Search for the phrases of a snapshot that are nearest to query vectors."""
 
     def search(
         self, state: State, vectors: NDArray[np.float32], k: int, scope: Scope
@@ -69,20 +69,22 @@ class VectorSearch(Protocol):
 
 
 class SubstringSearch(Protocol):
-    """Sentences that contain a text."""
+    """Search for the sentences that contain a given text."""
 
     def containing(self, phrase: str, limit: int) -> list[int]: ...
     def candidates(self, phrase: str, ids: IdRange = ...) -> list[int]: ...
 
 
 class BaseIndex(ABC):
-    """Base of open indexes: a folder, Lance tables, or several parts. Use it in ``with``, or ``close`` it.
+    """Base class of all kinds of open index: a folder, Lance tables, or several parts.
+
+    Use an index in a ``with`` block, or call ``close``.
 
     Attributes:
         path: Folder or URI of the index.
-        manifest: Model and settings that it was made with.
-        store: Rows of the index.
-        texts: Search for substrings.
+        manifest: Model and settings with which the index was created.
+        store: Documents, sentences and vectors of the index.
+        texts: Substring search over the sentences.
 
     >>> import phrasemate as pm
     >>> pm.Index.create("base", pm.load_model()).close()
@@ -97,7 +99,7 @@ class BaseIndex(ABC):
     texts: SubstringSearch
     _view: VectorSearch
     _readonly = True
-    _refusal = "its files are written by other programs"  # end of the message of a refused change
+    _refusal = "its files are written by other programs"  # reason given when a change is refused
 
     def __init__(self, model: IndexModel | None, threads: int | None) -> None:
         self._model, self._threads = model, threads
@@ -111,7 +113,7 @@ class BaseIndex(ABC):
 
     @property
     def readonly(self) -> bool:
-        """Whether changes are refused."""
+        """True if changes are refused."""
         return self._readonly
 
     @abstractmethod
@@ -120,7 +122,7 @@ class BaseIndex(ABC):
 
     @property
     def model(self) -> Model | IndexModel:
-        """Model of the index, loaded on first use from its folder. Raises ModelMismatch, ModelError."""
+        """Model of the index, loaded from its path on first use. Raises ModelMismatch, ModelError."""
         if self._model is None:
             from phrasemate.encode import load_model
 
@@ -131,9 +133,9 @@ class BaseIndex(ABC):
 
     @cached_property
     def dictionaries(self) -> tuple[Dictionary, ...]:
-        """The dictionaries that the index keeps, read on first use; none of Lance tables and of several parts.
+        """Dictionaries stored in the index, read on first use. Lance tables and indexes in parts have none.
 
-        Raises IndexDamaged for one that is damaged.
+        Raises IndexDamaged for a damaged dictionary.
         """
         if not Path(self.path, "dictionaries").is_dir():
             return ()
@@ -142,14 +144,14 @@ class BaseIndex(ABC):
         return tuple(DictionaryFolder(Path(self.path)).read())
 
     def take(self, model: IndexModel) -> None:
-        """Use a model that is already loaded. Raises ModelMismatch if another one built the index."""
+        """Use a model that is already loaded. Raises ModelMismatch if the index was built with another model."""
         check_model(self.path, self.manifest, model)
         self._model = model
 
-    # -- writing; PhraseIndexError from what this kind of index leaves to others
+    # -- writing: each method raises PhraseIndexError unless the kind of index overrides it
 
     def begin(self, model: IndexModel, segment: Mapping[str, Any] | None = None) -> None:
-        """Change the model and the segmenting options of an index without documents."""
+        """Change the model and the segmentation options of an index without documents."""
         raise self._elsewhere()
 
     def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport:
@@ -157,37 +159,39 @@ class BaseIndex(ABC):
 
         Args:
             documents: Documents to store.
-            lang: Language of the documents that do not name their own.
+            lang: Language of the documents, such as "en"; "" for unknown.
             progress: Called after each chunk.
         """
         raise self._elsewhere()
 
     def delete(self, *names: str) -> None:
-        """Remove documents, all or none."""
+        """Remove the documents of the given names, all or none."""
         raise self._elsewhere()
 
     def optimize(self, *, target_recall: float | None = None, at: int = 1, seed: int = 0) -> TuneReport | None:
         """Reclaim the space of deleted rows, and rebuild the search files; see `Index.optimize`.
 
         Args:
-            target_recall: Share of nearest phrases that searches have to find.
-            at: Depth of the recall.
-            seed: Seed of the phrases that it is measured on.
+            target_recall: Recall that searches must reach, above 0 and up to 1; None for the default settings.
+            at: Depth k of the recall@k.
+            seed: Seed for the choice of the phrases on which the recall is measured.
         """
         raise self._elsewhere()
 
     @abstractmethod
     def stats(self) -> IndexStats:
-        """Sizes of the index; reads no sentence."""
+        """Return the statistics of the index without reading its sentences."""
 
     @abstractmethod
     def verify(self) -> VerifyReport:
-        """Check every row and file; nothing is changed."""
+        """Check every row and file without changing anything."""
 
     def _elsewhere(self) -> PhraseIndexError:
+        """Return the error for a change that this kind of index does not support."""
         return PhraseIndexError(f"{self.path}: {self._refusal}")
 
     def _check_writable(self) -> None:
+        """Raise PhraseIndexError if the index is open for reading only."""
         if self.readonly:
             raise PhraseIndexError(f"{self.path}: is open for reading only; open it with write permission to change it")
 
@@ -195,35 +199,36 @@ class BaseIndex(ABC):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Make all searches and look-ups inside see the same state, even if a writer commits."""
+        """Hold one state of the index for all searches and look-ups in the block, even if a writer commits."""
         with self.store.snapshot():
             yield
 
     def search(
         self, vectors: ArrayLike, k: int, documents: Sequence[str] | None = None, languages: Sequence[str] | None = None
     ) -> Run:
-        """The nearest phrases of each vector, best first.
+        """Search for the nearest phrases of each query vector, best first.
 
         Args:
-            vectors: Queries, (queries, dim) of unit length.
-            k: Phrases of each query.
+            vectors: Query vectors of unit length, (queries, dim).
+            k: Number of phrases to return for each query.
             documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
             languages: Languages of the documents to search; None for all.
 
-        Raises InputError (wrong shape, unknown document or language), IndexDamaged, ModelMismatch (rebuilt).
+        Raises InputError (wrong shape, unknown document or language), IndexDamaged, or ModelMismatch (the index was
+        rebuilt with another model).
         """
         return self.nearest(vectors, k, Filters(documents, languages))
 
     @single_blas
     def nearest(self, vectors: ArrayLike, k: int, filters: Filters) -> Run:
-        """The nearest phrases of each vector, best first; `search` with its filters in one object.
+        """Search for the nearest phrases of each query vector, as `search` does, with the filters in one object.
 
         Args:
-            vectors: Queries, (queries, dim) of unit length.
-            k: Phrases of each query.
+            vectors: Query vectors of unit length, (queries, dim).
+            k: Number of phrases to return for each query.
             filters: Documents to search.
 
-        Errors as in `search`.
+        Raises the errors of `search`.
         """
         queries = _queries(vectors, self.manifest.dim, k)
         with self.store.reading():
@@ -233,11 +238,11 @@ class BaseIndex(ABC):
     def nearest_in(
         self, vectors: NDArray[np.float32], k: int, documents: NDArray[np.int64] | None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Ids and scores of the nearest phrases, both (queries, k), best first.
+        """Return ids and scores of the nearest phrases, both (queries, k), best first.
 
         Args:
-            vectors: Queries, (queries, dim) of unit length.
-            k: Phrases of each query.
+            vectors: Query vectors of unit length, (queries, dim).
+            k: Number of phrases to return for each query.
             documents: Ids of the documents to search; None for all.
         """
         with self.store.reading() as state:
@@ -248,28 +253,32 @@ class BaseIndex(ABC):
 
     @property
     def generation(self) -> int:
-        """Number of the latest committed state."""
+        """Number of the latest committed state; every change increases it."""
         with self.store.reading() as state:
             return state.generation
 
     @property
     def has_wordings(self) -> bool:
-        """Whether phrases can be looked up by their wording."""
+        """True if phrases can be looked up by their wording."""
         return False
 
     def languages(self) -> list[str]:
-        """The languages of the documents, the most frequent one first; "" for documents without one."""
+        """List the languages of the documents, most frequent first; "" stands for an unknown language."""
         counts = Counter(document.language for document in self.documents())
         return [language for language, _ in counts.most_common()]
 
     def wordings(self) -> AbstractContextManager[WordingSearch]:
-        """Look phrases up by their wording, within one snapshot of the index. Raises InputError without a table."""
+        """Return a context manager to look up phrases by their wording within one snapshot.
+
+        Raises InputError if the index has no table of wordings.
+        """
         raise InputError(f"{self.path}: has no table of wordings")
 
     def in_documents(self, ids: ArrayLike, filters: Filters) -> NDArray[np.bool_]:
-        """(ids,) whether each phrase is live and passes the filters; all are taken for live if all documents pass.
+        """Return a mask (ids,) of the phrases that are live and pass the filters.
 
-        Raises InputError for an unknown document or language.
+        If the filters pass all documents, every phrase is assumed to be live. Raises InputError for an unknown document
+        or language.
         """
         phrases = np.asarray(ids, np.int64)
         if filters.pass_all:
@@ -281,7 +290,14 @@ class BaseIndex(ABC):
         return np.array([row is not None and row.document in document_ids for row in rows], np.bool_)[places]
 
     def hits(self, ids: ArrayLike, scores: ArrayLike) -> list[Hit]:
-        """The phrases of a row of a Run, in its order; padding (-1) and phrases deleted since are left out."""
+        """Convert one row of a `Run` to hits, in the same order.
+
+        Padding (-1) and phrases deleted since the search are left out.
+
+        Args:
+            ids: Phrase ids, (k,).
+            scores: Scores of the phrases, (k,).
+        """
         with self.store.reading():
             phrase_ids, values = np.asarray(ids).ravel().tolist(), np.asarray(scores).ravel().tolist()
             places = self._places(sorted({phrase for phrase in phrase_ids if phrase != -1}))
@@ -296,9 +312,9 @@ class BaseIndex(ABC):
         return hits
 
     def vectors(self, ids: ArrayLike) -> NDArray[np.float32]:
-        """(ids, dim) float32 of unit length: the stored vectors of phrase ids, to the precision of their 8 bits.
+        """Return the vectors of phrase ids, (ids, dim) float32 of unit length, decoded from their 8-bit codes.
 
-        Raises InputError for an id that is not there, or was deleted.
+        Raises InputError for an unknown or deleted phrase.
         """
         distinct, places = np.unique(np.asarray(ids, np.int64).ravel(), return_inverse=True)
         with self.store.reading():
@@ -306,7 +322,7 @@ class BaseIndex(ABC):
         return row_codec.dequantise(codes)[places]
 
     def _places(self, phrases: Sequence[int]) -> dict[int, tuple[Phrase, SentenceRow]]:
-        """Look up the places of ascending phrase ids, without deleted ones."""
+        """Look up the phrase and the sentence of each ascending phrase id; deleted phrases are left out."""
         places: dict[int, tuple[Phrase, SentenceRow]] = {}
         for phrase, row in zip(phrases, self.store.sentences_of(phrases), strict=True):
             if row is not None:
@@ -315,11 +331,11 @@ class BaseIndex(ABC):
         return places
 
     def around(self, phrase: int, count: int = 2) -> tuple[list[Sentence], list[Sentence]]:
-        """Up to ``count`` sentences before and after the one of a phrase id, in its document and in their order.
+        """Return up to ``count`` sentences before and after the sentence of a phrase, in document order.
 
-        Raises InputError for the number of a phrase that does not exist or was deleted.
+        Raises InputError for an unknown or deleted phrase.
         """
-        phrase, count = operator.index(phrase), min(operator.index(count), _FAR)
+        phrase, count = operator.index(phrase), min(operator.index(count), _MOST_NEIGHBOURS)
         with self.store.reading():
             (phrase_row,) = self.store.sentences_of([phrase])
             if phrase_row is None:
@@ -331,25 +347,26 @@ class BaseIndex(ABC):
         return before, [sentence for position, sentence in near if position > phrase_row.position]
 
     def containing(self, phrase: str, limit: int = 100) -> list[int]:
-        """Ids of sentences whose text contains ``phrase``, upper and lower case alike, ascending."""
+        """Return the ascending ids of up to ``limit`` sentences that contain ``phrase``, regardless of case."""
         return self.texts.containing(phrase, limit)
 
     def documents(self) -> list[DocumentInfo]:
-        """List the documents, in the order in which they came."""
+        """List the documents in the order in which they were added."""
         with self.store.reading():
             return list(self._documents().values())
 
     def _documents(self) -> dict[int, DocumentInfo]:
+        """Return the documents by id, cached for each generation."""
         generation = self.store.state().generation
         if self._documents_of[0] != generation:
             self._documents_of = (generation, {document.id: document for document in self.store.documents()})
         return self._documents_of[1]
 
     def documents_in(self, filters: Filters, exact: bool = False) -> list[int]:
-        """Ids of the documents that pass the filters. Raises InputError for an unknown name or language.
+        """Return the ids of the documents that pass the filters. Raises InputError for an unknown name or language.
 
-        Unless ``exact``, a name that no document has selects all that begin with it, such as a folder, and ``*`` in it
-        matches anything. A language includes its varieties, see `speaks`.
+        Unless ``exact``, a name that no document has selects all documents whose names begin with it (a folder), and
+        ``*`` matches any text. A language includes its varieties (`speaks`).
         """
         names, languages = filters.documents, filters.languages
         with self.store.reading():
@@ -371,24 +388,27 @@ class BaseIndex(ABC):
         ]
 
     def _check_known(self, kind: str, unknown: Sequence[str], existing: set[str]) -> None:
+        """Raise InputError if any name is unknown; the message lists some existing names."""
         if unknown:
-            raise InputError(f"{self.path}: has no {kind} {unknown[0]!r}; it has {_some(existing)}")
+            raise InputError(f"{self.path}: has no {kind} {unknown[0]!r}; it has {_name_list(existing)}")
 
 
 def _fitting(name: str, existing: set[str]) -> set[str]:
-    """Resolve a name of a document: itself, or the known names that begin with it or match its ``*``."""
+    """Return the document names that a filter selects: the name itself, else names that begin with or match it."""
     if name in existing or not name:
         return {name} & existing
     pattern = re.compile(".*".join(map(re.escape, name.split("*"))) + ("" if "*" in name else ".*"), re.DOTALL)
     return {document_name for document_name in existing if pattern.fullmatch(document_name)}
 
 
-def _some(names: set[str]) -> str:
+def _name_list(names: set[str]) -> str:
+    """Format the first five names for an error message."""
     listing = ", ".join(repr(name) for name in sorted(names)[:5]) or "none"
     return listing + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _queries(vectors: ArrayLike, dim: int, k: int) -> NDArray[np.float32]:
+    """Convert query vectors to a float32 array (queries, dim). Raises InputError for invalid vectors or ``k``."""
     try:
         queries = np.ascontiguousarray(vectors, np.float32)
     except (ValueError, TypeError) as error:
@@ -398,7 +418,7 @@ def _queries(vectors: ArrayLike, dim: int, k: int) -> NDArray[np.float32]:
             f"cannot search with vectors of shape {queries.shape}; expected finite numbers of shape (queries, {dim})"
         )
     if k < 1:
-        raise InputError(f"cannot give the best {k}; expected 1 or more")
+        raise InputError(f"cannot return the best {k}; expected 1 or more")
     if max(1, len(queries)) * k > _MOST_RESULTS:
         raise InputError(f"{len(queries):,} queries with {k:,} results each are too many at once; ask for fewer")
     return queries

@@ -1,7 +1,7 @@
-"""FAISS file of an index: trained and filled from the store in bounded memory, with one swap at the end.
+"""Build the FAISS file of an index from its store, in bounded memory, and install it in one step.
 
-FAISS makes it by a factory string: product quantisation of 4 bits a part, read by its fast scan, in inverted lists from
-a million phrases on. What FAISS proposes is compared again with 8-bit vectors, so plain codes are enough.
+The file uses product quantisation with 4 bits per part and the fast scan of FAISS, and inverted lists from a million
+phrases on. The candidates are re-scored with 8-bit vectors, so simple codes are enough.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ import numpy as np
 
 from phrasemate.errors import IndexDamaged, PhraseIndexError, first_line
 from phrasemate.index import faiss_search, row_codec
-from phrasemate.index.exact import Int8s, Runs, append_run, unpack
+from phrasemate.index.exact import Runs, append_run, unpack
 from phrasemate.index.faiss_search import Asking, Faiss, Layout
 from phrasemate.index.manifest import VECTORS_JSON, Digest, VectorsManifest, sweep
 from phrasemate.index.store import State, Store, VectorRow
 from phrasemate.index.types import IndexSettings
+from phrasemate.utils.arrays import Int8s
 from phrasemate.utils.machine import cores, load_faiss, trim_heap
 from phrasemate.utils.storage import flush, install
 
-PER_LIST = 64  # vectors to learn an inverted list from
-_ROUNDS = 10  # of k-means; with 25, FAISS's default, recall is the same
-_WORDS = 16  # of a part: 4 bits
+PER_LIST = 64  # training vectors for each inverted list
+_ROUNDS = 10  # iterations of k-means; 25, the default of FAISS, give the same recall
+_WORDS = 16  # code words of a part: 4 bits
 
 
 def trained(layout: Layout, sample: Int8s) -> Any:
-    """An empty FAISS index of the layout, trained for vectors like the (n, dim) sample, which is not empty."""
+    """Return an empty FAISS index of a layout, trained on a non-empty sample (n, dim) of int8 vectors."""
     faiss = load_faiss()
 
     dim = sample.shape[1]
     index: Any = faiss.index_factory(dim, layout.factory, faiss.METRIC_INNER_PRODUCT)
     for clustering in [index.pq.cp, *([index.cp] if layout.lists else [])]:
-        clustering.min_points_per_centroid = 1  # FAISS prints a warning otherwise
+        clustering.min_points_per_centroid = 1  # otherwise FAISS prints a warning for small samples
         clustering.niter = _ROUNDS
     if layout.lists:
         index.by_residual = False
@@ -46,14 +47,14 @@ def trained(layout: Layout, sample: Int8s) -> Any:
     return index
 
 
-_PARTIAL = "vectors.partial"  # a file while it is written
-_FILES = ("vectors-*", _PARTIAL)
-_MORE = 3  # times as many candidates as with the codes of earlier versions
-_GROWTH = 4  # codes trained on a quarter of the phrases still fit
+_PARTIAL = "vectors.partial"  # temporary name of a file that is being written
+_FILES = ("vectors-*", _PARTIAL)  # name patterns of all files that belong to the FAISS file
+_CANDIDATES_FACTOR = 3  # factor on the tuned candidates of an OPQ file of an earlier version, which needed fewer
+_GROWTH = 4  # codes must be trained again when the phrases are more than this many times those at training
 
 
 class Plan(NamedTuple):
-    """Layout and search settings of a FAISS file; ``tuned``: what was measured when they were chosen."""
+    """Layout and search settings of a FAISS file; ``tuned``: record of the tuning that chose them, or empty."""
 
     layout: Layout
     asking: Asking
@@ -61,64 +62,68 @@ class Plan(NamedTuple):
 
 
 def plan(store: Store, phrases: int, settings: IndexSettings) -> Plan:
-    """Choose layout and search settings: as the present file was tuned for its size, or the default."""
+    """Choose layout and search settings for a number of phrases.
+
+    If the present file was tuned, its layout is scaled to the number of phrases. Otherwise the default is returned.
+    """
     layout = Layout.of(phrases, store.dim, settings)
     usual = Plan(layout, Asking.by(settings, layout.lists), {})
     try:
         old = VectorsManifest.read(store.path / VECTORS_JSON)
         if not old.tuned:
             return usual
-        # indexes made before the tuned layout was kept have that of their last training
+        # older indexes do not record the tuned layout; it is that of their last training
         tuned_as = (old.tuned["layout"], old.tuned["phrases"]) if "layout" in old.tuned else (old.factory, old.trained)
         layout = Layout.parse(tuned_as[0]).for_rows(phrases, tuned_as[1])
         asking = Asking.of(old, settings)
-        if old.factory.startswith("OPQ"):  # an earlier version, whose codes needed fewer candidates
-            asking = replace(asking, candidates=_MORE * asking.candidates)
+        if old.factory.startswith("OPQ"):  # codes of an earlier version, which need fewer candidates
+            asking = replace(asking, candidates=_CANDIDATES_FACTOR * asking.candidates)
     except (PhraseIndexError, ValueError, KeyError):
         return usual
     if store.dim % layout.parts:
         return usual
-    if not layout.lists and usual.layout.lists:  # it was tuned when there were too few for lists
-        layout = replace(layout, lists=usual.layout.lists)  # and tuning knows nothing of how many to read
+    if not layout.lists and usual.layout.lists:  # tuned when there were too few phrases for inverted lists
+        layout = replace(layout, lists=usual.layout.lists)  # tuning did not choose probes: use the default ones
         asking = replace(usual.asking, candidates=max(asking.candidates, usual.asking.candidates))
     return Plan(layout, asking, old.tuned)
 
 
-Tell = Callable[[float], None]  # takes how much is ready, 0 to 1
+Tell = Callable[[float], None]  # progress callback that takes the finished share, 0 to 1
 
 
 def update(store: Store, settings: IndexSettings, threads: int | None, tell: Tell = lambda share: None) -> None:
-    """Bring the FAISS file up to date if it is absent, damaged, or enough phrases came or went since it was made.
+    """Update the FAISS file if it is absent or damaged, or if many phrases were added or deleted since it was built.
 
-    New phrases are appended to it as long as its codes fit. They no longer fit when it has grown fourfold since they
-    were trained, a fifth of it is deleted, or it is large enough for inverted lists.
+    New phrases are appended as long as the trained codes are suitable. The file is built again from scratch when it
+    has grown more than fourfold since training, when more than a fifth of it is deleted (``settings.rebuild_share``),
+    or when it becomes large enough for inverted lists. Few phrases get no FAISS file. The caller holds the write lock.
     """
     with store.reading() as state:
-        old = _intact(store, state)
+        old = _usable_manifest(store, state)
         if old is not None:
             dead = Runs(store.tombstones())
             before = dead.below(old.covered)
             newer = _live_from(store, state, old.covered)
             deletions = old.rows - (old.covered - before)
             if newer < settings.exact_below and newer + deletions <= settings.rebuild_share * old.rows:
-                sweep(store.path, _FILES, {old.file, old.codes})  # of a run that was killed before it came to this
+                sweep(store.path, _FILES, {old.file, old.codes})  # leftovers of an interrupted build
                 return
             grown = state.phrases > _GROWTH * old.trained
             lists = plan(store, state.phrases, settings).layout.lists
-            older = old.factory.startswith("OPQ")  # with codes that FAISS alone does not make
+            older = old.factory.startswith("OPQ")  # codes of an earlier version, which `trained` does not create
             has_new_layout = older or bool(lists) != bool(Layout.parse(old.factory).lists)
             if grown or has_new_layout or deletions > settings.rebuild_share * old.rows:
                 old = None
         elif state.phrases < settings.exact_below and not (store.path / VECTORS_JSON).exists():
             sweep(store.path, _FILES)
             return
-    trim_heap()  # of what came before, encoding above all: it takes much memory, too
+    trim_heap()  # release memory of the encoding first, since building needs much memory too
     build(store, settings, threads, old, tell=tell)
     trim_heap()
 
 
-def _intact(store: Store, state: State) -> VectorsManifest | None:
-    """Read vectors.json if its file seems to be there."""
+def _usable_manifest(store: Store, state: State) -> VectorsManifest | None:
+    """Read ``vectors.json``; None if it is damaged or newer than the snapshot, or its files have the wrong sizes."""
     try:
         manifest = VectorsManifest.read(store.path / VECTORS_JSON)
         fits = (store.path / manifest.file).stat().st_size == manifest.size
@@ -136,12 +141,22 @@ def build(
     chosen: Plan | None = None,
     tell: Tell = lambda share: None,
 ) -> VectorsManifest | None:
-    """Write a FAISS file over all phrases of the store; None, and none is kept, if they are few.
+    """Build a FAISS file over all phrases of the store, and install it.
 
-    It is trained and filled again, as ``chosen`` says or else `plan`, or, with ``old`` that is not damaged, it is that
-    file and the phrases that it lacks. It gets a name of its own and is in force once ``vectors.json`` names it, so a
-    kill in between changes nothing. The caller holds the lock of the writer. Raises PhraseIndexError (no space),
-    IndexDamaged.
+    Each file has a name of its own and is used once ``vectors.json`` names it, so an interrupted build changes nothing.
+    With fewer than ``settings.exact_below`` phrases, an existing FAISS file is removed instead. The caller holds the
+    write lock.
+
+    Args:
+        store: Store of the index.
+        settings: Settings of the index.
+        threads: Threads of FAISS; None for all that the process may use.
+        old: Manifest of the present FAISS file. Missing phrases are appended to it; if it is damaged, a file is built
+            from scratch.
+        chosen: Layout and search settings of a file built from scratch; `plan` by default.
+        tell: Progress callback.
+
+    Returns the manifest, or None if no file was built. Raises PhraseIndexError (disk full) or IndexDamaged.
     """
     load_faiss(threads or cores())
     with store.reading() as state:
@@ -162,7 +177,7 @@ def build(
             count = training_size(chosen.layout, settings)
             index = trained(chosen.layout, row_codec.spread(store.sampled_vectors(count), count))
         size, fill_count = _live_from(store, state, first), 0
-        with _written(store.path) as codes:
+        with _partial_file(store.path) as codes:
             if old is not None:
                 codes.copy(store.path / old.codes)
             for block in _blocks(store, runs, first, settings.block):
@@ -173,7 +188,7 @@ def build(
             if index.ntotal != old_rows + size:
                 raise store.damaged(f"{index.ntotal} vectors found, expected {old_rows + size}")
             codes_file = codes.install(".codes")
-    with _written(store.path) as file:
+    with _partial_file(store.path) as file:
         faiss_search.write_faiss(index, file.path)
         file.copy(file.path, here=True)
         name = file.install(".faiss")
@@ -200,18 +215,21 @@ def build(
 
 
 def training_size(layout: Layout, settings: IndexSettings) -> int:
-    """Number of vectors that a layout is trained on."""
+    """Return the number of vectors on which a layout is trained."""
     return max(settings.train, PER_LIST * layout.lists)
 
 
 def _live_from(store: Store, state: State, first: int) -> int:
-    """Count the live phrases with an id of ``first`` or above."""
+    """Count the live phrases with ids from ``first`` on."""
     dead = Runs(store.tombstones())
     return state.next_phrase - first - (len(dead) - dead.below(first))
 
 
 def _blocks(store: Store, runs: list[list[int]], first: int, size: int) -> Iterator[Int8s]:
-    """The (n, dim) vectors of phrases from ``first`` on, n about ``size``; appends their runs of ids to ``runs``."""
+    """Yield the vectors of the phrases from id ``first`` on, in blocks (n, dim) of about ``size``.
+
+    The runs of their ids are appended to ``runs``.
+    """
     rows: list[VectorRow] = []
     count = 0
     for batch in store.vectors(first):
@@ -227,23 +245,24 @@ def _blocks(store: Store, runs: list[list[int]], first: int, size: int) -> Itera
 
 
 class _PartialFile:
-    """File being written, and the SHA-256 of its content, which becomes its name."""
+    """File that is being written, with the SHA-256 of its content, from which `install` makes its name."""
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
         self.path, self._file, self.digest = path, file, Digest()
 
     def write(self, content: bytes) -> None:
+        """Append bytes to the file and the digest."""
         self._file.write(content)
         self.digest.update(content)
 
     def copy(self, source: Path, here: bool = False) -> None:
-        """Write the content of another file; ``here``: it stands in this file already, only its digest is taken."""
+        """Append the content of another file; ``here``: ``source`` is this file, so only add it to the digest."""
         with source.open("rb") as file:
             while block := file.read(1 << 20):
                 self.digest.update(block) if here else self.write(block)
 
     def install(self, suffix: str) -> str:
-        """Flush the file to the disk and rename it to its final name, which is returned."""
+        """Flush the file to the disk, rename it to its final name, and return this name."""
         flush(self._file)
         name = f"vectors-{self.digest.whole[:16]}{suffix}"
         install(self.path, self.path.with_name(name))
@@ -251,8 +270,11 @@ class _PartialFile:
 
 
 @contextmanager
-def _written(folder: Path) -> Iterator[_PartialFile]:
-    """Open a partial file to write; PhraseIndexError if there is no space, which FAISS reports as a RuntimeError."""
+def _partial_file(folder: Path) -> Iterator[_PartialFile]:
+    """Open a partial file for writing; it is removed unless it was installed.
+
+    Raises PhraseIndexError if the disk is full, which FAISS reports as a RuntimeError.
+    """
     path = folder / _PARTIAL
     try:
         with path.open("wb") as file:
@@ -261,6 +283,6 @@ def _written(folder: Path) -> Iterator[_PartialFile]:
         raise PhraseIndexError(
             f"{path}: cannot be written ({first_line(error)}); free some space and run: phrasemate index optimize"
         ) from error
-    finally:  # it has another name, if all went well
+    finally:  # after `install` the file has another name
         with suppress(OSError):
             path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""The bytes of a row: vectors in 8 bits, spans packed, and a checksum over everything.
+"""Binary encoding of the rows of a store: vectors as 8-bit codes, packed spans, text, metadata and checksums.
 
-A unit vector is kept as int8 along its own direction: ``q = round(v * 127 / max|v|)``. Its length carries no
-information, so it comes back as ``q / |q|`` and no scale is stored.
+A unit vector v is stored as the int8 code ``q = round(v * 127 / max|v|)`` and decoded as ``q / |q|``. No scale is
+stored, since all vectors have length 1.
 """
 
 from __future__ import annotations
@@ -16,65 +16,71 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import IndexDamaged
-from phrasemate.utils.arrays import Floats
+from phrasemate.utils.arrays import Floats, Int8s
 
-Int8s = NDArray[np.int8]
-NESTING = 100  # brackets of metadata within one another: what is kept must be read again, wherever that is
+NESTING = 100  # greatest nesting depth of metadata, so that every JSON parser can read it
 _OFFSET = struct.Struct("<i")
-_SPAN_BYTES = 10  # int32 start, int32 end, float16 score
+_SPAN_BYTES = 10  # bytes of a span: int32 start, int32 end, float16 score
 
 
 def quantise(vectors: Floats) -> Int8s:
-    """(n, dim) float32 without zero rows -> (n, dim) int8, each row scaled so that its largest part is 127."""
+    """Convert vectors (n, dim) float32 to codes (n, dim) int8, scaling the largest component of each row to 127.
+
+    No row may be zero.
+    """
     peaks = np.abs(vectors).max(axis=1, keepdims=True)  # (n, 1)
     return np.asarray(np.rint(vectors * (np.float32(127) / peaks)), np.int8)  # (n, dim)
 
 
 def inverse_norms(wide: Floats) -> Floats:
-    """(n, dim) float32 -> (n,) float32: what makes each row a unit vector."""
+    """Return the inverse length of each row of (n, dim) float32, as (n,) float32."""
     return np.asarray(1 / np.sqrt(np.einsum("nd,nd->n", wide, wide)), np.float32)
 
 
 def dequantise(codes: Int8s) -> Floats:
-    """(n, dim) int8 -> (n, dim) float32, unit length."""
-    wide = codes.astype(np.float32)  # there may be much of it: no other array of its size is made
+    """Decode codes (n, dim) int8 to vectors (n, dim) float32 of unit length."""
+    wide = codes.astype(np.float32)  # scaled in place: a second array of this size may not fit into memory
     wide *= inverse_norms(wide)[:, None]
     return wide
 
 
 def spread(rows: NDArray[Any], count: int) -> NDArray[Any]:
-    """Choose at most ``count`` of (n, ...) rows, from all over them, in their order."""
+    """Choose up to ``count`` evenly spaced rows of an array (n, ...), in their order."""
     return rows[np.linspace(0, len(rows) - 1, min(len(rows), count)).astype(int)] if len(rows) else rows
 
 
 def pack_spans(starts: NDArray[np.int32], ends: NDArray[np.int32], scores: Floats) -> bytes:
-    """(n,) starts and ends as int32, then (n,) scores as float16, all little-endian."""
+    """Pack n spans: all starts as int32, all ends as int32, all scores as float16, little-endian."""
     return starts.astype("<i4").tobytes() + ends.astype("<i4").tobytes() + scores.astype("<f2").tobytes()
 
 
 def unpack_spans(blob: bytes, count: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float16]]:
-    """The inverse of pack_spans. Raises IndexDamaged if the bytes are not those of ``count`` spans."""
+    """Unpack the starts, ends and scores of ``count`` spans, (count,) each: the inverse of `pack_spans`.
+
+    Raises IndexDamaged if the number of bytes does not match.
+    """
     _check_spans(blob, count)
     offsets = np.frombuffer(blob, "<i4", 2 * count)
     return offsets[:count], offsets[count:], np.frombuffer(blob, "<f2", count, 8 * count)
 
 
 def unpack_span(blob: bytes, count: int, at: int) -> tuple[int, int]:
-    """The start and the end of one of ``count`` spans. Raises IndexDamaged as `unpack_spans` does."""
+    """Return start and end of span number ``at`` of ``count`` spans. Raises IndexDamaged as `unpack_spans` does."""
     _check_spans(blob, count)
     (start,), (end,) = (_OFFSET.unpack_from(blob, _OFFSET.size * place) for place in (at, count + at))
     return start, end
 
 
 def _check_spans(blob: bytes, count: int) -> None:
+    """Raise IndexDamaged unless the bytes are as many as ``count`` spans take."""
     if len(blob) != count * _SPAN_BYTES:
         raise IndexDamaged(f"spans take {len(blob)} bytes, expected {count * _SPAN_BYTES} for {count} phrases")
 
 
 def checksum(kind: bytes, numbers: tuple[int, ...], *blobs: bytes) -> int:
-    """CRC-32 over a row: its kind, its numbers, the lengths and the bytes of its blobs.
+    """Compute the CRC-32 of a row: its kind, its numbers, and the lengths and contents of its blobs.
 
-    The kind keeps a row of one table from passing as a row of another.
+    Rows of different tables have different kinds, so a row of one table is not valid in another.
     """
     value = crc32(struct.pack(f"<{len(numbers) + len(blobs)}q", *numbers, *map(len, blobs)), crc32(kind))
     for blob in blobs:
@@ -83,7 +89,7 @@ def checksum(kind: bytes, numbers: tuple[int, ...], *blobs: bytes) -> int:
 
 
 def same(crc: Any, kind: bytes, numbers: tuple[Any, ...], *blobs: Any) -> bool:
-    """Whether a row that was read is the row that was written; values of a wrong type are damage too."""
+    """Return True if a row matches its checksum; False also for values of a wrong type."""
     try:
         return bool(crc == checksum(kind, numbers, *blobs))
     except (struct.error, TypeError):
@@ -91,25 +97,26 @@ def same(crc: Any, kind: bytes, numbers: tuple[Any, ...], *blobs: Any) -> bool:
 
 
 def encode_text(text: str) -> bytes:
-    """UTF-8; lone surrogates (file names that are not UTF-8) survive the round trip."""
+    """Encode text as UTF-8, including lone surrogates, which stand for bytes of file names that are not UTF-8."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def decode_text(blob: bytes) -> str:
+    """Decode the bytes of `encode_text`."""
     return blob.decode("utf-8", "surrogatepass")
 
 
 def encode_metadata(metadata: Mapping[str, Any]) -> bytes:
-    """Compact JSON; nothing for no metadata. Values that JSON lacks become their ``str``."""
+    """Encode metadata as compact JSON, or as no bytes if empty. Values that JSON lacks are converted by ``str``."""
     return json.dumps(dict(metadata), separators=(",", ":"), default=str).encode() if metadata else b""
 
 
 def decode_metadata(blob: bytes) -> dict[str, Any]:
-    """Decode metadata. Infinity and NaN come back as their names.
+    """Decode the bytes of `encode_metadata`; infinity and NaN are returned as their names, such as "NaN".
 
-    Raises ValueError, RecursionError for what `encode_metadata` does not write.
+    Raises ValueError or RecursionError for other bytes.
     """
     values = json.loads(blob, parse_constant=str) if blob else {}
     if not isinstance(values, dict):
-        raise ValueError("no JSON object")
+        raise ValueError("not a JSON object")
     return values

@@ -1,10 +1,14 @@
-"""Choice of layout and search settings of the FAISS file, measured on the index's own vectors.
+"""Tuning: choose the layout and the search settings of the FAISS file for a target recall.
 
-A thousand phrases of the index, one of a sentence, are queries, and phrases of their own sentences do not count. As for
-a query from elsewhere, the answer is the best phrase of another sentence; exact search gives it. Layouts are tried on a
-sample, with inverted lists as long as those of the whole index would be. The cheapest at the wanted recall is built,
-and then searched with as few lists and candidates as reach that recall on the whole. The choice goes by counted work in
-the unit costs below, not by the clock: the same index and seed give the same choice.
+The queries are a thousand phrases of the index from different sentences. Phrases of a query's own sentence are excluded
+from its results, so a query behaves like one from another text. Exact search gives the correct results.
+
+1. Each layout is tried on a sample of the phrases, with inverted lists as long as in the whole index.
+2. The cheapest layout that reaches the target recall is built on the whole index.
+3. The cheapest search settings that reach the target recall on the whole index are chosen.
+
+Costs are computed from counts of operations and the unit costs below, not measured. So the same index and seed always
+give the same choice.
 """
 
 from __future__ import annotations
@@ -20,44 +24,51 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phrasemate.index import faiss_build, row_codec
-from phrasemate.index.exact import Int8s, unpack
+from phrasemate.index.exact import unpack
 from phrasemate.index.faiss_build import Plan, trained
-from phrasemate.index.faiss_search import Asking, Faiss, Layout
+from phrasemate.index.faiss_search import UNLIMITED_SLACK, Asking, Faiss, Layout
 from phrasemate.index.manifest import VECTORS_JSON, VectorsManifest
 from phrasemate.index.store import Store, VectorRow
 from phrasemate.index.types import IndexSettings, TuneReport
-from phrasemate.utils.arrays import Floats, Ids
+from phrasemate.utils.arrays import Floats, Ids, Int8s
 
-_QUERIES = 1_000
-_PIECE = 16_384  # phrases that are compared together
-_OWN = 4_000_000  # phrases of queries' own sentences, queries times the longest: they are proposed, and left out
-_SAMPLE = (200_000, 500_000)  # phrases on which layouts are tried, at least and at most ...
-_SAMPLED = 20  # ... one of so many; of ten million, 200,000 make many short lists look better than they are
-_ALL_READ = 2_000_000  # phrases up to which it is worth trying to read all codes: 1 ms with the shortest ones
-_LENGTHS = (600, 1_200, 2_400)  # phrases of an inverted list
-_DEPTH = 10
+_QUERIES = 1_000  # queries on which recall is measured
+_PHRASES_AT_ONCE = 16_384  # phrases that are scored together
+_OWN_PHRASES = 4_000_000  # most phrases excluded from the results: number of queries x longest sentence of a query
+_SAMPLE = (200_000, 500_000)  # least and greatest number of phrases on which layouts are tried ...
+_PHRASES_PER_SAMPLE = (
+    20  # ... one in 20 of the index; a smaller sample of 10 million phrases overrates many short lists
+)
+_ALL_READ = 2_000_000  # most phrases for which a flat layout is tried; with the shortest codes it takes 1 ms a query
+_LENGTHS = (600, 1_200, 2_400)  # mean numbers of phrases in an inverted list that are tried
+_DEPTH = 10  # exact results of each query
 _PROBES = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 _SLACKS = tuple(hundredths / 100 for hundredths in range(10, 31))
 _CANDIDATES = (32, 40, 48, 56, 64, 80, 96, 112, 128, 192, 256, 384, 512, 768, 1024)
-_ALL = 4.0  # more than two cosines can differ
-_AIMS = 4  # times that the way to ask is chosen, at most
-_SPARE = 0.005  # of recall, which layouts must have above the target: the whole is harder than a sample
-_SAME = 1e-5  # scores that differ less are equally good
-_SINGLES = 200
+_ROUNDS = 4  # times that the search settings are chosen with a higher recall to aim at, at most
+_SPARE = 0.005  # recall above the target that a layout must reach on the sample, which is easier than the whole index
+_SAME = 1e-5  # scores that differ by less count as equal
+_SINGLES = 200  # queries that are timed one at a time
 
-# Nanoseconds of one core of an EPYC, family 25 model 17, with queries in a batch of 1,000 (docs/decisions)
-_NS_CENTRE = 0.03  # for each number of each centre
-_NS_PROBE = 230.0  # for each list that may be read
-_NS_LIST = 850.0
-_NS_CODE = 0.0185  # for each part of a code in a list
-_NS_CODE_ALL = 0.0095  # where all codes are read
-_NS_CANDIDATE = 250.0
+# Unit costs in nanoseconds on one core of an AMD EPYC (family 25, model 17), in batches of 1,000 queries; measured in
+# docs/decisions/022-tuning.md.
+_NS_CENTRE = 0.03  # for each component of each list centre
+_NS_PROBE = 230.0  # for each list of `Asking.probes`
+_NS_LIST = 850.0  # for each list that is read
+_NS_CODE = 0.0185  # for each part of each code that is read from a list
+_NS_CODE_ALL = 0.0095  # for each part of each code of a flat layout
+_NS_CANDIDATE = 250.0  # for each candidate that is re-scored
 
 
 class _TuningQueries(NamedTuple):
-    """Queries (n, dim), the phrase ids of their own sentences [first, end), and their best exact scores (n, depth).
+    """Queries with their exact results.
 
-    ``at``: how many of the best are wanted.
+    Attributes:
+        vectors: Query vectors of unit length, (n, dim).
+        first: First phrase id of each query's own sentence, (n,).
+        end: One more than the last phrase id of that sentence, (n,).
+        best: Best exact scores among the other sentences, descending, (n, depth).
+        at: Depth k of the recall@k that is aimed at.
     """
 
     vectors: Floats
@@ -67,12 +78,12 @@ class _TuningQueries(NamedTuple):
     at: int
 
     def in_own_sentence(self, ids: Ids) -> Any:
-        """Tell which ids, (n, m), are of the query's own sentence."""
+        """Return a mask (n, m) of the phrase ids (n, m) that are in the query's own sentence."""
         return (ids >= self.first[:, None]) & (ids < self.end[:, None])
 
 
 class _Work(NamedTuple):
-    """Recall of a search setting, and its cost in nanoseconds of a query by the unit costs."""
+    """Search settings with their recall, and their cost for a query in nanoseconds."""
 
     asking: Asking
     recall: float
@@ -82,9 +93,19 @@ class _Work(NamedTuple):
 def tune(
     store: Store, settings: IndexSettings, threads: int | None, target: float, seed: int = 0, at: int = 1
 ) -> TuneReport:
-    """Choose, build and put in force; ``target``: of recall@``at``. The caller holds the lock of the writer.
+    """Choose layout and search settings for a target recall, and build and install the FAISS file.
 
-    Raises PhraseIndexError (no space), IndexDamaged.
+    The caller holds the write lock.
+
+    Args:
+        store: Store of the index.
+        settings: Settings of the index.
+        threads: Threads of FAISS; None for all that the process may use.
+        target: Target of the recall@``at``.
+        seed: Seed for the choice of the queries.
+        at: Depth of the recall, 1 or 10.
+
+    Raises PhraseIndexError (disk full) or IndexDamaged.
     """
     start = perf_counter()
     with store.reading() as state:
@@ -93,42 +114,43 @@ def tune(
             faiss_build.build(store, settings, threads)
             return TuneReport(target, phrases, "exact", seconds=perf_counter() - start, at=at)
         draw = _draw(store, seed, at)
-        layout, trials = _layout(store, draw, phrases, settings, threads, target)
-        queries = _answered(draw, (unpack(block, store.dim)[:2] for block in store.vectors()))
+        layout, trials = _choose_layout(store, draw, phrases, settings, threads, target)
+        queries = _with_best_scores(draw, (unpack(block, store.dim)[:2] for block in store.vectors()))
     facts: dict[str, Any] = {"target": target, "at": at, "seed": seed, "phrases": phrases, "layout": layout.factory}
     is_built = faiss_build.build(
         store, settings, threads, chosen=Plan(layout, Asking.by(settings, layout.lists), facts)
     )
     assert is_built is not None
     engine = Faiss.load(store.path, is_built, store.dim, settings, threads)
-    report = replace(_asked_best(engine, queries, target, phrases), trials=tuple(trials))
+    report = replace(_choose_settings(engine, queries, target, phrases), trials=tuple(trials))
     measures = {"recall_at_1": report.recall_at_1, "recall_at_10": report.recall_at_10, "queries": report.queries}
     replace(is_built, asking=asdict(engine.asking), tuned=facts | measures).write(store.path / VECTORS_JSON)
     return replace(report, seconds=perf_counter() - start)
 
 
-def _asked_best(engine: Faiss, queries: _TuningQueries, target: float, phrases: int) -> TuneReport:
-    """Choose the search settings of the engine, and measure them.
+def _choose_settings(engine: Faiss, queries: _TuningQueries, target: float, phrases: int) -> TuneReport:
+    """Choose the search settings of the engine, and measure their recall and speed.
 
-    FAISS orders equal codes otherwise when it is asked for fewer: what a search then lacks is aimed at in addition.
+    FAISS orders equal codes differently for fewer candidates, so real searches may miss the target by a little. The
+    settings are then chosen again with a higher recall to aim at.
     """
     aim = target
-    for _ in range(_AIMS):
-        work = _calibrated(engine, queries, aim)
-        assert work is not None  # where there is no limit
+    for _ in range(_ROUNDS):
+        work = _calibrate(engine, queries, aim)
+        assert work is not None  # without a cost limit there is always a result
         engine.asking = work.asking
-        report = _measured(engine, queries, target, phrases)
+        report = _measure(engine, queries, target, phrases)
         if report.reached or work.recall < aim:
             break
         aim = min(1.0, work.recall + target - report.recall)
     return report
 
 
-# -- queries and their answers
+# -- queries and their exact results
 
 
 def _draw(store: Store, seed: int, at: int) -> _TuningQueries:
-    """Draw queries, one phrase each of sentences from all over the store, without answers yet."""
+    """Draw one phrase as a query from each of many sentences spread over the store; ``best`` is still empty."""
     draw = np.random.default_rng(seed)
     rows = _short(store.sampled_rows(1, pieces=_QUERIES))
     picks = [int(draw.integers(row.phrases)) for row in rows]
@@ -140,63 +162,74 @@ def _draw(store: Store, seed: int, at: int) -> _TuningQueries:
 
 
 def _short(rows: list[VectorRow]) -> list[VectorRow]:
-    """Drop sentences so long that excluding their phrases from all answers would take too much memory."""
+    """Drop the longest sentences as far as excluding their phrases from the results would take too much memory."""
     lengths = np.sort([row.phrases for row in rows])
-    enough = int((lengths * np.arange(1, len(lengths) + 1) <= _OWN).sum())
+    enough = int((lengths * np.arange(1, len(lengths) + 1) <= _OWN_PHRASES).sum())
     return [row for row in rows if row.phrases <= lengths[max(enough, 1) - 1]]
 
 
-def _answered(drawn: _TuningQueries, blocks: Iterator[tuple[Any, Ids]]) -> _TuningQueries:
-    """Add the exact scores to queries, over blocks of (codes (n, dim), ids (n,) ascending)."""
-    top = np.full((len(drawn.vectors), _DEPTH), -np.inf, np.float32)
+def _with_best_scores(queries: _TuningQueries, blocks: Iterator[tuple[Any, Ids]]) -> _TuningQueries:
+    """Return the queries with their best exact scores.
+
+    ``blocks``: codes (n, dim) and ascending ids (n,) of the phrases to search.
+    """
+    top = np.full((len(queries.vectors), _DEPTH), -np.inf, np.float32)
     for codes, ids in blocks:
-        scores = drawn.vectors @ row_codec.dequantise(codes).T  # (queries, n)
-        low, high = np.searchsorted(ids, drawn.first), np.searchsorted(ids, drawn.end)
+        scores = queries.vectors @ row_codec.dequantise(codes).T  # (queries, n)
+        low, high = np.searchsorted(ids, queries.first), np.searchsorted(ids, queries.end)
         for query in np.flatnonzero(low < high):
             scores[query, low[query] : high[query]] = -np.inf
         better = scores > top[:, -1:]
-        for query in np.flatnonzero(better.any(axis=1)):  # few, once the best are known
+        for query in np.flatnonzero(better.any(axis=1)):  # few queries after the first blocks
             joint_scores = np.concatenate([top[query], scores[query, better[query]]])
             top[query] = np.sort(joint_scores)[::-1][:_DEPTH]
-    return drawn._replace(best=top)
+    return queries._replace(best=top)
 
 
 # -- the layout, on a sample
 
 
-def _layout(
-    store: Store, drawn: _TuningQueries, phrases: int, settings: IndexSettings, threads: int | None, target: float
+def _choose_layout(
+    store: Store, draw: _TuningQueries, phrases: int, settings: IndexSettings, threads: int | None, target: float
 ) -> tuple[Layout, list[dict[str, Any]]]:
-    """Find the layout of all phrases that costs least; returns the trials too."""
-    size = min(max(_SAMPLE[0], phrases // _SAMPLED), _SAMPLE[1])
+    """Choose the cheapest layout for all phrases that reaches the target recall on a sample.
+
+    Returns the layout and the records of all trials (`TuneReport.trials`). If no layout reaches the target, the one
+    with the most parts, then the most lists, is chosen.
+    """
+    size = min(max(_SAMPLE[0], phrases // _PHRASES_PER_SAMPLE), _SAMPLE[1])
     rows = store.sampled_rows(min(size, phrases), pieces=256)
     codes, ids, _ = unpack(rows, store.dim)
-    pieces = (slice(at, at + _PIECE) for at in range(0, len(codes), _PIECE))
-    queries = _answered(drawn, ((codes[piece], ids[piece]) for piece in pieces))
+    pieces = (slice(at, at + _PHRASES_AT_ONCE) for at in range(0, len(codes), _PHRASES_AT_ONCE))
+    queries = _with_best_scores(draw, ((codes[piece], ids[piece]) for piece in pieces))
     trials: list[tuple[bool, float, Layout, dict[str, Any]]] = []
-    given_up: list[dict[str, Any]] = []
+    too_dear: list[dict[str, Any]] = []
     for layout in _layouts(phrases, store.dim):
         small = layout.for_rows(len(codes), phrases)
         engine = _engine(small, rows, codes, settings, threads)
         least = min((cost for miss, cost, *_ in trials if not miss), default=inf)
-        beyond = _coarse(layout, store.dim) - _coarse(small, store.dim)
-        limit = least - beyond if layout.lists else inf
-        work = _calibrated(engine, queries, min(1.0, target + _SPARE), limit)
+        more_centres = _centre_cost(layout, store.dim) - _centre_cost(small, store.dim)
+        limit = least - more_centres if layout.lists else inf
+        work = _calibrate(engine, queries, min(1.0, target + _SPARE), limit)
         if work is None:
-            given_up.append({"layout": layout.factory})
+            too_dear.append({"layout": layout.factory})
             continue
-        reading = (work.cost - _coarse(small, store.dim)) * (1 if layout.lists else phrases / len(codes))
-        cost = reading + _coarse(layout, store.dim)
+        reading = (work.cost - _centre_cost(small, store.dim)) * (1 if layout.lists else phrases / len(codes))
+        cost = reading + _centre_cost(layout, store.dim)
         facts = {"layout": layout.factory, "recall": round(work.recall, 4), "us": round(cost / 1000, 1)}
         trials.append((work.recall < target, cost, layout, facts | asdict(work.asking)))
     miss, _, layout, _ = min(trials, key=lambda trial: trial[:2])
-    if miss:  # none reaches it: the finest codes come nearest
+    if miss:  # no layout reaches the target: the finest codes come closest
         layout = max((trial[2] for trial in trials), key=lambda trial: (trial.parts, trial.lists))
-    return layout, [trial[3] for trial in trials] + given_up
+    return layout, [trial[3] for trial in trials] + too_dear
 
 
 def _layouts(phrases: int, dim: int) -> list[Layout]:
-    """Parts of three to six dimensions, or of two to eight; lists of about 600 to 2,400 phrases, or none."""
+    """List the layouts to try.
+
+    Parts cover three, four or six dimensions, or two, four or eight if ``dim`` is not divisible by three. Lists have
+    about 600, 1,200 or 2,400 phrases; a flat layout is tried for up to `_ALL_READ` phrases.
+    """
     parts = [dim // factor for factor in ((3, 4, 6) if dim % 3 == 0 else (2, 4, 8)) if dim % factor == 0] or [dim]
     lists = {1 << max(4, round(np.log2(phrases / length))) for length in _LENGTHS}
     lists |= {0} if phrases <= _ALL_READ else set()
@@ -204,10 +237,10 @@ def _layouts(phrases: int, dim: int) -> list[Layout]:
 
 
 def _engine(layout: Layout, rows: list[VectorRow], codes: Int8s, settings: IndexSettings, threads: int | None) -> Faiss:
-    """A FAISS index of the sample, in memory."""
+    """Build a search engine over a sample in memory; ``codes`` (n, dim) are those of ``rows``."""
     index = trained(layout, row_codec.spread(codes, faiss_build.training_size(layout, settings)))
-    for start in range(0, len(codes), _PIECE):
-        index.add(row_codec.dequantise(codes[start : start + _PIECE]))
+    for start in range(0, len(codes), _PHRASES_AT_ONCE):
+        index.add(row_codec.dequantise(codes[start : start + _PHRASES_AT_ONCE]))
     runs = [[row.first_phrase, row.phrases] for row in rows]
     manifest = VectorsManifest("", 0, "", "", "", len(codes), 0, 0, layout.factory, len(codes), runs)
     return Faiss(index, codes, manifest, settings, threads)
@@ -216,14 +249,17 @@ def _engine(layout: Layout, rows: list[VectorRow], codes: Int8s, settings: Index
 # -- probes, slack and candidates
 
 
-def _calibrated(engine: Faiss, queries: _TuningQueries, target: float, limit: float = inf) -> _Work | None:
-    """Find the cheapest search settings that reach the target, or the most thorough; none that costs ``limit``.
+def _calibrate(engine: Faiss, queries: _TuningQueries, target: float, limit: float = inf) -> _Work | None:
+    """Find the cheapest search settings that reach the target recall at less than ``limit`` nanoseconds a query.
 
-    More lists let a smaller slack do, and a larger slack fewer candidates, so all three are chosen together. Of each
-    number of lists, slacks from the least that can do; what its reading alone makes too dear is passed over.
+    With more lists a smaller slack is enough, and with a larger slack fewer candidates are, so all three are searched
+    together. For each number of lists, slacks are tried upwards from the smallest one that can reach the target.
+    Settings that cost too much for reading alone are skipped.
+
+    Without a limit, the most thorough settings are returned if none reaches the target; with a limit, None.
     """
     deepest = _CANDIDATES[-1]
-    slacks = [*_SLACKS, _ALL] if engine.nlist else [_ALL]
+    slacks = [*_SLACKS, UNLIMITED_SLACK] if engine.nlist else [UNLIMITED_SLACK]
 
     @cache
     def ranks(lists: int, slack: float) -> Ids:
@@ -242,11 +278,11 @@ def _calibrated(engine: Faiss, queries: _TuningQueries, target: float, limit: fl
         return _Work(asking, float((needs < candidates).mean()), _cost(engine, queries, asking))
 
     best: _Work | None = None
-    most = limit
+    most = limit  # least cost so far
     probes = [p for p in _PROBES if p < engine.nlist] + [max(1, engine.nlist)]
     probes = probes[: bisect_left(probes, True, key=lambda lists: least_cost(lists, slacks[0]) >= most)]
-    enough = len(slacks)  # the fewer lists, the larger a slack they need
-    for lists in probes[bisect_left(probes, True, key=lambda lists: reaches(lists, _ALL)) :]:
+    enough = len(slacks)  # first slack that is enough; it shrinks as the number of lists grows
+    for lists in probes[bisect_left(probes, True, key=lambda lists: reaches(lists, UNLIMITED_SLACK)) :]:
         if least_cost(lists, slacks[0]) >= most:
             break
         enough = bisect_left(slacks[:enough], True, key=partial(reaches, lists))
@@ -256,12 +292,15 @@ def _calibrated(engine: Faiss, queries: _TuningQueries, target: float, limit: fl
             option = work(lists, slack)
             if option.cost < most:
                 best, most = option, option.cost
-    return best or (work(max(1, engine.nlist), _ALL) if limit == inf else None)
+    return best or (work(max(1, engine.nlist), UNLIMITED_SLACK) if limit == inf else None)
 
 
 def _ranks(engine: Faiss, queries: _TuningQueries, asking: Asking, deepest: int) -> Ids:
-    """(queries, at) how many candidates come before each of the best phrases; ``deepest`` where one is not found."""
-    positions = _proposed(engine, queries, asking, deepest)
+    """Return the ranks of each query's best phrases among the candidates, (queries, at), from 0.
+
+    The rank of a phrase that is not among the first ``deepest`` candidates is ``deepest``.
+    """
+    positions = _proposals(engine, queries, asking, deepest)
     good = engine.products(queries.vectors, positions) >= queries.best[:, queries.at - 1 : queries.at] - _SAME
     places = np.argsort(~good, axis=1, kind="stable")[:, : queries.at]
     ranks = np.full((len(positions), queries.at), deepest, np.int64)
@@ -269,18 +308,18 @@ def _ranks(engine: Faiss, queries: _TuningQueries, asking: Asking, deepest: int)
     return ranks
 
 
-def _proposed(engine: Faiss, queries: _TuningQueries, asking: Asking, count: int) -> Ids:
-    """(queries, count) rows as if the queries' own sentences were not in the index."""
+def _proposals(engine: Faiss, queries: _TuningQueries, asking: Asking, count: int) -> Ids:
+    """Return the first ``count`` candidate rows of each query without its own sentence, (queries, count)."""
     before, engine.asking = engine.asking, asking
     positions = engine.propose(queries.vectors, count + int((queries.end - queries.first).max()))
     engine.asking = before
     positions = np.where(queries.in_own_sentence(engine.runs.ids(positions)), -1, positions)
-    order = np.argsort(positions < 0, axis=1, kind="stable")[:, :count]  # those left, in their order
+    order = np.argsort(positions < 0, axis=1, kind="stable")[:, :count]  # the other candidates, order unchanged
     return np.take_along_axis(positions, order, 1)
 
 
 def _cost(engine: Faiss, queries: _TuningQueries, asking: Asking) -> float:
-    """Nanoseconds of a query by the unit costs."""
+    """Compute the cost of a query in nanoseconds from the unit costs."""
     layout = Layout.parse(engine.manifest.factory)
     rescoring = asking.candidates * _NS_CANDIDATE
     if not layout.lists:
@@ -288,20 +327,21 @@ def _cost(engine: Faiss, queries: _TuningQueries, asking: Asking) -> float:
     read, codes = engine.reads(queries.vectors, asking)
     dim = queries.vectors.shape[1]
     reading = asking.probes * _NS_PROBE + read * _NS_LIST + codes * layout.parts * _NS_CODE
-    return rescoring + _coarse(layout, dim) + reading
+    return rescoring + _centre_cost(layout, dim) + reading
 
 
-def _coarse(layout: Layout, dim: int) -> float:
+def _centre_cost(layout: Layout, dim: int) -> float:
+    """Compute the cost in nanoseconds of comparing a query with the centres of all lists."""
     return layout.lists * dim * _NS_CENTRE
 
 
 # -- reports
 
 
-def _measured(engine: Faiss, queries: _TuningQueries, target: float, phrases: int) -> TuneReport:
-    """Measure the recall of real searches, and their time."""
+def _measure(engine: Faiss, queries: _TuningQueries, target: float, phrases: int) -> TuneReport:
+    """Measure recall and time of searches with the settings of the engine."""
     asking = engine.asking
-    positions = _proposed(engine, queries, asking, asking.fetch(_DEPTH))
+    positions = _proposals(engine, queries, asking, asking.fetch(_DEPTH))
     scores = engine.rescore(queries.vectors, positions, _DEPTH)[1]
     finite = np.isfinite(queries.best)
     good = (scores >= queries.best - _SAME) & finite
@@ -325,6 +365,7 @@ def _measured(engine: Faiss, queries: _TuningQueries, target: float, phrases: in
 
 
 def _milliseconds(call: Callable[[], Any]) -> float:
+    """Return the duration of a call in milliseconds."""
     start = perf_counter()
     call()
     return 1000 * (perf_counter() - start)

@@ -1,4 +1,4 @@
-"""Records that go into and come out of an index, its settings, and the interface of a model."""
+"""Settings, filters, reports and other records of an index, and the interface that its model must implement."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ if TYPE_CHECKING:
 
 
 class PhraseSet(Protocol):
-    """The phrases of one text, as a model extracts them (``phrasemate.encode.TextPhrases``)."""
+    """Interface of the phrases that a model extracts from one text, such as ``phrasemate.encode.TextPhrases``."""
 
     @property
-    def starts(self) -> NDArray[np.int32]: ...  # (phrases,)
+    def starts(self) -> NDArray[np.int32]: ...  # (phrases,) offsets of first characters
     @property
-    def ends(self) -> NDArray[np.int32]: ...  # (phrases,)
+    def ends(self) -> NDArray[np.int32]: ...  # (phrases,) offsets after last characters
     @property
-    def scores(self) -> NDArray[np.float32]: ...  # (phrases,) 0 to 1
+    def scores(self) -> NDArray[np.float32]: ...  # (phrases,) segmentation scores, 0 to 1
     @property
-    def vectors(self) -> NDArray[np.float32]: ...  # (phrases, dim) unit length
+    def vectors(self) -> NDArray[np.float32]: ...  # (phrases, dim) of unit length
 
 
 class IndexModel(Protocol):
-    """Interface of an index's model. ``extract`` must give the same bits for the same texts in the same call."""
+    """Interface of the model of an index.
+
+    ``extract`` must be deterministic: a call with the same list of texts must return bitwise equal vectors.
+    """
 
     @property
     def name(self) -> str: ...
@@ -48,13 +51,13 @@ class IndexModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which documents of an index are searched; None, the default, stands for all.
+    """Filters that select the documents to search. None, the default, selects all.
 
     Args:
         documents: Names of documents, or folders, or patterns with ``*``.
-        languages: Languages of documents, whose varieties they take: "en" takes "en-GB".
+        languages: Languages of documents; each includes its varieties: "en" includes "en-GB".
 
-    Raises InputError for one text where a list of them is meant.
+    Raises InputError for a single string instead of a list.
 
     >>> Filters(languages=["en"]).pass_all
     False
@@ -70,19 +73,22 @@ class Filters:
 
     @property
     def pass_all(self) -> bool:
-        """Whether every document is searched."""
+        """True if the filters select every document."""
         return self.documents is None and self.languages is None
 
 
 class Scope(NamedTuple):
-    """Filters in one state of an index: the ids of the documents searched, None for all, and their live phrases."""
+    """Filters resolved for one state of an index: ids of the documents to search, and the number of their phrases.
+
+    ``documents`` is None for all documents.
+    """
 
     documents: NDArray[np.int64] | None
     phrases: int
 
 
 class IdRange(NamedTuple):
-    """Ids from ``first`` on, below ``before``, at most ``limit`` of them."""
+    """Range of ids from ``first`` to below ``before``, of which at most ``limit`` are returned."""
 
     first: int = 0
     before: int = 1 << 62
@@ -94,7 +100,7 @@ ALL_IDS = IdRange()
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """Settings of an index. The figures behind the defaults are in results/log/index.md.
+    """Settings of an index. The measurements behind the defaults are in results/log/index.md.
 
     >>> import phrasemate as pm
     >>> with pm.Index.create("settings", pm.load_model(), settings=IndexSettings(exact_below=10_000)) as index:
@@ -102,22 +108,22 @@ class IndexSettings:
     'exact'
     """
 
-    chunk: int = 1024  # sentences of one model call and one transaction: what a kill can lose
-    learn: int = 20_000  # sentences from which a language's frequent words are learned
-    exact_below: int = 50_000  # phrases: below, a NumPy product takes a few ms and needs no second file
-    ivf_from: int = 1_000_000  # phrases: up to here a scan of all 4-bit codes takes under 3 ms
-    rebuild_share: float = 0.2  # new or deleted rows, as a share of the FAISS file, that are worth a rebuild
-    forced_rebuild: int = 200_000  # rows outside a FAISS file that make a search rebuild it (an interrupted add)
-    exact_filtered: int = 200_000  # phrases that pass a filter: up to here they are scanned exactly
-    k_factor: int = 4  # candidates of the 4-bit codes re-scored in 8 bits, per result
-    nprobe: int = 128  # inverted lists read per query, at least; half as many cost a point of recall at 10
-    train: int = 4_096  # vectors to train the 4-bit codes on (and at least 64 per inverted list)
-    block: int = 16_384  # vectors held as float32 at once
+    chunk: int = 1024  # sentences of one model call and one transaction, which is the most that a kill can lose
+    learn: int = 20_000  # sentences from which the frequent words of a language are learned
+    exact_below: int = 50_000  # phrases below which all are searched exactly, in a few ms and without a FAISS file
+    ivf_from: int = 1_000_000  # phrases from which inverted lists are used; scanning fewer codes takes under 3 ms
+    rebuild_share: float = 0.2  # share of new and deleted rows in the FAISS file above which it is updated
+    forced_rebuild: int = 200_000  # phrases outside the FAISS file above which a search rebuilds it
+    exact_filtered: int = 200_000  # phrases that pass a filter up to which they are searched exactly
+    k_factor: int = 4  # least number of candidates to re-score with 8-bit vectors, per result
+    nprobe: int = 128  # least number of inverted lists to read for a query; half of it costs 0.01 recall@10
+    train: int = 4_096  # vectors to train the 4-bit codes on, at least 64 for each inverted list
+    block: int = 16_384  # vectors that are converted to float32 at once
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressEvent:
-    """Progress of an ``add``: what it has stored so far. ``bytes_total`` is 0 if unknown.
+    """Progress of one ``add``: the counts of all that it has stored so far. ``bytes_total`` is 0 if unknown.
 
     >>> import phrasemate as pm
     >>> story, events = pm.Document.from_texts("story", ["She sat on the bench."]), []
@@ -132,8 +138,8 @@ class ProgressEvent:
     bytes_done: int
     bytes_total: int
     document: str
-    stage: str = ""  # what is done after the last chunk, such as "building the search file" ...
-    share: float = 0.0  # ... and how much of that, 0 to 1
+    stage: str = ""  # work after the last chunk, such as "building the search file"; "" before
+    share: float = 0.0  # finished share of the stage, 0 to 1
 
 
 Progress = Callable[[ProgressEvent], None]
@@ -141,7 +147,7 @@ Progress = Callable[[ProgressEvent], None]
 
 @dataclass(frozen=True, slots=True)
 class AddReport:
-    """Report of one ``add``. ``sentences`` and ``phrases`` count only what this call stored.
+    """Report of one ``add``. ``sentences`` and ``phrases`` count only those stored by this call.
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
@@ -162,7 +168,7 @@ class AddReport:
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """A document in an index; ``complete`` is False after an interrupted ``add``.
+    """Record of a document in an index. ``complete`` is False after an interrupted ``add``.
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
@@ -183,7 +189,7 @@ class DocumentInfo:
 
 @dataclass(frozen=True, slots=True)
 class IndexStats:
-    """The sizes of an index; ``files`` maps each file name to its bytes.
+    """Statistics of an index. ``files`` maps each file name to its size in bytes.
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
@@ -198,23 +204,23 @@ class IndexStats:
     model_hash: str
     dim: int
     generation: int
-    segment: Mapping[str, Any]  # how phrases are found, where that is not the model's own way
+    segment: Mapping[str, Any]  # segmentation options that differ from those of the model
     documents: int
     incomplete: tuple[str, ...]
-    languages: Mapping[str, int]  # documents per language
+    languages: Mapping[str, int]  # number of documents by language
     sentences: int
     phrases: int
-    deleted: int  # phrase ids that were deleted and are never used again
+    deleted: int  # number of deleted phrases; their ids are never reused
     engine: str
     approximate: int  # live phrases that the FAISS file covers
-    exact: int  # live phrases searched exactly
+    exact: int  # live phrases that are searched exactly
     files: Mapping[str, int]
-    dead: int = 0  # deleted phrases that the FAISS file still holds, until ``optimize``
+    dead: int = 0  # deleted phrases that the FAISS file still contains; ``optimize`` removes them
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """Result of ``Index.verify``: a line for each problem, and the number of items checked.
+    """Result of ``Index.verify``: a line for each problem, and the number of items checked of each kind.
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
@@ -229,17 +235,32 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
+        """True if no problem was found."""
         return not self.problems
 
 
 @dataclass(frozen=True, slots=True)
 class TuneReport:
-    """Settings chosen (``engine``, ``probes``, ``slack``, ``candidates``: see `faiss_search.Asking`) and measured.
+    """Report of a tuning: the chosen settings, and their measured recall and speed.
 
-    ``target`` is of recall@``at``. ``recall_at_1``, ``recall_at_10``: against exact search, of ``queries`` phrases;
-    ``single_ms``: one query, the median; ``batch_ms``: all together, for each. ``trials``: the layouts that were tried
-    on a sample, with what they cost there; those last that were given up as dearer. Where the index is small enough
-    to be searched exactly, ``engine`` is "exact" and nothing else is said.
+    If the index is small enough to be searched exactly, ``engine`` is "exact" and the settings have their defaults.
+
+    Attributes:
+        target: Target of the recall@``at``.
+        phrases: Number of phrases in the index.
+        engine: "exact", or "FAISS" and the layout.
+        probes: Inverted lists to read for a query (`faiss_search.Asking`).
+        slack: Score difference beyond which a list is left out (`faiss_search.Asking`).
+        candidates: Candidates to re-score (`faiss_search.Asking`).
+        queries: Number of phrases used as queries.
+        recall_at_1: Recall@1 against exact search.
+        recall_at_10: Recall@10 against exact search.
+        single_ms: Median time of a single query, in milliseconds.
+        batch_ms: Time per query when all are searched together, in milliseconds.
+        seconds: Duration of the tuning.
+        trials: Layouts that were tried on a sample, with their recall and cost; last, without figures, those that
+            cannot be cheaper than the best.
+        at: Depth k of the recall@k.
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
@@ -266,8 +287,10 @@ class TuneReport:
 
     @property
     def recall(self) -> float:
+        """Measured recall at the depth ``at``."""
         return self.recall_at_1 if self.at == 1 else self.recall_at_10
 
     @property
     def reached(self) -> bool:
+        """True if the measured recall reaches the target."""
         return self.recall >= self.target

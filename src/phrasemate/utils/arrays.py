@@ -1,4 +1,4 @@
-"""Names for arrays of one type, as annotations."""
+"""Type aliases for NumPy arrays."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]  # vectors, cosines
 Doubles = NDArray[np.float64]
 Halves = NDArray[np.float16]
-Ids = NDArray[np.int64]  # of phrases, sentences, documents
-Rows = NDArray[np.int64]  # places in an array
-Integers = NDArray[np.int64]  # of any kind
-Offsets = NDArray[np.int32]  # in characters
+Ids = NDArray[np.int64]  # ids of phrases, sentences or documents
+Rows = NDArray[np.int64]  # row numbers of an array
+Integers = NDArray[np.int64]  # integers of any meaning
+Offsets = NDArray[np.int32]  # offsets in characters
+Int8s = NDArray[np.int8]  # vectors as 8-bit codes (`phrasemate.index.row_codec`)
 Flags = NDArray[np.bool_]

@@ -1,12 +1,13 @@
-"""Nearest neighbours: the k greatest numbers of each row, exact k-NN in blocks, and CSLS.
+"""Nearest neighbours: the k greatest values of each row, exact k-NN in blocks, and the neighbour means of CSLS.
 
-`topk` orders by number, highest first, and then by column, without sorting what cannot be among the greatest. Of each
-group of columns only the greatest is looked at first. At least k columns reach the k-th of these, so what is less is
-left out in one quick pass. Numbers may be infinite; a NaN would hide its group and is not allowed.
+`topk` avoids sorting whole rows. It splits the columns into groups and finds the k-th greatest of the group maxima.
+At least k values reach this bound, so one pass drops all smaller values, and only the rest is sorted. Values may be
+infinite, but not NaN, which would hide its group.
 
-`nearest` works in blocks: no matrix of all similarities is ever held. CSLS (Conneau et al. 2018, section 2.3):
-csls(x, z) = 2 cos(x, z) - r(x) - r(z), r being the mean cosine with the k nearest of the other side. A word that is
-near to everything (a hub) is pushed back by its own r.
+`nearest` works in blocks, so the matrix of all similarities is never held in memory.
+
+CSLS (Conneau et al. 2018, section 2.3) is csls(x, z) = 2 cos(x, z) - r(x) - r(z). Here r is the mean cosine with the
+k nearest neighbours of the other side. It lowers the scores of hubs, which are near to many vectors.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ import numpy as np
 from phrasemate.errors import InputError
 from phrasemate.utils.arrays import Floats, Integers
 
-GROUP = 16  # columns whose greatest is looked at first
+GROUP = 16  # columns of a group
 
 
 def topk(values: Floats, k: int) -> tuple[Integers, Floats]:
-    """(rows, n) -> columns and values of the k greatest of each row, (rows, k) each; k is at most n."""
-    if values.shape[1] // GROUP <= k or not len(values):  # every group may hold one of them
+    """Return columns and values of the k greatest values of each row, both (rows, k), greatest first.
+
+    Equal values are ordered by column. ``values`` is (rows, n), and k is at most n.
+    """
+    if values.shape[1] // GROUP <= k or not len(values):  # every group may hold one of the k greatest
         columns = argsort_desc(values)[:, :k]
         return columns, np.take_along_axis(values, columns, 1)
     columns, numbers = topk_candidates(values, k)
@@ -32,13 +36,14 @@ def topk(values: Floats, k: int) -> tuple[Integers, Floats]:
 
 
 def argsort_desc(values: Floats) -> Integers:
-    """(rows, n) columns by value, highest first; of equal values the first one first.
+    """Sort the columns of each row of (rows, n) by value, greatest first; equal values are ordered by column.
 
-    A stable argsort in a quarter of its time: value and column are sorted as one number.
+    It takes a quarter of the time of a stable argsort, since value and column are sorted as one integer. NaN is
+    sorted as -inf.
     """
-    numbers = np.fmax(values, np.float32(-np.inf), dtype=np.float32) + np.float32(0)  # no -0.0
+    numbers = np.fmax(values, np.float32(-np.inf), dtype=np.float32) + np.float32(0)  # turns -0.0 into 0.0
     bits = numbers.view(np.int32).astype(np.int64)
-    keys = np.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # as numbers in the order of the values
+    keys = np.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # integers in the order of the values
     last = values.shape[1] - 1
     keys = (keys << 32) | (last - np.arange(values.shape[1]))
     keys.sort(axis=1)
@@ -47,9 +52,9 @@ def argsort_desc(values: Floats) -> Integers:
 
 
 def topk_candidates(values: Floats, k: int, least: Floats | None = None) -> tuple[Integers, Floats]:
-    """Columns of (rows, n) that may be among the k greatest, and their values, as `pad_ragged` puts them.
+    """Return columns and values that may be among the k greatest of each row of (rows, n), in `pad_ragged`'s form.
 
-    ``least`` (rows,): what they must reach besides.
+    ``least`` (rows,): lower bound of the values to return; None for no bound.
     """
     count = values.shape[1] // GROUP
     groups = values[:, : count * GROUP].reshape(len(values), GROUP, count)  # column c is in group c % count
@@ -66,7 +71,15 @@ def topk_candidates(values: Floats, k: int, least: Floats | None = None) -> tupl
 
 
 def pad_ragged(rows: Integers, columns: Integers, values: Floats) -> tuple[Integers, Floats]:
-    """Places of (rows, n) -> the columns and values of each row's own, ascending; filled up with -1 and -inf."""
+    """Arrange entries of ``values`` (rows, n) by row: return columns and values, (rows, longest) each.
+
+    The columns of a row are ascending. Shorter rows are padded with -1 and -inf.
+
+    Args:
+        rows: Row of each entry, (entries,).
+        columns: Column of each entry, (entries,).
+        values: Array of which they are entries, (rows, n).
+    """
     order = np.argsort(rows * max(1, values.shape[1]) + columns)
     rows, columns = rows[order], columns[order]
     counts = np.bincount(rows, minlength=len(values))
@@ -77,13 +90,14 @@ def pad_ragged(rows: Integers, columns: Integers, values: Floats) -> tuple[Integ
     return padded_ids, numbers
 
 
-BLOCK = 20_000_000  # similarities held at once: 80 MB
+BLOCK = 20_000_000  # similarities in memory at once: 80 MB
 
 
 def blocks(x: Floats, z: Floats, similarities: Floats | None = None) -> Iterator[tuple[slice, Floats]]:
-    """Rows of x with their inner products with all of z: (slice, (rows, len(z)) float32, free to overwrite).
+    """Yield blocks of rows of x, as slices, with their inner products with all rows of z, (rows, len(z)) float32.
 
-    ``similarities`` (len(x), len(z)): all of them, where they have been computed already.
+    The caller may overwrite the products. ``similarities`` (len(x), len(z)): the products, if already computed. Raises
+    InputError for unequal dimensions.
     """
     if x.shape[1] != z.shape[1]:
         raise InputError(f"vectors of {x.shape[1]} and of {z.shape[1]} dimensions; the numbers must be equal")
@@ -94,11 +108,12 @@ def blocks(x: Floats, z: Floats, similarities: Floats | None = None) -> Iterator
 
 
 def nearest(x: Floats, z: Floats, k: int = 1, penalties: Floats | None = None) -> tuple[Integers, Floats]:
-    """Find for each row of x the k rows of z with the greatest inner product: rows and values, (len(x), k) each.
+    """Return for each row of x the k rows of z with the greatest inner products, and these, (len(x), k) each.
 
-    ``penalties`` (len(z),) are taken off first; with those of `csls_penalties` the order is that of CSLS, and the
-    value lacks only what is the same for all z. k is at most len(z); equal values go by row. Raises InputError for k
-    below 1.
+    Equal values are ordered by row. If k exceeds len(z), all rows of z are returned.
+
+    ``penalties`` (len(z),) are subtracted from the products first. With those of `csls_penalties` the order is that
+    of CSLS. Raises InputError for k below 1.
     """
     _check_k(k)
     k = min(k, len(z))
@@ -111,9 +126,9 @@ def nearest(x: Floats, z: Floats, k: int = 1, penalties: Floats | None = None) -
 
 
 def neighbour_means(x: Floats, z: Floats, k: int = 10, similarities: Floats | None = None) -> Floats:
-    """(len(x),) r(x): the mean inner product of each row of x with its k nearest of z; ``similarities`` as in `blocks`.
+    """Return r(x), (len(x),): the mean inner product of each row of x with its k nearest rows of z.
 
-    Raises InputError for k below 1.
+    ``similarities`` are those of `blocks`. Raises InputError for k below 1.
     """
     _check_k(k)
     means = np.empty(len(x), np.float32)
@@ -123,5 +138,6 @@ def neighbour_means(x: Floats, z: Floats, k: int = 10, similarities: Floats | No
 
 
 def _check_k(k: int) -> None:
+    """Raise InputError for k below 1."""
     if k < 1:
         raise InputError(f"k {k}; expected 1 or more neighbours")

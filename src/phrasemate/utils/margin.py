@@ -1,4 +1,4 @@
-"""Margin scores and CSLS: cosines of pairs, compared with those of the nearest neighbours of both sides."""
+"""Margin scores and CSLS: cosines of pairs relative to the cosines with the nearest neighbours of both sides."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from phrasemate.utils.knn import neighbour_means
 MARGINS = ("absolute", "csls", "distance", "quarter", "ratio")
 
 Integers = NDArray[np.integer]
-_AT_ONCE = 1 << 24  # scores sorted together: 128 MB of positions
+_AT_ONCE = 1 << 24  # scores that are partitioned at once: 64 MB
 
 
 def neighbourhood(run: Run, k: int) -> Floats:
-    """(queries,) the mean of the k highest scores of each list: of all, where there are fewer; 0 without any.
+    """Return the mean of the k highest scores of each query, (queries,).
 
-    Raises InputError for k below 1.
+    With fewer than k results the mean is over all of them, and 0 if there are none. Raises InputError for k below 1.
     """
     if k < 1:
         raise InputError(f"k {k}; expected 1 or more neighbours")
@@ -29,7 +29,7 @@ def neighbourhood(run: Run, k: int) -> Floats:
 
 
 def margin_of(similarity: Floats, query_mean: Floats, document_mean: Floats, how: str = "ratio") -> Floats:
-    """Compare similarities with those of the neighbours, element by element; the three shapes broadcast.
+    """Compute margins from cosines and the mean cosines of the neighbours, elementwise; the three shapes broadcast.
 
     Args:
         similarity: Cosines of pairs x, y.
@@ -38,9 +38,10 @@ def margin_of(similarity: Floats, query_mean: Floats, document_mean: Floats, how
         how: Name of the margin, with b = (query_mean + document_mean) / 2:
             "ratio" cos / b, "distance" cos - b, "absolute" cos (Artetxe and Schwenk, ACL 2019, section 3.1),
             "csls" 2 cos - 2 b (Conneau et al. 2018), which is twice the distance,
-            "quarter" cos - b / 4, ours, for encoders whose cosines mean the same everywhere.
+            "quarter" cos - b / 4, introduced here, for encoders with cosines that are comparable across queries.
 
-    Where b is not positive, as among vectors that have nothing in common, a ratio means nothing: b is 1e-6 there.
+    For the ratio, b is clipped to at least 1e-6, since a ratio to zero or a negative mean is meaningless. Raises
+    InputError for an unknown margin.
     """
     if how == "absolute":
         return similarity
@@ -58,31 +59,35 @@ def margin_of(similarity: Floats, query_mean: Floats, document_mean: Floats, how
 
 
 def margin(scores: Floats, k: int = 4, how: str = "ratio") -> Floats:
-    """(queries, documents) cosines -> margins; the neighbours of a query are documents and the other way round.
+    """Convert cosines (queries, documents) to margins (`margin_of`), using the k nearest neighbours of each side.
 
-    A cosine of -inf says that the document is not a candidate: it is not a neighbour, and stays -inf.
+    A cosine of -inf marks a pair that is not a candidate: it does not count as a neighbour and stays -inf. Raises
+    InputError for k below 1 or an unknown margin.
     """
     return margin_of(scores, _mean_top(scores, k), _mean_top(scores.T, k).T, how)  # (queries, 1), (1, documents)
 
 
 def csls(scores: Floats, k: int = 10) -> Floats:
-    """(queries, documents) cosines -> cross-domain similarity local scaling, k = 10 as in Conneau et al. (2018)."""
+    """Convert cosines (queries, documents) to CSLS (cross-domain similarity local scaling, Conneau et al. 2018)."""
     return margin(scores, k, "csls")
 
 
 def csls_penalties(x: Floats, z: Floats, k: int = 10) -> Floats:
-    """(len(z),) r(z) / 2, for `nearest` of x among z: cos(x, z) - r(z) / 2 has the order of CSLS.
+    """Return r(z) / 2, (len(z),), the penalties with which `nearest` ranks the rows of z for each row of x by CSLS.
 
-    Raises InputError for k below 1.
+    r(z) is the mean cosine of z with its k nearest rows of x (`neighbour_means`). Raises InputError for k below 1.
     """
     return neighbour_means(z, x, k) * np.float32(0.5)
 
 
 def neighbour_pairs(run: Run, back: Run) -> tuple[Ids, Ids, Floats]:
-    """Pairs of which one is among the neighbours of the other: queries, documents and cosines, (pairs,) each.
+    """List the pairs where either side is a neighbour of the other: queries, documents and cosines, (pairs,) each.
 
-    ``run``: for each query its nearest documents; ``back``: for each document (row = id) its nearest queries. Each pair
-    comes once, in the order of the queries and then of the documents.
+    Each pair is listed once, ordered by query and then by document.
+
+    Args:
+        run: Nearest documents of each query.
+        back: Nearest queries of each document; row i belongs to document i.
     """
     width = max(len(back.ids), 1)
     rows, back_rows = (np.repeat(np.arange(len(side.ids)), side.ids.shape[1]) for side in (run, back))
@@ -94,13 +99,13 @@ def neighbour_pairs(run: Run, back: Run) -> tuple[Ids, Ids, Floats]:
 
 
 def lead(rows: Integers, columns: Integers, scores: Floats, least: float | Floats = -np.inf) -> Floats:
-    """(pairs,) how far each pair is above the best other pair of its row, and of its column: the sum of both.
+    """Return the lead of each pair over the best other pair of its row, plus that of its column, (pairs,).
 
     Args:
-        rows: Number of each pair's row.
-        columns: Number of each pair's column.
-        scores: Of the pairs, (pairs,).
-        least: What the other pair scores at least, also where there is none: one number, or one for each pair.
+        rows: Row number of each pair, (pairs,).
+        columns: Column number of each pair, (pairs,).
+        scores: Scores of the pairs, (pairs,).
+        least: Lower bound for the score of the best other pair, also used if there is none: one number, or (pairs,).
     """
     total = 2 * scores
     for side in (rows, columns):
@@ -114,7 +119,10 @@ def lead(rows: Integers, columns: Integers, scores: Floats, least: float | Float
 
 
 def _mean_top(scores: Floats, k: int) -> Floats:
-    """(rows, 1) the mean of the k highest that are not -inf, 0 where there are none; InputError for k below 1."""
+    """Return the mean of the k highest scores of each row, (rows, 1), without -inf; 0 if there are none.
+
+    Raises InputError for k below 1.
+    """
     if k < 1:
         raise InputError(f"k {k}; expected 1 or more neighbours")
     top = scores
