@@ -31,7 +31,7 @@ def test_places_that_are_invalid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     text = tmp_path / "a.txt"
     text.write_text("A sentence.\n", "utf-8")
     unknown = invoke("index", text, "-o", "ftp://host/idx", "--cluster", "auto")
-    assert (unknown.exit_code, "no place for an index; expected a folder, or one of s3://" in unknown.stderr) == (
+    assert (unknown.exit_code, "cannot be stored there; expected a folder, or one of s3://" in unknown.stderr) == (
         1,
         True,
     )

@@ -21,7 +21,7 @@ from index_fakes import FakeModel
 
 from phrasemate.errors import IndexDamaged, IndexUnsupported
 from phrasemate.index import BaseIndex, Index, row_codec
-from phrasemate.index.lance.records import Piece, _sealed
+from phrasemate.index.lance.records import Piece, _seal
 from phrasemate.index.lance.tables import DATA, PHRASES, SENTENCES, SHARDS, STATE, schema
 from phrasemate.types import Document
 
@@ -66,7 +66,7 @@ def write(place: Path, name: str, rows: list[dict[str, Any]], dim: int = MODEL.d
 
 
 def write_state(place: Path, content: dict[str, Any]) -> None:
-    write(place, STATE, [{"state": _sealed(content)}])
+    write(place, STATE, [{"state": _seal(content)}])
 
 
 def change(place: Path, name: str, edit: Callable[[list[dict[str, Any]]], object]) -> None:
@@ -118,7 +118,7 @@ def test_a_shard_that_is_never_written(place: Path, name: str) -> None:
             continue
         if name == "seconds" and isinstance(value, int):
             continue
-        change(place, SHARDS, lambda result, value=value: result[0].update(shard=_sealed(content | {name: value})))
+        change(place, SHARDS, lambda result, value=value: result[0].update(shard=_seal(content | {name: value})))
         with pytest.raises(IndexDamaged):
             Index.open(place)
 
@@ -132,7 +132,7 @@ def test_a_piece_that_is_never_written(place: Path, at: int) -> None:
         if (1 <= at <= 3 and isinstance(value, str)) or (at == 6 and value is True) or (at == 7 and value is None):
             continue
         content["pieces"][0] = [*piece[:at], value, *piece[at + 1 :]]
-        change(place, SHARDS, lambda result: result[0].update(shard=_sealed(content)))
+        change(place, SHARDS, lambda result: result[0].update(shard=_seal(content)))
         with pytest.raises(IndexDamaged):
             Index.open(place)
 
@@ -194,7 +194,7 @@ def test_a_staged_shard_with_the_right_key(whole: Path, tmp_path: Path) -> None:
     newest = max(rows, key=lambda row: row["number"])
     shard = {key: value for key, value in json.loads(newest["shard"]).items() if key != "crc"}
     other = Path(shutil.copytree(whole, tmp_path / "other"))
-    forged = newest | {"attempt": "it's", "shard": _sealed(shard | {"first_sentence": 3, "attempt": "it's"})}
+    forged = newest | {"attempt": "it's", "shard": _seal(shard | {"first_sentence": 3, "attempt": "it's"})}
     table = pa.Table.from_pylist([forged], schema=schema(SHARDS, 0))
     lance.write_dataset(table, str(other / "shards.lance"), mode="append")
     assert build_here(other, more, MODEL).made == [newest["number"]]
@@ -226,7 +226,7 @@ def change_shard(place: Path, number: int, edit: Callable[[dict[str, Any]], obje
         content = json.loads(row["shard"])
         del content["crc"]
         edit(content)
-        row["shard"] = _sealed(content)
+        row["shard"] = _seal(content)
 
     change(place, SHARDS, edit_row)
 
@@ -264,7 +264,7 @@ def test_a_head_that_does_not_know_its_last_document(plain: Path) -> None:
 
 @pytest.mark.parametrize("count", [0, 2])
 def test_a_table_of_state_has_one_row(plain: Path, count: int) -> None:
-    write(plain, STATE, count * [{"state": _sealed(state(plain))}])
+    write(plain, STATE, count * [{"state": _seal(state(plain))}])
     with pytest.raises(IndexDamaged, match=f"{count} rows in the table state, expected 1; build the index again"):
         Index.open(plain)
 

@@ -116,7 +116,7 @@ def test_a_row_of_shards_that_was_dropped_is_not_missed_in_silence(
     loose: int,
 ) -> None:
     """An overtaken driver may do that, which has not seen yet that it is none."""
-    monkeypatch.setattr("phrasemate.index.lance.commit._LOOSE", loose)
+    monkeypatch.setattr("phrasemate.index.lance.commit._MANY_FILES", loose)
     second = driver(tables)
     tables.open(SHARDS).delete("number = 1")
     with pytest.raises(IndexLocked, match="another process has dropped shards"):
@@ -272,7 +272,7 @@ def test_an_index_that_another_process_makes_meanwhile_is_left_alone(
         return real(name, dim)
 
     monkeypatch.setattr(tables, "create", late)
-    with pytest.raises(IndexExists, match="an index was made there meanwhile; give the same command again"):
+    with pytest.raises(IndexExists, match="another process has created an index there; give the same command again"):
         create(tables, model, {})
     assert Index.open(tmp_path / "idx").manifest.model_name == "first"
 
@@ -281,7 +281,7 @@ def test_a_second_create_leaves_the_index_alone(
     place: Path, model: FakeModel, tables: Tables, expected: tuple[Any, ...]
 ) -> None:
     versions = {name: tables.open(name).version for name in (SHARDS, *DATA)}
-    with pytest.raises(IndexExists, match="an index was made there meanwhile"):
+    with pytest.raises(IndexExists, match="another process has created an index there"):
         create(tables, model, {})
     (place / "state.lance").rename(place / "aside")  # the other one is not that far when this one looks
     with pytest.raises(IndexExists, match="the table shards holds rows"):

@@ -139,8 +139,8 @@ def test_a_build_waits_for_a_cpu_and_says_so(
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        ("PhraseIndexError", "shard 1 failed (the disk hums); it is made again"),
-        ("RuntimeError", "shard 1 failed (RuntimeError: the disk hums); it is made again"),
+        ("PhraseIndexError", "shard 1 failed (the disk hums); trying again"),
+        ("RuntimeError", "shard 1 failed (RuntimeError: the disk hums); trying again"),
     ],
 )
 def test_a_shard_that_failed_is_made_again(

@@ -256,7 +256,7 @@ def test_refusals(tmp_path: Path, place: Path, model: FakeModel) -> None:
         build(str(place), [], "127.0.0.1:1", segment={"max_words": 2})
     with pytest.raises(IndexMissing, match="no index at"):
         ClusterIndex.open(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="no place for an index; expected a folder, or one of s3://"):
+    with pytest.raises(InputError, match="an index cannot be stored there; expected a folder, or one of s3://"):
         ClusterIndex.open("ftp://host/idx")
     with pytest.raises(PhraseIndexError, match="--cluster ADDRESS"):
         opened(place, model).add(documents())

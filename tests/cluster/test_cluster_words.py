@@ -65,7 +65,7 @@ def model() -> FakeModel:
 @pytest.fixture(autouse=True)
 def ask_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only the first texts."""
-    monkeypatch.setattr("phrasemate.index.lance.search._FIRST", 3)
+    monkeypatch.setattr("phrasemate.index.lance.search._SCAN_FIRST", 3)
 
 
 def opened(place: Path, model: FakeModel) -> Index:

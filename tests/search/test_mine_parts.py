@@ -66,7 +66,7 @@ def test_text_with_damage_is_read_once_but_again_where_damage_is_not_allowed(tmp
 
 
 def test_progress_of_reading_is_told_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collection, "_TELL", 2)
+    monkeypatch.setattr(collection, "_PROGRESS_STEP", 2)
     events: list[int] = []
     documents = [Document.from_texts("a", ["Ein Satz."] * 5), Document.from_texts("b", ["Noch einer."] * 2)]
     collect(tmp_path, "source", documents, [], checker("de"), events.append)

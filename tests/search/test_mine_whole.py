@@ -231,7 +231,7 @@ def test_every_margin_ranks_the_mates_first(margin: str) -> None:
         ({"pairing": "best"}, "pairing 'best'; expected one of"),
         ({"check": "yes"}, "check 'yes'; expected one of"),
         ({"rerank": "x"}, "rerank 'x'; expected one of"),
-        ({"margin": "regression", "rerank": "words"}, "nothing looks at its pairs again"),
+        ({"margin": "regression", "rerank": "words"}, "its pairs cannot be re-ranked"),
         ({"k": 0}, "k 0; expected 1 or more"),
         ({"length_ratio": 1.0}, "length ratio 1.0; expected more than 1"),
         ({"copies": 1.5}, "copies 1.5; expected a share"),

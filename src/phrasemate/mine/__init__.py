@@ -1,4 +1,4 @@
-"""Bitext mining: find sentences that translate each other in two collections that are not aligned.
+"""Bitext mining: find sentences that are translations of each other in two collections that are not aligned.
 
 >>> from phrasemate import load_model, read
 >>> with mine(read("german/", lang="de"), read("english/", lang="en"), load_model()) as mates:  # doctest: +SKIP

@@ -1,6 +1,6 @@
-"""Side of the mining: its distinct sentences on disk, with all their places, and a check of their language.
+"""Distinct sentences of one side of the mining, on disk with all their places, and the check of their language.
 
-The language is checked by the script alone, or by an optional language identifier.
+The language is checked by its scripts alone, or by an optional language identifier.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from phrasemate.utils.storage import is_entry
 
 CHECKS = ("none", "script", "language")
 LanguageCheck = Callable[[str], bool]
-"""Whether a sentence may stay."""
+"""Function that returns whether a sentence passes the check."""
 
-CONFIDENCE = 0.8  # below it an identifier is not believed: of true sentences it then drops at most 0.2 in a hundred
-SHARE = 0.3  # of the letters: Russian text about programs may be half Latin, a whole English sentence has none
+CONFIDENCE = 0.8  # minimum probability of another language; at most 0.2 % of correct sentences are then dropped
+SHARE = 0.3  # minimum share of letters in the language's scripts: Russian text about programs may be half Latin
 _CODE = re.compile(r"[a-z]{2,3}")
-_SCRIPTS = {
+_SCRIPTS = {  # script, by the first word of its letters' Unicode names -> languages
     "ARABIC": (
         "acm acq aeb afb ajp apc ar arb arq ary arz ayl azb bal bqi ckb fa glk ks lrc mzn pnb prs ps sd skr sdh ug ur"
     ),
@@ -65,7 +65,7 @@ _SCRIPTS = {
     "KATAKANA": "ja",
     "KHMER": "km",
     "LAO": "lo",
-    # beside another one; and of every language that is not named here at all
+    # languages that also have another script; a language that is not in this table has Latin alone
     "LATIN": (
         "az bal ber cdo cpx cr crh gom hak iu kaa kk kok krl lad lzz mn mni nan ojb pi pnt rif rue sat shi sr tg tmh "
         "tt tzm ug uz zgh"
@@ -89,11 +89,14 @@ _SCRIPTS = {
 
 
 def checker(language: str, check: str = "script") -> LanguageCheck:
-    """Check whether a sentence is in ``language``, a code such as "de"; without one, all that hold a letter stay.
+    """Make a function that checks whether a sentence is in a language.
 
-    `script`: at least three tenths of the letters are in a script of the language. `language`: also, no other
-    language is at least 0.8 likely (py3langid). `none`: all stay, sentences without a letter too. Raises InputError
-    for another word or no code of a language, MissingExtra without py3langid.
+    Args:
+        language: Code such as "de"; "" if unknown, then every sentence with a letter passes.
+        check: "script": at least 30 % of the letters are in a script of the language. "language": in addition, no
+            other language has a probability of 0.8 or more (py3langid). "none": every sentence passes.
+
+    Raises InputError for another check or an invalid code, MissingExtra without py3langid.
     """
     if check not in CHECKS:
         raise InputError(f"check {check!r}; expected one of {', '.join(CHECKS)}")
@@ -114,34 +117,38 @@ def checker(language: str, check: str = "script") -> LanguageCheck:
 
 @cache
 def scripts_of(code: str) -> frozenset[str]:
-    """The scripts that a language is written in."""
+    """Return the scripts that a language is written in, by its code."""
     scripts = frozenset(script for script, codes in _SCRIPTS.items() if code in codes.split())
     return scripts or frozenset({"LATIN"})
 
 
 @cache
 def script_of(character: str) -> str:
-    """The script of a letter, as the first word of its Unicode name: LATIN, CYRILLIC, CJK; "" for all else."""
+    """Return the script of a letter: the first word of its Unicode name, such as LATIN or CJK; "" for non-letters."""
     return name(character, "").split(" ")[0] if character.isalpha() else ""
 
 
 def in_scripts(text: str, scripts: frozenset[str]) -> bool:
-    """Whether the text has letters, and enough of them in the wanted scripts."""
+    """Whether the text has letters, at least `SHARE` of them in the given scripts."""
     letters = [script for script in map(script_of, text) if script]
     return bool(letters) and sum(script in scripts for script in letters) >= SHARE * len(letters)
 
 
 def identifier(code: str) -> LanguageCheck:
-    """Language identification by py3langid (a multinomial naive Bayes over byte n-grams; Lui and Baldwin 2012)."""
+    """Make a function that checks a language with py3langid (naive Bayes over byte n-grams; Lui and Baldwin 2012).
+
+    A sentence fails if another language has a probability of `CONFIDENCE` or more. Raises InputError for a language
+    that py3langid does not know, MissingExtra without the package.
+    """
     identifier = _identifier()
     if code not in identifier.nb_classes:
         raise InputError(f"language {code!r} is unknown to py3langid; use the check 'script'")
 
-    def same(text: str) -> bool:
+    def passes(text: str) -> bool:
         language, probability = identifier.classify(text)
         return bool(language == code or probability < CONFIDENCE)
 
-    return same
+    return passes
 
 
 @cache
@@ -150,15 +157,15 @@ def _identifier() -> Any:
     return langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
 
 
-_TELL = 10_000  # sentences between two calls of the progress
-LONGEST = 2_000  # characters: what is longer is not a sentence, and its vector says little
-_FILES = ("txt", "starts.npy", "lengths.npy", "places.npy", "first.npy")
+_PROGRESS_STEP = 10_000  # sentences between two calls of progress, and sentences read together
+LONGEST = 2_000  # characters of a sentence; longer texts are dropped, since one vector describes them badly
+_SUFFIXES = ("txt", "starts.npy", "lengths.npy", "places.npy", "first.npy")  # of the files of a collection
 _FACTS = {"made_of": str, "key": str, "counts": dict, "documents": list, "hidden": int, "places": int}
-_SKIPPED = [str, int, str, bool]  # fields of what was passed over
+_SKIPPED = [str, int, str, bool]  # types of the fields of a skipped input (`SkippedInput`)
 
 
 class Place(NamedTuple):
-    """Place of a sentence."""
+    """Place of a sentence: name of the document and line in it, from 1."""
 
     document: str
     line: int
@@ -166,8 +173,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Sentences that were read; that were too long; of another language or script, or without letters; and the
-    distinct ones that are left.
+    """Numbers of sentences of one side.
+
+    ``read`` counts all sentences, ``long`` those dropped for their length. ``foreign`` were dropped as they failed the
+    language check or have no text. ``distinct`` counts the sentences that are left, repeated ones once.
     """
 
     read: int
@@ -177,15 +186,15 @@ class Counts:
 
 
 class Collection:
-    """The distinct sentences of a side, by number from 0; opened by `collect`.
+    """Distinct sentences of one side, numbered from 0; `collect` opens it.
 
-    ``key`` names their content, ``lengths`` (n,) are characters. Sentences are in Unicode's form NFC, on one line, with
-    single spaces. Those from ``hidden`` on stand nowhere: they were added to calibrate. ``skipped``: what was passed
-    over when they were read.
+    Sentences are NFC-normalised, on one line, with single spaces (`normal`). Sentences with numbers from ``hidden`` on
+    are in no document: they were added for the calibration. ``key`` is a hash of all sentences, ``lengths`` (n,) are
+    characters, and ``skipped`` lists the inputs that could not be read.
     """
 
     def __init__(self, folder: Path, side: str, content: dict[str, Any]) -> None:
-        paths = {kind: folder / f"{side}.{kind}" for kind in _FILES}
+        paths = {kind: folder / f"{side}.{kind}" for kind in _SUFFIXES}
         self.counts = Counts(**content["counts"])
         self.documents: list[str] = content["documents"]
         self.key: str = content["key"]
@@ -194,7 +203,7 @@ class Collection:
         self.starts: NDArray[np.int64] = np.load(paths["starts.npy"])  # (n + 1,) bytes
         self.lengths: NDArray[np.int32] = np.load(paths["lengths.npy"])  # (n,)
         self._places = np.load(paths["places.npy"], mmap_mode="r") if content["places"] else np.zeros((0, 2), np.int64)
-        self._first: NDArray[np.int64] = np.load(paths["first.npy"])  # (n + 1,) rows of _places
+        self._first: NDArray[np.int64] = np.load(paths["first.npy"])  # (n + 1,) first row in _places
         with paths["txt"].open("rb") as file:
             self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if len(self) else b""
 
@@ -202,22 +211,23 @@ class Collection:
         return len(self.lengths)
 
     def text(self, number: int) -> str:
+        """Return a sentence by number."""
         return self._text[self.starts[number] : self.starts[number + 1] - 1].decode("utf-8")
 
     def texts(self, numbers: slice) -> list[str]:
-        """Consecutive sentences."""
+        """Return consecutive sentences; the slice needs a start and a stop."""
         return self._text[self.starts[numbers.start] : self.starts[numbers.stop]].decode("utf-8").split("\n")[:-1]
 
     def find(self, texts: set[str]) -> dict[str, int]:
-        """The numbers of those of the texts that are here, whatever their apostrophes and hyphens."""
+        """Map texts to their numbers, ignoring variants of apostrophes and hyphens; missing texts are left out."""
         keys = set(map(plain, texts))
-        blocks = (slice(at, min(at + _TELL, len(self))) for at in range(0, len(self), _TELL))
+        blocks = (slice(at, min(at + _PROGRESS_STEP, len(self))) for at in range(0, len(self), _PROGRESS_STEP))
         places = (pair for block in blocks for pair in enumerate(self.texts(block), block.start))
         numbers = {key: number for number, text in places if (key := plain(text)) in keys}
         return {text: numbers[key] for text in texts if (key := plain(text)) in numbers}
 
     def places(self, number: int) -> tuple[Place, ...]:
-        """Places of the sentence, in the order of reading."""
+        """Return the places of a sentence, in the order of reading."""
         rows = self._places[self._first[number] : self._first[number + 1]]
         return tuple(Place(self.documents[document], line) for document, line in rows.tolist())
 
@@ -231,11 +241,19 @@ def collect(
     progress: Any = lambda count: None,
     corpus: Iterable[Document] = (),
 ) -> Collection:
-    """The sentences of the documents, read unless they are in the work folder already.
+    """Collect the distinct sentences of one side, or reuse those in the work folder.
 
-    ``more`` sentences are added that stand in no document. ``corpus``: whose documents they are; if something was
-    passed over, they are read again for one (`Corpus`) that passes over nothing. Raises ReadError for what cannot be
-    read, InputError if no sentence is left.
+    Args:
+        folder: Work folder.
+        side: Name of the side, "source" or "target".
+        documents: Documents to read.
+        more: Sentences that are added although they are in no document, for the calibration.
+        keep: Check that a sentence must pass.
+        progress: Called with the number of sentences read so far.
+        corpus: Origin of the documents, such as a `Corpus`. If a former run skipped inputs, and the corpus does not
+            allow that, the documents are read again.
+
+    Raises ReadError for an unreadable document, InputError if no sentence is left.
     """
     facts, documents = folder / f"{side}.json", list(documents)
     content = checked(facts, **_FACTS)
@@ -250,7 +268,7 @@ def collect(
             "made_of": key,
             "skipped": list(getattr(corpus, "skipped", ())),
         }
-        seal(facts, content, [folder / f"{side}.{kind}" for kind in _FILES])
+        seal(facts, content, [folder / f"{side}.{kind}" for kind in _SUFFIXES])
     if not content["counts"]["distinct"]:
         read = content["counts"]["read"]
         raise InputError(f"{side}: none of {read:,} sentences can be used; check the text, --{side}-lang and --check")
@@ -258,7 +276,7 @@ def collect(
 
 
 def _is_whole(content: dict[str, Any], documents: int) -> bool:
-    """Whether numbers that were sealed fit each other."""
+    """Whether the facts of a stored collection have the right types and are consistent."""
     counts = content["counts"]
     if not is_entry(counts, dict.fromkeys(Counts.__slots__, int)) or min(counts.values()) < 0:
         return False
@@ -271,35 +289,36 @@ def _is_whole(content: dict[str, Any], documents: int) -> bool:
 
 
 def normal(text: str) -> str:
-    """A sentence as collections hold it: NFC, single spaces, on one line."""
+    """Normalise a sentence: NFC, single spaces, on one line, lone surrogates replaced."""
     return composed(" ".join(text.split())).encode("utf-8", "replace").decode("utf-8")
 
 
 class _DistinctSentences:
-    """Sentences as they come -> each once, with its places."""
+    """Sentences in memory while documents are read: each distinct one once, with its places."""
 
     def __init__(self, keep: LanguageCheck) -> None:
         self._keep = keep
-        self._numbers: dict[bytes, int] = {}  # -1: passed over
+        self._numbers: dict[bytes, int] = {}  # hash of a sentence -> its number, -1 for a dropped one
         self._texts: list[bytes] = []
         self._lengths = array("i")
-        self._places = array("q")  # sentence, document, line
+        self._places = array("q")  # triples: sentence, document, line
         self._documents: list[str] = []
         self._read = self._long = self._foreign = 0
 
     def read(self, document: Document, progress: Any) -> None:
+        """Add the sentences of a document."""
         self._documents.append(document.name)
         for sentence in document.sentences():
             self._read += 1
             number = self._number(sentence.text)
             if number >= 0:
                 self._places.extend((number, len(self._documents) - 1, sentence.line))
-            if not self._read % _TELL:
+            if not self._read % _PROGRESS_STEP:
                 progress(self._read)
         progress(self._read)
 
     def _number(self, raw: str) -> int:
-        """The number of a sentence, -1 if it is passed over."""
+        """Return the number of a sentence, a new one if it is new; -1 if it is dropped."""
         text = normal(raw)
         digest = blake2b(plain(text).encode(), digest_size=12).digest()
         number = self._numbers.get(digest)
@@ -310,6 +329,7 @@ class _DistinctSentences:
         return number
 
     def _new(self, text: str) -> int:
+        """Add a new sentence and return its number; -1 if it is dropped."""
         if not self._count(text):
             return -1
         self._texts.append(text.encode())
@@ -317,7 +337,7 @@ class _DistinctSentences:
         return len(self._texts) - 1
 
     def _count(self, text: str) -> bool:
-        """Whether the sentence is used; if not, it is counted."""
+        """Return whether a sentence passes; count it as too long or foreign if not."""
         if len(text) > LONGEST:
             self._long += 1
         elif not (text and self._keep(text)):
@@ -327,7 +347,7 @@ class _DistinctSentences:
         return False
 
     def write(self, folder: Path, side: str, more: Sequence[str]) -> dict[str, Any]:
-        """Put all into files; what is to be known of them."""
+        """Write the sentences, with ``more`` hidden ones at the end, to files; return the facts for `Collection`."""
         counts = Counts(self._read, self._long, self._foreign, len(self._texts))
         for text in more:
             self._number(text)
@@ -342,7 +362,7 @@ class _DistinctSentences:
                 digest.update(line)
                 file.write(line)
         arrays: tuple[NDArray[Any], ...] = (starts, np.array(self._lengths, np.int32), places[:, 1:], first)
-        for kind, values in zip(_FILES[1:], arrays, strict=True):
+        for kind, values in zip(_SUFFIXES[1:], arrays, strict=True):
             np.save(folder / f"{side}.{kind}", values, allow_pickle=False)
         facts = {"counts": asdict(counts), "documents": self._documents, "hidden": counts.distinct}
         return facts | {"key": digest.hexdigest(), "places": len(places)}

@@ -1,7 +1,7 @@
-"""From neighbours to mates: margins, filters, one-to-one pairs, and the threshold that suits known pairs.
+"""Select translated sentence pairs (mates) from neighbours: margins, filters, one-to-one choice, and thresholds.
 
-Sentence vectors hardly tell "Dutch language package" from "Estonian language package". So the words of a pair are
-compared, too, by the lexicon (`LexiconMatch`) or by vectors (`WordMatch`).
+Sentence vectors hardly distinguish "Dutch language package" from "Estonian language package". So the words of a pair
+are compared, too: by the lexicon (`LexiconMatch`), or by their vectors (`WordMatch`).
 """
 
 from __future__ import annotations
@@ -38,39 +38,42 @@ FLOORS = {
     "distance": 0.0,
     "quarter": 0.0,
     "ratio": 1.0,
-}  # below it a pair is nearer to others
+}  # margin -> score below which the two sentences have nearer neighbours than each other
 THRESHOLDS = {
     ("quarter", "none"): (0.675, 0.0145),
     ("quarter", "words"): (0.91, 0.045),
     ("quarter", "reranker"): (1.64, 0.072),
     ("ratio", "none"): (1.046, 0.006),
 }
-"""Of a margin and of what looks at pairs again: the default for `USUAL` sentences, and its growth for e times as
-many."""
+"""(Margin, kind of re-ranking) -> default threshold for `USUAL` sentences, and its increase for e times as many."""
 REGRESSION_THRESHOLDS = {False: (-0.2, 1.0), True: (0.3, 1.0)}
-"""The same of the log odds of `probabilities`, without the lexicon and with it."""
-USUAL, SMALLEST = 20_000, 5_000  # below the smallest the threshold stays
-WEIGHTS = {"words": 0.5, "reranker": 1.5, "scorer": 0.5}  # of a second look's scores beside the margin
-DOUBT = 0.09  # so far below the threshold of the margin `quarter`, pairs are still looked at
+"""Default threshold and its increase for the log odds of `probabilities`, without and with the lexicon."""
+USUAL, SMALLEST = 20_000, 5_000  # sentences of the default threshold; smaller collections count as the smallest
+WEIGHTS = {"words": 0.5, "reranker": 1.5, "scorer": 0.5}  # weight of the re-ranking scores; the margin's is 1
+DOUBT = 0.09  # distance below the threshold of the margin `quarter` down to which pairs are re-ranked
 RERANKED, LOOKED_AT, RISE = 1.6, 0.635, 0.23
-"""At this threshold, the re-ranker looks at pairs with a margin `quarter` of 0.635 and more; for a threshold that is 1
-higher, at those with 0.23 more. Most of what it lets pass below is wrong (decision 040)."""
+"""At a threshold of 1.6, the re-ranker scores pairs with a margin `quarter` of at least 0.635. This minimum rises by
+0.23 when the threshold rises by 1. Most pairs below it that would pass are wrong (decision 040)."""
 CONTEST = 0.006
-"""The re-ranker leaves pairs out that are further below the best pair of one of their sentences (decision 040)."""
+"""Pairs whose margin is further below the best pair of one of their sentences are not re-ranked (decision 040)."""
 MARGINS = ("auto", "regression", *FLOORS)
-OURS = ("regression", "quarter")  # the others take the vectors as published
+OURS = ("regression", "quarter")  # margins that need `language_offset`; the published ones use the vectors unchanged
 RERANK = ("none", "reranker", "words")
 
 
 def usual_threshold(margin: str, look: str, source: int, target: int, lexicon: bool = False) -> float | None:
-    """The default for collections of so many sentences; None where it was not measured (docs/how-to/mine-sentences.md).
+    """Return the default threshold for two collections; None if it was never measured (docs/how-to/mine-sentences.md).
 
-    ``look``: what looks at pairs again, one of `RERANK`. ``lexicon``: whether the lexicon counts.
+    The number of wrong pairs that reach a score by chance grows with the product of both sizes. It falls by a constant
+    factor with each step of the score. So for a constant number of mates, the threshold grows with the logarithm of
+    the product. It grows half as fast if mates grow with the collections. `THRESHOLDS` are between both.
 
-    The number of wrong pairs that reach a score by chance grows with the product of both sizes, and falls by the same
-    factor with each step of the score. So the threshold grows with the logarithm of the product. Half as quickly where
-    there are the more mates the more sentences there are; `THRESHOLDS` lie between that and always as many. Those of
-    the regression are log odds.
+    Args:
+        margin: Name of the margin, one of `MARGINS` but "auto".
+        look: Kind of re-ranking, one of `RERANK` or "scorer".
+        source: Number of source sentences.
+        target: Number of target sentences.
+        lexicon: Whether the regression uses the lexicon.
     """
     threshold = REGRESSION_THRESHOLDS[lexicon] if margin == "regression" else THRESHOLDS.get((margin, look))
     if threshold is None:
@@ -81,7 +84,7 @@ def usual_threshold(margin: str, look: str, source: int, target: int, lexicon: b
 
 
 class SentenceEncoder(Protocol):
-    """Interface of a `phrasemate.Model`, as mining uses it."""
+    """Protocol of an encoder of sentences, such as `phrasemate.Model`; ``hash`` identifies its vectors."""
 
     @property
     def hash(self) -> str: ...
@@ -90,7 +93,7 @@ class SentenceEncoder(Protocol):
     def width(self) -> int: ...
 
     def encode_sentences(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(texts, width) float32, unit length."""
+        """Encode sentences: (texts, width) float32 of unit length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +101,25 @@ class Mining:
     """Settings of the mining.
 
     Args:
-        k: Neighbours each way.
-        margin, pairing: See `candidates` and `one_to_one`. ``margin="regression"`` scores by `probabilities`. "auto" is
-            that, or `quarter` where pairs are looked at again. With both, `language_offset` is taken off the source
-            vectors; the published margins take them as they are.
-        threshold: The least score; None: what calibration says, or the default of the margins `regression`, `quarter`
-            and `ratio` (`usual_threshold`).
-        length_ratio, copies: See `length_deviations` and `is_copy`; None: no such filter.
-        languages: Codes, or ""; with ``check``: see `checker`.
-        engine: See `engine_for`.
-        rerank: How promising pairs are looked at again: by the `reranker` that comes with the bundled encoder
-            (`Attention`, its scores divided by the highest there can be), by `words` (`WordMatch`), or not.
-        weight: How often its scores count beside the margin; None: as in `WEIGHTS`.
-        lexicon: Whether words that the bundled lexicon knows as translations count (`LexiconMatch`), where it has both
-            languages. Only in the regression. A language that is not given is recognised by a sample of sentences.
+        k: Number of neighbours in each direction.
+        margin: Score of a pair: "regression" (`probabilities`), or a margin of `candidates`. "auto" is "regression"
+            without re-ranking, else "quarter". For these two, `language_offset` is subtracted from the source vectors.
+        threshold: Minimum score. None takes it from the calibration, or the default of the margins "regression",
+            "quarter" and "ratio" (`usual_threshold`).
+        pairing: How pairs are chosen (`one_to_one`).
+        length_ratio: Maximum deviation of a pair's length ratio from the usual one (`length_deviations`); None for no
+            limit.
+        copies: Similarity in letters above which a pair is dropped as a copy (`is_copy`); None for no limit.
+        languages: Codes of both languages, "" if unknown.
+        check: How the languages of sentences are checked (`checker`).
+        engine: How neighbours are searched (`engine_for`).
+        rerank: Second score of promising pairs: "reranker" (`Attention` with the re-ranker of the bundled encoder, its
+            scores divided by their maximum), "words" (`WordMatch`), or "none".
+        weight: Weight of the second score, where the margin's is 1; None for that of `WEIGHTS`.
+        lexicon: Whether the regression compares words by the bundled lexicon (`LexiconMatch`), if it has both
+            languages. An unknown language is identified from a sample of sentences.
+
+    Raises InputError for invalid values.
     """
 
     k: int = 4  # Artetxe and Schwenk (2019), section 4.1
@@ -133,7 +141,7 @@ class Mining:
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} {getattr(self, name)!r}; expected one of {', '.join(choices)}")
         if self.margin == "regression" and self.rerank != "none":
-            raise InputError(f"margin 'regression' and rerank {self.rerank!r}; nothing looks at its pairs again")
+            raise InputError(f"margin 'regression' and rerank {self.rerank!r}; its pairs cannot be re-ranked")
         if self.k < 1:
             raise InputError(f"k {self.k}; expected 1 or more neighbours")
         if self.length_ratio is not None and not self.length_ratio > 1:
@@ -143,9 +151,9 @@ class Mining:
 
 
 class Mate(NamedTuple):
-    """A pair of sentences that translate each other, with all their places.
+    """Pair of sentences that are translations of each other, with all their places.
 
-    ``cosine``: of the vectors that were compared, see `Mining`.
+    ``cosine`` is that of the compared vectors, after the subtraction of `language_offset` if there was one.
 
     >>> mate = Mate("Der Hund bellt.", "The dog barks.", 1.6, 0.9, (), ())
     >>> mate.source, mate.target
@@ -162,17 +170,23 @@ class Mate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Counts and seconds of a run.
+    """Counts and times of a mining run.
 
     Args:
-        candidates: Pairs of neighbours.
-        unlike: Of these, dropped for their lengths.
-        promising: Of the others, those with a high margin.
-        copies: Of these, dropped; the others were looked at again as ``rerank`` says (one of `RERANK`, or "scorer").
-        pairs: Chosen at the ``threshold``.
-        recall: Of the searches both ways, on a sample, against exact search (1 for exact ones).
-        lexicon: Languages in which the lexicon compared words; none if it did not.
-        seconds: Of each stage of this run.
+        source: Numbers of source sentences.
+        target: Numbers of target sentences.
+        candidates: Number of pairs of neighbours.
+        unlike: Candidates dropped for their lengths.
+        promising: Remaining candidates with a high enough margin.
+        copies: Promising pairs dropped as copies; the others were re-ranked.
+        pairs: Chosen pairs with a score of at least ``threshold``.
+        threshold: Minimum score of a pair.
+        rerank: Kind of re-ranking: one of `RERANK`, or "scorer".
+        calibration: Calibration on known pairs; None without known pairs.
+        engine: Engine of the search, "exact" or "approximate".
+        recall: Recall of the search in each direction, on a sample, against exact search; 1 for exact search.
+        lexicon: Both languages if the lexicon compared words, else empty.
+        seconds: Time of each stage of this run.
     """
 
     source: Counts
@@ -194,16 +208,16 @@ class Report:
 PAIRING = ("greedy", "mutual", "all")
 Ids = NDArray[np.int32]
 
-SLACK = 8  # characters added to both lengths: short sentences differ more
-_GRAM = 3
-_LEAST_KNOWN = 20  # pairs that a threshold is fitted to
-_SURE = 0.5  # of the known pairs that must be above a threshold for it to tell how many mates there are
+SLACK = 8  # characters added to both lengths, as the ratio varies more for short sentences
+_GRAM = 3  # characters of an n-gram
+_LEAST_KNOWN = 20  # minimum number of known pairs for a calibration
+_SURE = 0.5  # minimum share of known pairs above a threshold from which the number of mates is estimated
 
 
 class Candidates(NamedTuple):
-    """Pairs by score, highest first: (n,) numbers of source and target sentences, cosines, scores.
+    """Candidate pairs as columns (n,), highest score first: sentence numbers, cosines, scores, length deviations.
 
-    ``length``: their `length_deviations`, 0 until they are known.
+    ``length`` (`length_deviations`) is 0 until it is computed.
     """
 
     source: Ids
@@ -213,22 +227,28 @@ class Candidates(NamedTuple):
     length: Floats
 
     def numbers(self) -> Iterator[tuple[int, int]]:
-        """The numbers of both sentences of each pair."""
+        """Iterate over the pairs of sentence numbers."""
         return zip(self.source.tolist(), self.target.tolist(), strict=True)
 
     def with_scores(self, scores: Floats) -> Candidates:
-        """With these scores (n,), in their order."""
+        """Replace the scores, (n,), and sort the pairs by them; equal scores keep their order."""
         return self._replace(score=scores).only(np.argsort(-scores, kind="stable"))
 
     def only(self, mask: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Candidates:
+        """Select pairs by a mask, row numbers or a slice."""
         return Candidates._make(column[mask] for column in self)
 
 
 def candidates(forward: Run, backward: Run, how: str = "ratio", floor: float = -np.inf) -> Candidates:
-    """Pairs of which one is among the neighbours of the other, scored by margin, those below ``floor`` left out.
+    """Score by margin all pairs in which one sentence is a neighbour of the other (Artetxe and Schwenk, ACL 2019).
 
-    ``forward`` has the k nearest targets of each source sentence, ``backward`` the other way round. Artetxe and
-    Schwenk (ACL 2019), section 3; equal scores in the order of the sentences. ``how``: a margin of `margin_of`.
+    Pairs with equal scores are in the order of the sentences.
+
+    Args:
+        forward: The k nearest target sentences of each source sentence.
+        backward: The k nearest source sentences of each target sentence.
+        how: Name of the margin (`phrasemate.utils.margin.margin_of`).
+        floor: Minimum score.
     """
     forward_means, backward_means = (neighbourhood(run, run.ids.shape[1]) for run in (forward, backward))
     source, target, cosine = neighbour_pairs(forward, backward)
@@ -240,7 +260,7 @@ def candidates(forward: Run, backward: Run, how: str = "ratio", floor: float = -
 
 
 def contested(pairs: Candidates, gap: float) -> Candidates:
-    """The pairs whose score is at most ``gap`` below the best pair of their source sentence and of their target."""
+    """Select the pairs whose score is at most ``gap`` below the best pair of each of their two sentences."""
     best = np.full(len(pairs.score), -np.inf, np.float32)
     for side in (pairs.source, pairs.target):
         best_of_sentence = np.full(int(side.max(initial=-1)) + 1, -np.inf, np.float32)
@@ -250,10 +270,16 @@ def contested(pairs: Candidates, gap: float) -> Candidates:
 
 
 def one_to_one(pairs: Candidates, pairing: str = "greedy") -> NDArray[np.int64]:
-    """Choose pairs one to one, in their order. What is chosen at a higher floor is the beginning of it.
+    """Choose pairs in which no sentence is repeated; returns row numbers, ascending.
 
-    `greedy`: the best pair first, then the best of those whose sentences are still free; `mutual`: pairs that are the
-    best of both their sentences; `all`: every pair. Raises InputError for another word.
+    A higher minimum score gives the first part of the same choice, because the pairs are sorted by score.
+
+    Args:
+        pairs: Candidate pairs, highest score first.
+        pairing: "greedy": go through the pairs and take each whose sentences are both unused. "mutual": pairs that are
+            the best of both their sentences. "all": every pair, also with repeated sentences.
+
+    Raises InputError for another pairing.
     """
     if pairing not in PAIRING:
         raise InputError(f"pairs {pairing!r}; expected one of {', '.join(PAIRING)}")
@@ -277,10 +303,10 @@ def _greedy(pairs: Candidates) -> NDArray[np.int64]:
 
 
 def length_deviations(pairs: Candidates, source: NDArray[np.int32], target: NDArray[np.int32]) -> Floats:
-    """(pairs,) by how much the lengths of two sentences differ, in characters: 0 if they do not, ln 2 for twice.
+    """Return how far each pair's length ratio is from the usual one: (pairs,) |log ratio - usual|, ln 2 for a factor 2.
 
-    What is usual between the two languages is taken off first: the median ratio of the pairs that are the best of
-    both their sentences. ``source`` and ``target`` are the lengths of all sentences.
+    The usual log ratio is the median over the pairs that are the best of both their sentences. ``source`` and
+    ``target`` are the lengths of all sentences in characters.
     """
     ratio = np.log((target[pairs.target] + SLACK) / (source[pairs.source] + SLACK))
     mutual = one_to_one(pairs, "mutual")
@@ -293,18 +319,19 @@ REGRESSION = {
     False: (-54.493, (78.390, 14.474, -0.895)),
     True: (-54.224, (77.796, 8.017, -1.084, 37.283)),
 }
-"""Without the lexicon and with it: the bias and the weights of the features (`bench/mine.py --fit`)."""
-AHEAD = 0.2  # how far a pair is ahead of the next one at most, for each of its sentences
-WORDS = 0.1  # weight of the lexicon's score beside the margin
+"""Bias and weights of the features, without and with the lexicon (`bench/mine.py --fit`)."""
+AHEAD = 0.2  # maximum lead of a pair over the next one, for each of its sentences
+WORDS = 0.1  # weight of the lexicon's score, where the margin's is 1
 
 
 def pair_features(pairs: Candidates, match: Floats | None = None) -> Floats:
-    """(pairs, 3) or (pairs, 4) `FEATURES` of pairs that are scored by the margin `quarter`.
+    """Compute the `FEATURES` of pairs that are scored by the margin `quarter`: (pairs, 3), or (pairs, 4) with ``match``.
 
-    They are the margin, the `lead` of the cosine, and the `length_deviations`. With ``match`` (pairs,), the scores of a
-    `LexiconMatch`, they are also the lead of the margin with `WORDS` of the match, less that of the cosine. A lead is
-    how far a pair is above the best other pair of its source sentence, plus the same for the target, `AHEAD` at most
-    for each.
+    The features are the margin, the lead of the cosine, and the length deviation. The fourth is the lead of the sum
+    margin + `WORDS` x match, minus the lead of the cosine. A lead is the distance to the best other pair of the source
+    sentence plus that for the target sentence, each at most `AHEAD` (`lead`).
+
+    ``match``: scores of `LexiconMatch`, (pairs,); None without a lexicon.
     """
 
     def ahead(values: Floats) -> Floats:
@@ -317,10 +344,10 @@ def pair_features(pairs: Candidates, match: Floats | None = None) -> Floats:
 
 
 def probabilities(features: Floats) -> Floats:
-    """(pairs,) how likely pairs are to be mates, from their `pair_features`: a logistic regression.
+    """Estimate the probability that a pair is correct by logistic regression: `pair_features` -> (pairs,).
 
-    It was fitted to collections in which three or twenty of a hundred sentences have a mate. Where more have one, pairs
-    are likelier than it says.
+    The weights were fitted to collections in which 3 or 20 percent of the sentences have a mate. The probabilities are
+    too low if more sentences have one.
     """
     bias, weights = REGRESSION[features.shape[1] > FEATURES.index("words")]
     log_odds = features.astype(np.float64) @ np.array(weights) + bias
@@ -329,9 +356,10 @@ def probabilities(features: Floats) -> Floats:
 
 
 def is_copy(source: str, target: str, most: float) -> bool:
-    """Whether two texts are nearly the same letters and digits.
+    """Whether two texts have nearly the same letters and digits.
 
-    Dice coefficient of their sets of three characters, without case, spaces and punctuation; copies if above ``most``.
+    The Dice coefficient of their sets of character trigrams is compared with ``most``. Case, spaces and punctuation
+    are ignored.
     """
     source_text, target_text = (_bare(text) for text in (source, target))
     if source_text == target_text:
@@ -342,15 +370,16 @@ def is_copy(source: str, target: str, most: float) -> bool:
 
 
 def _bare(text: str) -> str:
+    """Keep the letters and digits of a text, case-folded."""
     return "".join(filter(str.isalnum, plain(text).casefold()))
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A threshold fitted to known pairs, with the expected precision, recall and F1, from 0 to 1.
+    """Threshold fitted to known pairs, with the expected precision, recall and F1, from 0 to 1.
 
-    ``known`` pairs were hidden, ``found`` of them are at or above the threshold; ``mates`` is an estimate of how many
-    other mates there are in the collections.
+    ``known`` pairs were hidden in the collections, and ``found`` of them reach the threshold. ``mates`` is the
+    estimated number of other mates in the collections.
 
     >>> calibration = Calibration(threshold=1.4, precision=0.9, recall=0.8, f1=0.85, known=100, found=80, mates=240)
     >>> f"{calibration.precision:.0%} of the pairs are expected to be right"
@@ -367,42 +396,47 @@ class Calibration:
 
 
 def check_known(pairs: int) -> None:
-    """Raises InputError for too few pairs to calibrate with."""
+    """Raise InputError for too few known pairs to calibrate with."""
     if pairs < _LEAST_KNOWN:
         raise InputError(f"{pairs} pairs to calibrate with; expected {_LEAST_KNOWN} or more")
 
 
 def calibrate(chosen: Candidates, pairs: Sequence[tuple[int, int]]) -> Calibration:
-    """The threshold with the highest expected F1, from the pairs that were chosen and those that are known to be right.
+    """Find the threshold with the highest expected F1, assuming that the known pairs are like the other mates.
 
-    The known pairs D give the share r(t) of mates at or above t that are found. Other chosen pairs N(t) are right or
-    wrong, nobody knows which. But at high thresholds nearly all are right. So the number of other mates is about
-    M = min N(t) / r(t) over the thresholds with r(t) >= 0.5. With W(t) pairs of a sentence of D and a wrong mate,
+    The D known pairs give r(t), the share of mates that are found at the threshold t. Of the N(t) chosen pairs without
+    a known sentence, it is unknown which are right. At high thresholds nearly all of them are. So the number of other
+    mates is about M = min N(t) / r(t), over the thresholds with r(t) >= 0.5. With W(t) chosen pairs that have a known
+    sentence and a wrong mate,
 
         precision(t) = (M + D) r(t) / (N(t) + D r(t) + W(t)),  recall(t) = r(t).
 
-    It stands on the known pairs being like the others. Raises InputError for fewer than 20 pairs, or if none is found.
+    Args:
+        chosen: Chosen pairs at the lowest threshold, highest score first.
+        pairs: Sentence numbers of the known pairs.
+
+    Raises InputError for fewer than 20 known pairs, or if none is found.
     """
     check_known(len(pairs))
-    right, is_touched = _recognised(chosen, pairs)
-    recognitions = np.cumsum(right)  # D r(t), at each pair as the last that is taken
-    if not len(recognitions) or not recognitions[-1]:
-        raise InputError("none of the pairs to calibrate with was found; check that both languages are the right way")
-    wrong, strangers = np.cumsum(is_touched & ~right), np.cumsum(~is_touched)
-    recall = recognitions / len(pairs)
+    right, is_touched = _known_flags(chosen, pairs)
+    known_counts = np.cumsum(right)  # D r(t), with the threshold at each pair's score
+    if not len(known_counts) or not known_counts[-1]:
+        raise InputError("none of the pairs to calibrate with was found; check that source and target are not swapped")
+    wrong_counts, stranger_counts = np.cumsum(is_touched & ~right), np.cumsum(~is_touched)
+    recall = known_counts / len(pairs)
     sure = (recall >= min(_SURE, recall[-1])) & right
-    mates = float((strangers[sure] / recall[sure]).min())
-    total = np.maximum(strangers + recognitions + wrong, 1)
+    mates = float((stranger_counts[sure] / recall[sure]).min())
+    total = np.maximum(stranger_counts + known_counts + wrong_counts, 1)
     precision = np.minimum((mates + len(pairs)) * recall / total, 1.0)
-    last = np.append(np.diff(chosen.score) != 0, True)  # of equal scores, only the last is a threshold
+    last = np.append(np.diff(chosen.score) != 0, True)  # a threshold includes all pairs with an equal score
     f1 = np.where(last, 2 * precision * recall / np.maximum(precision + recall, 1e-12), -1)
     best = int(np.argmax(f1))
     figures = float(precision[best]), float(recall[best]), float(f1[best])
-    return Calibration(float(chosen.score[best]), *figures, len(pairs), int(recognitions[best]), round(mates))
+    return Calibration(float(chosen.score[best]), *figures, len(pairs), int(known_counts[best]), round(mates))
 
 
-def _recognised(chosen: Candidates, known_pairs: Sequence[tuple[int, int]]) -> tuple[Flags, Flags]:
-    """Tell, for each chosen pair, whether it is a known one, and whether it has a sentence of one."""
+def _known_flags(chosen: Candidates, known_pairs: Sequence[tuple[int, int]]) -> tuple[Flags, Flags]:
+    """Return (pairs,) whether each chosen pair is a known one, and whether it has a sentence of one."""
     pairs = set(known_pairs)
     sources, targets = {s for s, _ in known_pairs}, {t for _, t in known_pairs}
     right = np.array([pair in pairs for pair in chosen.numbers()], bool)
@@ -410,26 +444,26 @@ def _recognised(chosen: Candidates, known_pairs: Sequence[tuple[int, int]]) -> t
     return right, is_touched
 
 
-_FORMS, _TEXTS = 100_000, 20_000  # forms and sentences whose stems are kept
-_UNKNOWN = 0.5  # match of a word that the lexicon does not know, and of a sentence without words
-_POWER = 0.25  # of a probability's share of the likeliest one's
+_FORMS, _TEXTS = 100_000, 20_000  # words and sentences whose stems are cached
+_UNKNOWN = 0.5  # match of an unlisted word without an equal in the other sentence, and of a sentence without words
+_POWER = 0.25  # exponent of the ratio of a probability to the highest one
 
 
 class _Word(NamedTuple):
-    """A word as English stems, each with a share up to 1, and whether the lexicon lists it."""
+    """English stems of a word's equivalents, each with a share up to 1, and whether the lexicon lists the word."""
 
     stems: dict[str, float]
     is_listed: bool
 
 
 class LexiconMatch:
-    """Scores a pair of sentences by their words that the lexicon knows as translations of each other.
+    """Scorer of sentence pairs by the words that the lexicon lists as translations of each other.
 
-    A word is read as the English stems of its equivalents. A stem's share is its probability, divided by that of the
-    likeliest one, to the power of 1/4. The match of a word is the highest share that it has in common with a word of
-    the other sentence. A word that the lexicon does not know stands for itself; its match is 1/2 where the other
-    sentence lacks it. Function words do not count. The score, from 0 to 1, is the mean match of the words, averaged
-    over both sides; that of a side without words is 1/2.
+    Each word is mapped to the English stems of its equivalents. The share of a stem is (its probability / that of the
+    most probable equivalent) ** 0.25. The match of a word is the highest share that it has in common with a word of
+    the other sentence. A word that the lexicon does not list counts as its own stem, and has a match of 0.5 if the
+    other sentence lacks it. Function words are ignored. The score is the mean match of the words, averaged over both
+    sentences, from 0 to 1. A sentence without words has a mean match of 0.5.
 
     >>> from phrasemate.lexicon import bundled_lexicon
     >>> match = LexiconMatch(bundled_lexicon(), ("de", "en"))
@@ -445,17 +479,17 @@ class LexiconMatch:
         self._word = lru_cache(_FORMS)(self._stems)
 
     def score(self, pairs: Iterable[tuple[str, str]]) -> Floats:
-        """(pairs,) float32."""
+        """Score (source, target) texts: (pairs,) float32."""
         sides = (tuple(map(self._read, pair, self.languages)) for pair in pairs)
-        return np.array([(_match(source, target) + _match(target, source)) / 2 for source, target in sides], np.float32)
+        return np.array([(_mean_match(source, target) + _mean_match(target, source)) / 2 for source, target in sides], np.float32)
 
     def _words_of(self, text: str, language: str) -> list[_Word]:
-        """The words of a text that are not function words."""
+        """Return the words of a text, without function words."""
         forms = [folded(text[start:end]) for start, end in words(text)]
         return [word for form in forms if (word := self._word(form, language)) is not None]
 
     def _stems(self, form: str, language: str) -> _Word | None:
-        """The English stems of a form; None for a function word."""
+        """Return the English stems of a folded word; None for a function word."""
         if language == "en":
             return None if form in ENGLISH_FUNCTION_WORDS else _Word({stem(form, "en"): 1.0}, True)
         equivalents = self._lexicon.equivalents(form, language, "en")
@@ -474,8 +508,8 @@ class LexiconMatch:
         return _Word(stems, True)
 
 
-def _match(side: Sequence[_Word], other: Sequence[_Word]) -> float:
-    """The mean match of a side's words with those of the other."""
+def _mean_match(side: Sequence[_Word], other: Sequence[_Word]) -> float:
+    """Return the mean match of a sentence's words with those of the other sentence."""
     shares: dict[str, float] = {}
     for word in other:
         for name, share in word.stems.items():
@@ -491,9 +525,12 @@ def _match(side: Sequence[_Word], other: Sequence[_Word]) -> float:
 def lexicon_match(
     lexicon: InducedLexicon | None, languages: Sequence[str], samples: Sequence[Sequence[str]]
 ) -> LexiconMatch | None:
-    """The comparison of words in two languages; None if the lexicon lacks one of them, or both are the same.
+    """Make the scorer for two languages; None if the lexicon lacks one of them, or both are the same.
 
-    ``languages``: of both sides, "" if unknown. ``samples``: sentences of both sides, which tell it then.
+    Args:
+        lexicon: Lexicon, None if there is none.
+        languages: Codes of the source and the target language; "" to identify it from the sample.
+        samples: Sentences of the source and of the target.
     """
     if lexicon is None:
         return None
@@ -506,7 +543,7 @@ def lexicon_match(
 
 
 def _language_of(lexicon: InducedLexicon, texts: Sequence[str]) -> str:
-    """The language of most of some texts; "" if that is not clear."""
+    """Return the language of more than half of the texts; "" if there is none."""
     counts = Counter(lexicon.languages_of(texts))
     language, count = counts.most_common(1)[0] if counts else ("", 0)
     return language if 2 * count > counts.total() else ""
@@ -516,11 +553,11 @@ _CHUNK = 512  # sentences whose words are encoded together
 
 
 class WordMatch:
-    """Scores a pair of sentences by those of their words that match worst.
+    """Scorer of sentence pairs by the words that match worst.
 
-    A word's vector is that of the word as a phrase (its projection; without one, the mean of its tokens). Its match is
-    the highest cosine with a word of the other sentence. The score is the mean match of the worst quarter of the words,
-    averaged over both sides. 0 where a side has no word.
+    The vector of a word is that of the word as a phrase in its sentence. Its match is the highest cosine with a word of
+    the other sentence. The score is the mean match of the worst quarter of the words, averaged over both sentences. It
+    is 0 if a sentence has no word.
     """
 
     def __init__(self, model: Model) -> None:
@@ -528,7 +565,7 @@ class WordMatch:
         self.signature = f"words {model.hash}"
 
     def score(self, pairs: Sequence[PhrasePair]) -> Floats:
-        """(pairs,) float32."""
+        """Score pairs of sentences: (pairs,) float32."""
         sources, targets = ([getattr(pair, side).text for pair in pairs] for side in ("source", "target"))
         source_vectors, target_vectors = self._vectors(sources), self._vectors(targets)
         return np.array(
@@ -537,7 +574,7 @@ class WordMatch:
         )
 
     def _vectors(self, texts: Sequence[str]) -> dict[str, Floats]:
-        """(words, dim) unit vectors of each different text."""
+        """Map each distinct text to the unit vectors of its words, (words, dim)."""
         vectors_of: dict[str, Floats] = {}
         different = sorted(set(texts), key=len)
         for at in range(0, len(different), _CHUNK):
@@ -548,7 +585,10 @@ class WordMatch:
 
 
 def low_quarter(cosines: Floats) -> float:
-    """(words, words) -> the mean of the lowest quarter of the best matches, averaged over both sides."""
+    """Return the mean of the lowest quarter of the words' best cosines, averaged over both sentences.
+
+    ``cosines``: (words, words) between two sentences; without words the result is 0.
+    """
     if not cosines.size:
         return 0.0
     sides = (np.sort(cosines.max(axis)) for axis in (0, 1))

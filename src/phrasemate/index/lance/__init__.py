@@ -1,4 +1,4 @@
-"""An index of Lance tables, in a folder or on object storage; docs/how-to/many-machines.md explains it."""
+"""Index of Lance tables, in a folder or on object storage, built by many machines; see docs/how-to/many-machines.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The head of an index: who may change it, and the commits that do."""
+"""Read, create and commit the head of an index of Lance tables, with one writer at a time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from phrasemate.index.lance.tables import DATA, SHARDS, STATE, Tables, lance, sc
 from phrasemate.index.manifest import Manifest
 from phrasemate.index.types import IndexModel
 
-_LOOSE = 100  # rows of ``shards`` in files of their own from which they are put together
-_ALL = 1 << 62
+_MANY_FILES = 100  # files of ``shards`` above which the table is compacted
+_NO_LIMIT = 1 << 62  # more than any shard's number
 
 
 def read(tables: Tables) -> tuple[Head, int]:
-    """The head of an index and the version of ``state`` that it is. Raises IndexMissing, IndexDamaged."""
+    """Read the head of an index, and return it with its version of the table ``state``.
+
+    Raises IndexMissing, IndexDamaged, IndexUnsupported.
+    """
     table = tables.open(STATE)
     with translate_errors(tables.place):
         rows = table.to_table()["state"].to_pylist()
@@ -33,10 +36,13 @@ def read(tables: Tables) -> tuple[Head, int]:
 
 
 def create(tables: Tables, model: IndexModel, segment: dict[str, Any]) -> None:
-    """Make the tables of an empty index; a killed ``create`` starts again. Raises IndexExists."""
+    """Create the tables of an empty index; the tables of a ``create`` that was killed are replaced.
+
+    Raises IndexExists.
+    """
     with suppress(IndexMissing):
         read(tables)
-        raise _made_there(tables)
+        raise _exists_now(tables)
     versions = {name: tables.create(name, model.dim) for name in (SHARDS, *DATA)}
     head = Head(**asdict(Manifest.of(model, segment)), versions=versions)
     with translate_errors(tables.place):
@@ -44,24 +50,27 @@ def create(tables: Tables, model: IndexModel, segment: dict[str, Any]) -> None:
             lance().write_dataset(_row(head), tables.uri(STATE), mode="create", storage_options=tables.options)
         except OSError as error:
             if "already exists" in str(error):
-                raise _made_there(tables) from error
+                raise _exists_now(tables) from error
             raise
 
 
-def _made_there(tables: Tables) -> IndexExists:
-    return IndexExists(f"{tables.place}: an index was made there meanwhile; give the same command again")
+def _exists_now(tables: Tables) -> IndexExists:
+    return IndexExists(f"{tables.place}: another process has created an index there; give the same command again")
 
 
 def staged(tables: Tables, first: int, version: int | None = None) -> list[Shard]:
-    """The shards that workers have committed, from number ``first`` on."""
+    """List the shards in the table ``shards`` with numbers from ``first`` on, by number; some may not be in the index.
+
+    ``version``: version of the table; None for the latest.
+    """
     table = tables.open(SHARDS, version)
     with translate_errors(tables.place):
         texts = table.to_table(columns=["shard"], filter=f"number >= {first}")["shard"].to_pylist()
     return sorted((Shard.from_json(text, tables.place) for text in texts), key=lambda shard: shard.number)
 
 
-def in_force(tables: Tables, head: Head) -> list[Shard]:
-    """The shards that are in the index. Of those with one number it is the first: the other was committed later."""
+def indexed_shards(tables: Tables, head: Head) -> list[Shard]:
+    """List the shards of the index. If several have one number, the index has the one committed first."""
     shards: dict[int, Shard] = {}
     for shard in staged(tables, 0, head.versions[SHARDS]):
         if shard.number < head.shards:
@@ -70,9 +79,10 @@ def in_force(tables: Tables, head: Head) -> list[Shard]:
 
 
 class Writer:
-    """Writer with fencing: it writes itself into the head, and every earlier writer gets IndexLocked.
+    """Writer of an index, with fencing instead of locks: a dead writer leaves nothing locked.
 
-    So nothing is left locked when a driver dies. All that this one changes becomes visible with `_commit`.
+    A new writer commits its name to the head. From then on every earlier writer gets IndexLocked. Readers see changes
+    once `_commit` has written a new head.
     """
 
     def __init__(self, tables: Tables) -> None:
@@ -83,22 +93,26 @@ class Writer:
         self._commit(replace(self.head, writer=name))
         versions = {name: tables.go_back(name, version) for name, version in self.head.versions.items() if name in DATA}
         self.head = replace(self.head, versions=self.head.versions | versions)
-        self._kept = {shard.attempt for shard in in_force(tables, self.head)}
-        # a table that was rebuilt, or whose rows an overtaken writer dropped
-        if not self._kept <= {attempt for _, attempt in _attempts(tables.open(SHARDS))}:
+        self._attempts_in_index = {shard.attempt for shard in indexed_shards(tables, self.head)}
+        # the table may have been rebuilt, or an earlier writer may have dropped rows after it was fenced off
+        if not self._attempts_in_index <= {attempt for _, attempt in _attempts(tables.open(SHARDS))}:
             tables.go_back(SHARDS, self.head.versions[SHARDS])
 
     def publish(self, shards: Sequence[Shard], document_counts: dict[int, tuple[int, int]]) -> None:
         """Add the shards with the next numbers to the index, and remove the documents that they replace.
 
-        ``document_counts``: sentences and phrases of each document that may be replaced.
+        Args:
+            shards: Shards by number, from the head's next number on.
+            document_counts: Numbers of sentences and phrases of each document that may be replaced, by id.
+
+        Raises IndexLocked if another writer has taken over.
         """
-        self._may_go_on()
+        self._check_writer()
         head = self.head
         versions = dict(head.versions)
         for name in DATA:
             fragments = [fragment for shard in shards for fragment in shard.fragments[name]]
-            versions[name] = self._changed(name, versions[name], partial(self.tables.append, name, fragments))
+            versions[name] = self._apply(name, versions[name], partial(self.tables.append, name, fragments))
         pieces = [piece for shard in shards for piece in shard.pieces]
         head = replace(
             head,
@@ -114,34 +128,39 @@ class Writer:
         for old in dict.fromkeys(piece.replaces for piece in pieces if piece.replaces is not None):
             if old not in head.deleted:
                 head = self._without(head, old, *document_counts[old])
-        attempts = self._kept | {shard.attempt for shard in shards}
-        self._commit(replace(head, versions=head.versions | {SHARDS: self._settled(attempts, head.shards)}))
-        self._kept = attempts
+        attempts = self._attempts_in_index | {shard.attempt for shard in shards}
+        self._commit(replace(head, versions=head.versions | {SHARDS: self._clean_shards(attempts, head.shards)}))
+        self._attempts_in_index = attempts
 
     def delete(self, documents: Iterable[tuple[int, int, int]]) -> None:
-        """Remove documents, all or none; given as the id of each, its sentences and its phrases."""
-        self._may_go_on()
+        """Remove documents, all or none, given as (id, number of sentences, number of phrases).
+
+        Raises IndexLocked if another writer has taken over.
+        """
+        self._check_writer()
         head = self.head
         for document in documents:
             head = self._without(head, *document)
         self._commit(head)
 
     def put(self, key: str, value: Any) -> None:
-        """Keep a JSON value under a key."""
+        """Store a JSON value in the ``extras`` of the head."""
         self._commit(replace(self.head, extras=self.head.extras | {key: value}))
 
     def pin(self, versions: dict[str, int]) -> None:
-        """Point the index at compacted, equivalent versions of its data tables.
+        """Switch the index to compacted versions of its data tables, which hold the same rows.
 
-        Shards that are not in the index are dropped, to be made again: what comes next may clean their files away.
+        Shards that are not yet in the index are dropped, since the clean-up that follows may delete their files.
         """
-        self._commit(replace(self.head, versions=self.head.versions | versions | {SHARDS: self._settled(self._kept)}))
+        shards = {SHARDS: self._clean_shards(self._attempts_in_index)}
+        self._commit(replace(self.head, versions=self.head.versions | versions | shards))
 
     def _without(self, head: Head, document: int, sentences: int, phrases: int) -> Head:
+        """Delete a document's rows, and return a head without the document that is still to be committed."""
         versions = dict(head.versions)
         for name in DATA:
             deletion = partial(self.tables.delete, name, f"document = {document}")
-            versions[name] = self._changed(name, versions[name], deletion)
+            versions[name] = self._apply(name, versions[name], deletion)
         return replace(
             head,
             versions=versions,
@@ -151,45 +170,48 @@ class Writer:
             deleted=(*head.deleted, document),
         )
 
-    def _changed(self, name: str, version: int, change: Callable[[int], int]) -> int:
-        """Apply ``change`` to a version of a table; again if a writer that was overtaken came between."""
+    def _apply(self, name: str, version: int, change: Callable[[int], int]) -> int:
+        """Apply ``change`` to a version of a table; return the new version.
+
+        If an earlier writer has changed the table meanwhile, undo its change and apply this one again.
+        """
         try:
             return change(version)
         except IndexLocked:
-            self._may_go_on()
+            self._check_writer()
             return change(self.tables.go_back(name, version))
 
-    def _settled(self, attempts: set[str], below: int = _ALL) -> int:
-        """The version of ``shards`` that holds, of the numbers below one, these attempts and no others.
+    def _clean_shards(self, attempts: set[str], below: int = _NO_LIMIT) -> int:
+        """Drop all other attempts with numbers below ``below`` from ``shards``, and return the new version.
 
-        Workers may commit at any time, those of a driver that was overtaken too: so a version is looked at, and taken
-        only if it is right.
+        Workers may commit at any time, also those of a driver that has lost the index. So each version is read again
+        until it has no other attempts. Raises IndexLocked if one of ``attempts`` is missing.
         """
-        self._tidy()
+        self._compact_shards()
         while True:
             table = self.tables.open(SHARDS)
             stored_attempts = _attempts(table)
-            older_attempts = [
+            stray_attempts = [
                 attempt for number, attempt in stored_attempts if number < below and attempt not in attempts
             ]
-            if not older_attempts:
+            if not stray_attempts:
                 break
-            self._may_go_on()
+            self._check_writer()
             with translate_errors(self.tables.place):
-                table.delete("attempt IN (" + ", ".join(map(_quoted, older_attempts)) + ")")
+                table.delete("attempt IN (" + ", ".join(map(_quoted, stray_attempts)) + ")")
         if not attempts <= {attempt for _, attempt in stored_attempts}:
             raise IndexLocked(f"{self.tables.place}: another process has dropped shards; give the same command again")
         return int(table.version)
 
-    def _tidy(self) -> None:
-        """Compact ``shards`` now and then: readers open each file of it."""
+    def _compact_shards(self) -> None:
+        """Compact ``shards`` if it has many files: readers open each of them."""
         table = self.tables.open(SHARDS)
-        if len(table.get_fragments()) > _LOOSE:
+        if len(table.get_fragments()) > _MANY_FILES:
             with translate_errors(self.tables.place):
                 table.optimize.compact_files()
 
-    def _may_go_on(self) -> None:
-        """Raise IndexLocked if another writer has taken over, before tables are changed that now belong to it."""
+    def _check_writer(self) -> None:
+        """Raise IndexLocked if another writer has taken over. Called before the tables are changed."""
         head, version = read(self.tables)
         if version != self._version:
             raise self._overtaken(head)
@@ -198,7 +220,7 @@ class Writer:
         return IndexLocked(f"{self.tables.place}: {head.writer} has taken over; wait until it has finished")
 
     def _commit(self, head: Head) -> None:
-        """Commit a head. Raises IndexLocked if another writer has come since."""
+        """Commit a head with the next generation. Raises IndexLocked if another writer has taken over."""
         package = lance()
         head = replace(head, generation=head.generation + 1)
         fragments = self.tables.metadata_of(self.tables.write(STATE, _row(head)))
@@ -216,12 +238,13 @@ class Writer:
 
 
 def _attempts(table: Any) -> list[tuple[int, str]]:
-    """The number and the attempt of each row of ``shards``."""
+    """Read the number and the attempt of each row of ``shards``."""
     rows = table.to_table(columns=["number", "attempt"])
     return list(zip(rows["number"].to_pylist(), rows["attempt"].to_pylist(), strict=True))
 
 
 def _quoted(text: str) -> str:
+    """Quote a text for a filter of Lance."""
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -1,7 +1,7 @@
-"""An index of Lance tables, opened and maintained: everything that reads an `Index` reads it, Ray or Lance change it.
+"""Open and maintain an index of Lance tables, which can be searched like an `Index`.
 
-Maintenance is compaction, building of Lance's indexes, sizes, and the check of every row: every checksum, offset and
-count, and Lance's index against exact search.
+Maintenance covers compaction, Lance's indexes, statistics, and verification. `ClusterIndex.verify` checks every
+checksum, offset and count, and compares Lance's search with exact search.
 """
 
 from __future__ import annotations
@@ -44,45 +44,51 @@ from phrasemate.utils.arrays import Floats, Ids
 
 log = logging.getLogger("phrasemate.index")
 
-KIND = "IVF_RQ"  # one bit a dimension; recall@1 .98 on a million vectors
-TRIES = 3  # of a build on the cluster: Lance's builder does not survive the loss of a worker
-WAIT_SECONDS = 5.0
-KEPT = timedelta(hours=1)  # old versions, for readers that have them open
-_PER_LIST = 4096  # vectors of an inverted list that Lance recommends
-_MOST_LISTS = 4096  # with more, building a billion's would cost more than encoding them (results/log/scale.md)
-_SAMPLE = 256  # of which it trains each list
+KIND = "IVF_RQ"  # Lance's index with one bit per dimension; recall@1 is 0.98 on a million vectors
+TRIES = 3  # attempts at a build on the cluster: Lance's builder does not survive the loss of a worker
+WAIT_SECONDS = 5.0  # pause before the next attempt
+KEPT = timedelta(hours=1)  # age below which old versions stay, since readers may have them open
+_PER_LIST = 4096  # vectors of an inverted list, as Lance recommends
+_MOST_LISTS = 4096  # with more, a billion vectors take longer to index than to encode (results/log/scale.md)
+_SAMPLE = 256  # training vectors for each list
 
 
 def lists_for(phrases: int) -> int:
-    """Number of inverted lists: one for 4,096 phrases. Training costs their square, so there is an end to it."""
+    """Return the number of inverted lists: one per 4,096 phrases, and a maximum, as training is quadratic in it."""
     return max(1, min(phrases // _PER_LIST, _MOST_LISTS))
 
 
-def _same(tables: Tables, name: str, version: int) -> int:
-    """The last version of a table, which holds the rows of another one. Raises IndexLocked."""
+def _compacted_version(tables: Tables, name: str, version: int) -> int:
+    """Return the latest version of a table, after checking that it has as many rows as ``version``.
+
+    Raises IndexLocked if an earlier writer has added rows meanwhile.
+    """
     last, earlier = tables.open(name), tables.open(name, version)
     with translate_errors(tables.place):
-        if last.count_rows() != earlier.count_rows():  # an overtaken driver's, which came after it was taken back
+        if last.count_rows() != earlier.count_rows():
             raise IndexLocked(f"{tables.place}: another process has written to this index; give the same command again")
     return int(last.version)
 
 
-def _recipe(lists: int) -> dict[str, Any]:
+def _index_options(lists: int) -> dict[str, Any]:
+    """Return the options of Lance's vector index."""
     return {"metric": "cosine", "num_partitions": lists, "num_bits": 1, "sample_rate": _SAMPLE, "replace": True}
 
 
 def _build_here(tables: Tables, lists: int) -> None:
+    """Build the vector index in this process."""
     with translate_errors(tables.place):
-        tables.open(PHRASES).create_index("vector", KIND, name="vector_idx", **_recipe(lists))
+        tables.open(PHRASES).create_index("vector", KIND, name="vector_idx", **_index_options(lists))
 
 
-def _build_there(tables: Tables, lists: int, address: str, workers: int | None) -> None:
+def _build_on_cluster(tables: Tables, lists: int, address: str, workers: int | None) -> None:
+    """Build the vector index on a Ray cluster. Raises ClusterError if all attempts fail."""
     with needs_extra("ray", "lance-ray"):
         import lance_ray
 
     with connected(address, workers):
         available = cpus()
-        count = min(workers or available, available)  # lance-ray waits for those that have no CPU
+        count = min(workers or available, available)  # lance-ray would wait for workers without a CPU
         for attempt in range(1, TRIES + 1):
             try:
                 lance_ray.create_index(
@@ -92,10 +98,10 @@ def _build_there(tables: Tables, lists: int, address: str, workers: int | None) 
                     name="vector_idx",
                     num_workers=count,
                     storage_options=tables.options or None,
-                    **_recipe(lists),
+                    **_index_options(lists),
                 )
                 return
-            except Exception as error:  # whatever a lost worker makes of it: Lance, Ray and Python have their own names
+            except Exception as error:  # a lost worker raises errors of Lance, Ray or Python
                 reason = first_line(error)
                 if attempt == TRIES:
                     raise ClusterError(
@@ -107,34 +113,35 @@ def _build_there(tables: Tables, lists: int, address: str, workers: int | None) 
 
 
 def _bytes(store: LanceStore, name: str) -> int:
-    """Bytes of the files that hold the rows of a table."""
+    """Return the size in bytes of a table's files."""
     fragments = [fragment.metadata.to_json() for fragment in store.table(name).get_fragments()]
     return sum(file["file_size_bytes"] or 0 for fragment in fragments for file in fragment["files"])
 
 
-_QUERIES = 100
-_DEPTH = 10
-_LEAST_RECALL = 0.9  # of the first place
-_ASKED, _LONG = 20, 12  # texts that the text index is asked for, and their characters
-_ANEW = "remove words.lance, which is derived, and run: phrasemate index optimize"
-_SHOWN = 20  # problems of one kind that are listed
+_QUERIES = 100  # vectors that `ClusterIndex.verify` searches for
+_DEPTH = 10  # results of each query that are compared
+_LEAST_RECALL = 0.9  # recall@1 below which a problem is reported
+_TEXT_QUERIES, _TEXT_CHARACTERS = 20, 12  # texts that are looked up in the text index, and their length
+_REPAIR = "remove words.lance, which is derived, and run: phrasemate index optimize"
+_MAX_PROBLEMS = 20  # problems of one kind that are listed
 
 
-def _vectors(store: LanceStore, state: State, report: VerifyReport) -> None:
+def _check_vectors(store: LanceStore, state: State, report: VerifyReport) -> None:
+    """Check the checksum of every sentence's vectors, and the number of vectors."""
     count, wrong = 0, []
     for block, right in store.checked_vectors():
         count += sum(row.phrases for row in block)
         wrong += [row.id for row, intact in zip(block, right, strict=True) if not intact]
     report.problems.extend(
-        f"the vectors of sentence {identity} do not match their checksum" for identity in wrong[:_SHOWN]
+        f"the vectors of sentence {identity} do not match their checksum" for identity in wrong[:_MAX_PROBLEMS]
     )
     if count != state.phrases:
         report.problems.append(f"vectors: {count} found, expected {state.phrases}")
     report.checked["vectors"] = count
 
 
-def _keys(store: LanceStore, state: State, report: VerifyReport) -> None:
-    """Every live phrase once, in order, with the document of its shard."""
+def _check_keys(store: LanceStore, state: State, report: VerifyReport) -> None:
+    """Check that every live phrase has one row, that the rows are in order, and that no deleted phrase has one."""
     last, count = -1, 0
     for batch in store.batches(PHRASES, ["key"]):
         ids = store.layout.ids(batch["key"].to_numpy())
@@ -148,8 +155,8 @@ def _keys(store: LanceStore, state: State, report: VerifyReport) -> None:
         report.problems.append(f"phrases: {count} found, expected {state.phrases}")
 
 
-def _words(store: LanceStore, state: State, report: VerifyReport) -> None:
-    """The text index has every sentence that it should, as it is, and its trigrams find what reading finds."""
+def _check_text_index(store: LanceStore, state: State, report: VerifyReport) -> None:
+    """Check that the text index has every sentence it covers, unaltered, and that its trigrams find all matches."""
     words = store.words()
     report.checked["text index"] = "none"
     if words is None:
@@ -162,24 +169,24 @@ def _words(store: LanceStore, state: State, report: VerifyReport) -> None:
     for count, (right, row) in enumerate(zip_longest(rows_due, texts), 1):
         if right != row:
             number = (right or row or (0, ""))[0]
-            report.problems.append(f"text index: sentence {number} is missing or altered; {_ANEW}")
+            report.problems.append(f"text index: sentence {number} is missing or altered; {_REPAIR}")
             return
-        if right and not (count - 1) % max(1, state.sentences // _ASKED):
+        if right and not (count - 1) % max(1, state.sentences // _TEXT_QUERIES):
             sample.append(right[1])
     for text in sample:
-        where = condition([text[len(text) // 3 :][:_LONG]])
+        where = condition([text[len(text) // 3 :][:_TEXT_CHARACTERS]])
         if where is None:
             continue
         with translate_errors(store.path):
             answers = [table.count_rows(where), table.scanner(filter=where, use_scalar_index=False).count_rows()]
         if answers[0] != answers[1]:
-            report.problems.append(f"text index: finds {answers[0]} of {answers[1]} sentences; {_ANEW}")
+            report.problems.append(f"text index: finds {answers[0]} of {answers[1]} sentences; {_REPAIR}")
             return
     report.checked["text index"] = f"trigrams of {count:,} sentences"
 
 
 def _texts(batches: Iterable[Any], dead: Runs, read: Callable[[Any], str]) -> Iterator[tuple[int, str]]:
-    """Ids and texts of the live sentences."""
+    """Yield ids and texts of the live sentences; ``read`` decodes the stored text."""
     for batch in batches:
         dead_flags = dead.contains(batch["id"].to_numpy()).tolist()
         for identity, text, is_dead in zip(batch["id"].to_pylist(), batch["text"].to_pylist(), dead_flags, strict=True):
@@ -187,7 +194,8 @@ def _texts(batches: Iterable[Any], dead: Runs, read: Callable[[Any], str]) -> It
                 yield identity, read(text)
 
 
-def _search(store: LanceStore, state: State, report: VerifyReport, view: Any, settings: IndexSettings) -> None:
+def _check_search(store: LanceStore, state: State, report: VerifyReport, view: Any, settings: IndexSettings) -> None:
+    """Compare the approximate search of a sample of the stored vectors with exact search."""
     index = index_of(store.table(PHRASES))
     report.checked["vector index"] = f"{index['kind']} of {index['rows']:,}" if index else "none"
     if index is None or state.phrases <= settings.exact_below:
@@ -202,7 +210,7 @@ def _search(store: LanceStore, state: State, report: VerifyReport, view: Any, se
 
     exact = scan(queries, _DEPTH, blocks())
     results = view.search(state, queries, _DEPTH, Scope(None, state.phrases))
-    # a place counts as found if what stands there scores as well: equal sentences have equal vectors
+    # scores are compared, not ids: repeated sentences have equal vectors
     recall = [float((results[1][:, at] >= exact[1][:, at] - 0.01).mean()) for at in (0, _DEPTH - 1)]
     if recall[0] < _LEAST_RECALL:
         report.problems.append(
@@ -213,10 +221,10 @@ def _search(store: LanceStore, state: State, report: VerifyReport, view: Any, se
 
 
 class ClusterIndex(BaseIndex):
-    """Index of Lance tables, as ``Index.open`` opens it; `phrasemate.index.ray.build` makes them.
+    """Index of Lance tables. ``Index.open`` opens it; `phrasemate.index.ray.build` makes it and adds text.
 
-    It sees what is committed at most a second ago. Text is added by `build`; ``delete`` and ``optimize`` work as in
-    ``Index``, and take over from a driver that is at work.
+    Commits become visible within a second. ``delete`` and ``optimize`` work as in ``Index``. They take over from a
+    driver that is running, whose build then fails with IndexLocked.
     """
 
     _refusal = (
@@ -245,7 +253,14 @@ class ClusterIndex(BaseIndex):
         threads: int | None = None,
         settings: IndexSettings | None = None,
     ) -> ClusterIndex:
-        """Open the tables at a folder or URI; storage options come from the environment (`options_for`).
+        """Open the tables at a folder or URI; storage options come from environment variables (`options_for`).
+
+        Args:
+            path: Folder or URI of object storage.
+            model: Model of the index; None loads it at the first query.
+            readonly: Whether methods that change the index raise an error.
+            threads: Threads of a search; None for all cores.
+            settings: Sizes and limits of the index.
 
         Raises MissingExtra, IndexMissing, IndexDamaged, IndexUnsupported, ModelMismatch, PhraseIndexError.
         """
@@ -258,7 +273,10 @@ class ClusterIndex(BaseIndex):
     # -- writing
 
     def delete(self, *names: str) -> None:
-        """Remove documents, all or none. Raises InputError for a name that it lacks, IndexLocked, PhraseIndexError."""
+        """Remove documents by name, all or none.
+
+        Raises InputError for a name that the index lacks, IndexLocked, PhraseIndexError.
+        """
         self._check_writable()
         document_names = self.documents_in(Filters(names), exact=True)
         if not document_names:
@@ -279,10 +297,18 @@ class ClusterIndex(BaseIndex):
         at: int = 1,
         seed: int = 0,
     ) -> None:
-        """Put small files together and build Lance's vector index, on the Ray cluster at an address if one is given.
+        """Merge small files, and build Lance's vector index and the text index.
 
-        The old state is in force until all is done. Raises IndexLocked, ClusterError, PhraseIndexError, InputError (a
-        target: it is FAISS that is tuned).
+        Readers see the old state until the end.
+
+        Args:
+            cluster: Address of a Ray cluster that builds the vector index; None builds it in this process.
+            workers: Number of workers on the cluster; None for one per CPU.
+            target_recall: Not supported, must be None: only the index of one machine can be tuned.
+            at: Ignored, as it belongs to ``target_recall``.
+            seed: Ignored, as it belongs to ``target_recall``.
+
+        Raises IndexLocked, ClusterError, PhraseIndexError, and InputError for a target recall.
         """
         if target_recall is not None:
             raise InputError(f"{self.path}: is searched by Lance; --target-recall is for the index of one machine")
@@ -295,19 +321,19 @@ class ClusterIndex(BaseIndex):
             if cluster is None:
                 _build_here(tables, lists_for(writer.head.phrases))
             else:
-                _build_there(tables, lists_for(writer.head.phrases), cluster, workers)
+                _build_on_cluster(tables, lists_for(writer.head.phrases), cluster, workers)
         with translate_errors(tables.place):
-            tables.open(SHARDS).optimize.compact_files()  # the order of its rows says nothing
-        writer.pin({name: _same(tables, name, writer.head.versions[name]) for name in DATA})
+            tables.open(SHARDS).optimize.compact_files()  # may reorder rows, which have no order in this table
+        writer.pin({name: _compacted_version(tables, name, writer.head.versions[name]) for name in DATA})
         update(tables, writer)
         for name in (STATE, SHARDS, *DATA, WORDS):
             with translate_errors(tables.place):
-                # as of the version in force, which Lance leaves there with all that a worker may have committed since
+                # Lance keeps the version it opened and all later ones, to which workers may have committed
                 tables.open(name, writer.head.versions.get(name)).cleanup_old_versions(older_than=KEPT)
         self._refresh()
 
     def _refresh(self) -> None:
-        """Forget what was read, so that the next look finds a change at once."""
+        """Drop cached data, so that the next read sees the latest commit."""
         self.store.refresh()
         with self.store.reading():
             self.manifest = self.store.layout.head.manifest
@@ -316,7 +342,7 @@ class ClusterIndex(BaseIndex):
     # -- reading
 
     def stats(self) -> IndexStats:
-        """Sizes and make-up; reads no sentence. Raises IndexDamaged, PhraseIndexError."""
+        """Return sizes and statistics, without reading sentences. Raises IndexDamaged, PhraseIndexError."""
         store = self.store
         with store.reading() as state, translate_errors(store.path):
             documents = list(store.documents())
@@ -339,14 +365,14 @@ class ClusterIndex(BaseIndex):
             )
 
     def verify(self) -> VerifyReport:
-        """Check every row; nothing is changed. Problems are listed, not raised."""
+        """Check every row, without changing anything. Problems are listed in the report, not raised."""
         report = VerifyReport()
         parts: dict[str, Callable[[LanceStore, State, VerifyReport], None]] = {
             "sentences": check_sentences,
-            "vectors": _vectors,
-            "phrases": _keys,
-            "text index": _words,
-            "Lance": lambda store, state, report: _search(store, state, report, self._view, self._settings),
+            "vectors": _check_vectors,
+            "phrases": _check_keys,
+            "text index": _check_text_index,
+            "Lance": lambda store, state, report: _check_search(store, state, report, self._view, self._settings),
         }
         try:
             self.store.refresh()

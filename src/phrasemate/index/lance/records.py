@@ -1,6 +1,6 @@
-"""Records that the driver, its workers and the readers of an index exchange, and how a worker makes a shard.
+"""Records that the driver, the workers and the readers of an index exchange, and the functions that make a shard.
 
-A shard has the rows that the index of one machine has for its sentences.
+A shard holds the sentences and phrases of a part of the input, with the same rows as the index of one machine.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ from phrasemate.index.types import IndexModel, PhraseSet
 
 FORMAT = "phrasemate-lance"
 VERSION = 1
-PLACES = 32  # bits of the key of a phrase that say its place in the shard
-MOST = 1 << 53  # ids and counts are less, and so are exact as floats
-WORDS_KEY = "words"
-LOWERING = 4  # of the table of texts: one that was made by another lowering is made again
-_WIDEST = 1 << 16  # a vector
+PLACES = 32  # low bits of a phrase key: the phrase's position in its shard; the high bits are the shard's number
+MOST = 1 << 53  # upper limit of ids and counts, so that a float holds each exactly
+WORDS_KEY = "words"  # key of the text index in `Head.extras`
+LOWERING = 4  # version of the lower-casing; a text index of another version is built again
+_WIDEST = 1 << 16  # maximum dimension of a vector
 
 
 class Piece(NamedTuple):
-    """The part of a document that is in a shard: ``sentences`` from ``position`` on; ``complete``: nothing follows.
+    """Part of a document in one shard: ``sentences`` sentences from the ``position``-th on, with their ``phrases``.
 
-    ``replaces``: the id of the document whose place this one takes.
+    ``complete``: whether the document was read to its end. ``replaces``: id of the older document that this one
+    replaces.
     """
 
     document: int
@@ -55,12 +56,12 @@ class Piece(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Numbers of sentences and phrases."""
+        """Numbers of sentences and phrases of the piece."""
         return self.sentences, self.phrases
 
 
 class Row(NamedTuple):
-    """A sentence on its way to a worker."""
+    """Sentence that a worker gets to encode."""
 
     document: int
     position: int
@@ -70,9 +71,9 @@ class Row(NamedTuple):
 
 
 class Order(NamedTuple):
-    """A shard that is to be made: chunks of sentences, each for one call of the model.
+    """Order to make a shard: its chunks of sentences, each for one call of the model.
 
-    ``key`` says all that the shard depends on, so a shard with this key is this shard, whoever made it.
+    ``key`` is a hash of everything that the shard depends on, so two shards with equal keys are equal.
     """
 
     number: int
@@ -80,21 +81,27 @@ class Order(NamedTuple):
     first_sentence: int
     pieces: tuple[Piece, ...]
     chunks: tuple[tuple[Row, ...], ...]
-    bytes_done: int  # of the input, for the progress bar
+    bytes_done: int  # bytes of the input up to the end of the shard, for the progress bar
 
     @property
     def sentences(self) -> int:
+        """Number of sentences of the shard."""
         return sum(len(chunk) for chunk in self.chunks)
 
     @staticmethod
     def key_of(recipe: str, number: int, first_sentence: int, pieces: tuple[Piece, ...], sizes: list[int]) -> str:
+        """Hash the recipe's digest, the shard's number, first sentence and pieces, and the sizes of its chunks."""
         content = json.dumps([recipe, number, first_sentence, pieces, sizes])
         return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Settings of all shards of one run. ``frequent``: words that no phrase begins or ends with."""
+    """Settings of all shards of one run.
+
+    ``place`` and ``options`` are the address and the storage options of the tables. ``frequent`` are the words that no
+    phrase begins or ends with.
+    """
 
     place: str
     options: dict[str, str]
@@ -103,21 +110,21 @@ class Recipe:
     dim: int
     segment: dict[str, Any]
     frequent: frozenset[str]
-    version: str  # of phrasemate
+    version: str  # version of phrasemate
 
     @property
     def digest(self) -> str:
-        """Over all that a shard's rows depend on."""
+        """Hash of the settings that a shard's rows depend on."""
         content = json.dumps([self.model_hash, self.dim, self.segment, sorted(self.frequent)], sort_keys=True)
         return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A shard that a worker has committed: a row of the table ``shards``.
+    """Shard that a worker has committed: a row of the table ``shards``.
 
-    ``fragments``: the files in the tables of sentences and phrases that hold its rows. ``attempt`` tells two shards
-    of one key apart, of which one is taken.
+    ``fragments`` are the files with its rows, for the tables of sentences and of phrases. ``attempt`` is a random id.
+    It distinguishes shards with equal keys, of which the index uses one.
     """
 
     number: int
@@ -128,36 +135,40 @@ class Shard:
     phrases: int
     pieces: tuple[Piece, ...]
     fragments: dict[str, list[str]]
-    seconds: float = 0.0  # in the encoder
+    seconds: float = 0.0  # time spent in the encoder
 
     def to_json(self) -> str:
-        return _sealed(asdict(self))
+        """Write the shard as JSON with a checksum."""
+        return _seal(asdict(self))
 
     @classmethod
     def from_json(cls, text: str, place: str) -> Shard:
-        """Raises IndexDamaged or IndexUnsupported."""
-        content = _opened(text, place, "a row of shards")
-        with _possible(place, "a row of shards"):
+        """Read a shard from its JSON; ``place`` names the index in errors.
+
+        Raises IndexDamaged for a wrong checksum or impossible values, IndexUnsupported for another format.
+        """
+        content = _unseal(text, place, "a row of shards")
+        with translate_damage(place, "a row of shards"):
             content["pieces"] = tuple(Piece(*piece) for piece in content["pieces"])
             shard = cls(**content)
-            if not shard._is_possible():
+            if not shard._is_valid():
                 raise ValueError
             return shard
 
     @property
     def adds_up(self) -> bool:
-        """Whether its pieces are all of it."""
+        """Whether the counts of the pieces add up to those of the shard."""
         counts = [sum(column) for column in zip((0, 0), *(piece.counts for piece in self.pieces), strict=True)]
         return counts == [self.sentences, self.phrases]
 
     def is_of(self, order: Order) -> bool:
-        """Whether it is what was asked for: a key alone can be made up."""
+        """Whether the shard is the one ordered; all fields are compared, since a key alone can be forged."""
         pieces = tuple(piece._replace(phrases=0) for piece in self.pieces)
         order_key = order.key, order.number, order.first_sentence, order.sentences, order.pieces
         return (self.key, self.number, self.first_sentence, self.sentences, pieces) == order_key and self.adds_up
 
-    def _is_possible(self) -> bool:
-        """Whether types and counts are such as are written: a forger can make checksums, too."""
+    def _is_valid(self) -> bool:
+        """Whether all types and counts are valid; a correct checksum does not prove it, since it can be forged."""
         texts = (self.key, self.attempt, *(text for piece in self.pieces for text in piece[1:4]))
         numbers = [self.number, self.first_sentence, self.sentences, self.phrases]
         numbers += [number for piece in self.pieces for number in (piece.document, piece.position, *piece.counts)]
@@ -174,10 +185,11 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The row of ``state``: the model, which shards are in the index, and the versions of the tables that hold them.
+    """State of the index, the only row of the table ``state``: model, counts, and the versions of the other tables.
 
-    The shards with numbers below ``shards`` are in force. ``deleted``: ids of documents; ``writer``: the driver that
-    may change the index, another one takes its place by writing itself in.
+    The index has the shards with numbers below ``shards``. ``versions`` are the versions of the other tables that
+    belong to this state. ``deleted`` are ids of deleted documents. ``writer`` names the process that may change the
+    index; another process takes over by committing its own name.
     """
 
     model_name: str
@@ -200,30 +212,36 @@ class Head:
 
     @property
     def state(self) -> State:
+        """Counts of the index, as the index of one machine has them."""
         return State._make(getattr(self, name) for name in State._fields)
 
     @property
     def manifest(self) -> Manifest:
+        """Model, dimension and segmentation, as the index of one machine has them."""
         return Manifest(
             self.model_name, self.model_hash, self.model_path, self.dim, self.generation, dict(self.segment)
         )
 
     def to_json(self) -> str:
-        return _sealed(asdict(self))
+        """Write the head as JSON with a checksum."""
+        return _seal(asdict(self))
 
     @classmethod
     def from_json(cls, text: str, place: str) -> Head:
-        """Raises IndexDamaged or IndexUnsupported."""
-        content = _opened(text, place, "the table state")
-        with _possible(place, "the table state"):
+        """Read a head from its JSON; ``place`` names the index in errors.
+
+        Raises IndexDamaged for a wrong checksum or impossible values, IndexUnsupported for another format.
+        """
+        content = _unseal(text, place, "the table state")
+        with translate_damage(place, "the table state"):
             content["deleted"] = tuple(content["deleted"])
             head = cls(**content)
-            if not head._is_possible():
+            if not head._is_valid():
                 raise ValueError
             return head
 
-    def _is_possible(self) -> bool:
-        """Whether types and counts are such as are written."""
+    def _is_valid(self) -> bool:
+        """Whether all types and counts are valid."""
         texts = (self.model_name, self.model_hash, self.writer, *([] if self.model_path is None else [self.model_path]))
         return (
             all(isinstance(text, str) for text in texts)
@@ -237,6 +255,7 @@ class Head:
         )
 
     def _is_extra(self, key: str, value: Any) -> bool:
+        """Whether an entry of ``extras`` is valid: None, or a mapping with the fields of its kind."""
         if value is None or not isinstance(value, dict):
             return value is None
         if key == WORDS_KEY:  # see `Stamp`
@@ -250,7 +269,7 @@ class Head:
 
 
 class Stamp(NamedTuple):
-    """The version of the table that is in force, and the id that the next sentence had when it was made."""
+    """Description of the text index: the ``version`` of its table, and the first sentence id that it does not cover."""
 
     version: int
     sentences: int
@@ -258,31 +277,35 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, head: Head) -> Stamp | None:
-        """Stamp of a head; None where there is no text index."""
+        """Read the stamp in a head; None without a text index, or with one of another lower-casing."""
         entry = head.extras.get(WORDS_KEY)
         if entry is None or entry.get("lowering") != LOWERING:
             return None
         return cls(entry["version"], entry["sentences"])
 
 
-def _sealed(content: dict[str, Any]) -> str:
+def _seal(content: dict[str, Any]) -> str:
+    """Write a mapping as JSON, with format, version and a checksum."""
     body = {"format": FORMAT, "version": VERSION} | content
     return json.dumps(body | {"crc": crc32(json.dumps(body, sort_keys=True).encode())}, sort_keys=True)
 
 
 def _are_counts(*numbers: Any) -> bool:
+    """Whether all are ints (not bools) from 0 to `MOST` - 1."""
     return all(type(number) is int and 0 <= number < MOST for number in numbers)
 
 
 @contextmanager
-def _possible(place: str, what: str) -> Iterator[None]:
+def translate_damage(place: str, record: str) -> Iterator[None]:
+    """Raise IndexDamaged for the errors of a ``record`` with missing fields or values of wrong types."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise IndexDamaged(f"{place}: {what} is corrupted; restore it from a backup or build it again") from error
+        raise IndexDamaged(f"{place}: {record} is corrupted; restore it from a backup or build it again") from error
 
 
-def _opened(text: str, place: str, what: str) -> dict[str, Any]:
+def _unseal(text: str, place: str, record: str) -> dict[str, Any]:
+    """Read JSON that `_seal` wrote. Raises IndexDamaged for a wrong checksum, IndexUnsupported for another format."""
     try:
         body: dict[str, Any] = json.loads(text)
         crc = body.pop("crc")
@@ -290,7 +313,7 @@ def _opened(text: str, place: str, what: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         intact = False
     if not intact:
-        raise IndexDamaged(f"{place}: {what} does not match its checksum; restore it or build the index again")
+        raise IndexDamaged(f"{place}: {record} does not match its checksum; restore it or build the index again")
     if (header := (body.pop("format", None), body.pop("version", None))) != (FORMAT, VERSION):
         raise IndexUnsupported(
             f"{place}: is of format {header[0]} {header[1]}, expected {FORMAT} {VERSION}; use a matching version of "
@@ -300,15 +323,15 @@ def _opened(text: str, place: str, what: str) -> dict[str, Any]:
 
 
 class ShardRows(NamedTuple):
-    """The rows of a shard, as Arrow tables by the name of their table."""
+    """Rows of a shard that are not written yet: an Arrow table for each table name."""
 
     tables: dict[str, Any]
-    phrases: dict[int, int]  # of each document
-    seconds: float  # in the encoder
+    phrases: dict[int, int]  # document id -> its phrases in the shard
+    seconds: float  # time spent in the encoder
 
 
 def make_shard(order: Order, model: IndexModel, recipe: Recipe) -> ShardRows:
-    """Encode the chunks of a shard, each in one call of the model, as `phrasemate.index.ingest` does."""
+    """Encode the chunks of a shard as `phrasemate.index.ingest` does, each in one call of the model."""
     sentences: list[tuple[Any, ...]] = []
     codes: list[NDArray[np.int8]] = []
     owners: Counter[int] = Counter()
@@ -328,7 +351,10 @@ def make_shard(order: Order, model: IndexModel, recipe: Recipe) -> ShardRows:
 
 
 def _sentence(identity: int, row: Row, first: int, phrases: PhraseSet, codes: NDArray[np.int8]) -> tuple[Any, ...]:
-    """The values of a sentence in the order of the columns."""
+    """Return the values of a row of the table ``sentences``, in the order of its columns.
+
+    ``first``: position of the sentence's first phrase in the shard. ``codes``: vectors of its phrases, (phrases, dim).
+    """
     text, metadata = row_codec.encode_text(row.text), row_codec.encode_metadata(row.metadata)
     spans = row_codec.pack_spans(phrases.starts, phrases.ends, phrases.scores)
     numbers = (identity, row.document, row.position, row.line, first, len(codes))
@@ -340,14 +366,15 @@ def _sentence(identity: int, row: Row, first: int, phrases: PhraseSet, codes: ND
 def _tables(
     order: Order, sentences: Sequence[tuple[Any, ...]], codes: Sequence[NDArray[np.int8]], dim: int
 ) -> dict[str, Any]:
+    """Build the Arrow tables of a shard from its rows of sentences, and from the codes of each sentence's phrases."""
     import pyarrow as pa
 
     texts = schema(SENTENCES, dim)
     columns = list(zip(*sentences, strict=True)) or [()] * len(texts)
-    together = np.concatenate([np.zeros((0, dim), np.int8), *codes])
-    keys = (order.number << PLACES) + np.arange(len(together))
+    all_codes = np.concatenate([np.zeros((0, dim), np.int8), *codes])
+    keys = (order.number << PLACES) + np.arange(len(all_codes))
     documents = np.repeat(np.array(columns[1], np.int64), [len(codes_of_sentence) for codes_of_sentence in codes])
-    vectors = pa.FixedSizeListArray.from_arrays(pa.array(together.astype(np.float16).ravel()), dim)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(all_codes.astype(np.float16).ravel()), dim)
     return {
         SENTENCES: pa.table(list(map(pa.array, columns, texts.types)), schema=texts),
         PHRASES: pa.table([pa.array(keys), pa.array(documents), vectors], schema=schema(PHRASES, dim)),
@@ -355,7 +382,7 @@ def _tables(
 
 
 def write_shard(tables: Tables, order: Order, shard_rows: ShardRows) -> Shard:
-    """Write the rows of a shard to where nobody sees them yet."""
+    """Write the rows of a shard to files; readers do not see them before the index is committed."""
     fragments = {
         name: tables.write(name, shard_rows.tables[name]) if shard_rows.tables[name].num_rows else [] for name in DATA
     }
@@ -376,7 +403,7 @@ def write_shard(tables: Tables, order: Order, shard_rows: ShardRows) -> Shard:
 
 
 def commit_shard(tables: Tables, shard: Shard) -> None:
-    """Commit a shard that is written: from here on it is there, whole, whatever becomes of the worker."""
+    """Add a written shard to the table ``shards``. From then on it survives the death of its worker."""
     import pyarrow as pa
 
     columns = {"number": shard.number, "key": shard.key, "attempt": shard.attempt, "shard": shard.to_json()}

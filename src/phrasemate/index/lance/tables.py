@@ -1,12 +1,12 @@
-"""The Lance tables of an index: where they are, their columns, how they are opened and changed, and compaction.
+"""Lance tables of an index: addresses, columns, opening, changes, and compaction.
 
-Lance commits a table at a time, and a table whose rows are appended keeps every version. So a row of ``state`` names
-the version of each other table that is in force: one commit of ``state`` changes all of them at once.
+Lance commits one table at a time, and keeps old versions. The row of the table ``state`` names the version of each
+other table that belongs to the index. So one commit of ``state`` changes all tables at once.
 
-Compaction merges small files without moving rows, for a row's place in the table says which sentence or phrase it is.
-Lance orders a table by the numbers of its files, and its own compaction gives new files new numbers. So rows would move
-behind files that are left as they are (Lance issue 3465). Here everything behind the first rewritten file is rewritten
-too, in order; mostly that is the few small files at the end.
+Compaction merges small files and keeps the order of rows, since a row's position identifies its sentence or phrase.
+Lance orders rows by file number, and its own compaction gives new numbers to new files. That would move their rows
+behind the files that stay (Lance issue 3465). So `compact` rewrites every file after the first rewritten one, in order.
+Usually these are the few small files at the end.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from phrasemate.errors import (
 
 STATE, SHARDS, SENTENCES, PHRASES, WORDS = "state", "shards", "sentences", "phrases", "words"
 DATA = (SENTENCES, PHRASES)
-MOST_ROWS = 1 << 22  # of a file: all phrases of a shard
+MOST_ROWS = 1 << 22  # maximum rows of a file; more than the phrases of a shard
 
 
 def lance() -> Any:
-    """The package. Raises MissingExtra."""
-    os.environ.setdefault("LANCE_LOG", "error")  # it warns of every table that is made
+    """Import the package Lance. Raises MissingExtra."""
+    os.environ.setdefault("LANCE_LOG", "error")  # no warning for every new table
     with needs_extra("ray", "pylance"):
         import lance as package
-    # said whenever a program is started too, which has nothing of Lance in it
+    # Lance warns of every subprocess, although a new program does not inherit its threads
     warnings.filterwarnings("ignore", "lance is not fork-safe", UserWarning)
     return package
 
 
 def schema(name: str, dim: int) -> Any:
-    """The columns of a table.
+    """Return the Arrow schema of a table; ``dim`` is the length of the vectors.
 
-    A row of ``phrases`` is one phrase. ``key`` is its shard's number and its place there (shard << 32 | place).
-    ``vector`` has the numbers of its 8-bit code, which float16 holds exactly: Lance indexes floats only. ``words`` is
-    derived from ``sentences``: texts in lower case, for Lance's index of trigrams.
+    Each row of ``phrases`` is one phrase. Its ``key`` is (shard number << 32 | position in the shard). Its ``vector``
+    has the values of the 8-bit code as float16, which holds them exactly: Lance indexes floats only. The table
+    ``words`` is derived from ``sentences``: texts in lower case, for Lance's trigram index.
     """
     import pyarrow as pa
 
@@ -78,7 +78,10 @@ def schema(name: str, dim: int) -> Any:
 
 @contextmanager
 def translate_errors(place: str) -> Iterator[None]:
-    """Turn what Lance raises into errors of phrasemate that name the place."""
+    """Convert errors of Lance inside a ``with`` block into errors of phrasemate that name the index.
+
+    Raises IndexMissing for a table that does not exist, PhraseIndexError for all other errors.
+    """
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
@@ -91,19 +94,26 @@ def translate_errors(place: str) -> Iterator[None]:
 
 
 class Tables:
-    """The tables at one place. Every method raises PhraseIndexError where the place cannot be used."""
+    """Tables of one index. Every method raises PhraseIndexError if the folder or storage cannot be used.
+
+    Args:
+        place: Folder or URI of object storage (`place_of`).
+        options: Storage options of Lance (`options_for`).
+    """
 
     def __init__(self, place: str, options: Mapping[str, str]) -> None:
         self.place, self.options = place, dict(options)
         self._lance = lance()
 
     def uri(self, name: str) -> str:
+        """Return the path or URI of a table."""
         return f"{self.place}/{name}.lance"
 
     def open(self, name: str, version: int | None = None) -> Any:
-        """Open a table, at its latest or at a given version. Raises IndexMissing, and IndexDamaged for other columns.
+        """Open a table at its latest or at a given version.
 
-        Of an index it is `STATE` that may be missing; where another is (but `WORDS`, which is derived), so is a part.
+        Raises IndexMissing for a missing `STATE` (no index) or `WORDS` (derived, so it can be built again). Raises
+        IndexDamaged for another missing table and for wrong columns.
         """
         try:
             with translate_errors(self.place):
@@ -116,15 +126,18 @@ class Tables:
             raise IndexDamaged(
                 f"{self.place}: {title} is missing; restore it from a copy or build the index again"
             ) from error
-        columns_due = schema(name, getattr(columns.get("vector"), "list_size", 0))
-        if columns != {field.name: field.type for field in columns_due}:
+        expected_columns = schema(name, getattr(columns.get("vector"), "list_size", 0))
+        if columns != {field.name: field.type for field in expected_columns}:
             raise IndexDamaged(
                 f"{self.place}: the table {name} does not have the columns of an index; build the index again"
             )
         return dataset
 
     def create(self, name: str, dim: int) -> int:
-        """Create an empty table, replacing an empty one if need be; returns its version. Raises IndexExists."""
+        """Create an empty table, or replace an empty one, and return its version.
+
+        Raises IndexExists if the table has rows.
+        """
         try:
             return self.create_empty(name, dim, "create")
         except PhraseIndexError as error:
@@ -135,21 +148,21 @@ class Tables:
         return self.create_empty(name, dim)
 
     def create_empty(self, name: str, dim: int, mode: str = "overwrite") -> int:
-        """Replace a table by an empty one; returns its version."""
+        """Write an empty table and return its version; the mode "overwrite" replaces an existing one."""
         empty = schema(name, dim).empty_table()
         with translate_errors(self.place):
             dataset = self._lance.write_dataset(empty, self.uri(name), mode=mode, storage_options=self.options)
         return int(dataset.version)
 
     def add(self, name: str, table: Any) -> None:
-        """Append rows in one commit; any number of processes may do so at once."""
+        """Append rows in one commit. Several processes may do so at the same time."""
         with translate_errors(self.place):
             self._lance.write_dataset(table, self.uri(name), mode="append", storage_options=self.options)
 
     def write(self, name: str, table: Any, most: int = MOST_ROWS) -> list[str]:
-        """Write rows that belong to the table once `append` or `replace` commits them: their fragments, as JSON.
+        """Write rows to new files, and return Lance's records of the files (fragments) as JSON.
 
-        ``most``: rows of a file.
+        The rows join the table when `append` or `replace` commits the fragments. ``most``: maximum rows of a file.
         """
         with translate_errors(self.place):
             fragments = self._lance.fragment.write_fragments(
@@ -163,11 +176,11 @@ class Tables:
         return [json.dumps(fragment.to_json()) for fragment in fragments]
 
     def metadata_of(self, fragments: Sequence[str]) -> list[Any]:
-        """Lance's records of what `write` wrote."""
+        """Parse the fragments that `write` returned."""
         return [self._lance.fragment.FragmentMetadata.from_json(fragment) for fragment in fragments]
 
     def whole(self, name: str, fragments: Sequence[str]) -> bool:
-        """Whether the files of what `write` wrote are there: Lance removes those that no version names after a week."""
+        """Whether all files of fragments exist. Lance deletes files that no version uses after a week."""
         from lance.file import LanceFileSession
 
         with translate_errors(self.place):
@@ -176,39 +189,49 @@ class Tables:
             return all("/" not in file and folder.contains(file) for file in files)
 
     def append(self, name: str, fragments: Sequence[str], version: int) -> int:
-        """Commit what `write` wrote behind what the table held at ``version``; the new version."""
+        """Append the fragments that `write` returned to the given version of a table; return the new version.
+
+        Raises IndexLocked if another process has changed the table since.
+        """
         if not fragments:
             return version
         return self._commit(name, self._lance.LanceOperation.Append(self.metadata_of(fragments)), version)
 
     def replace(self, name: str, numbers: Sequence[int], fragments: Sequence[str], version: int) -> int:
-        """Commit what `write` wrote instead of the files of these numbers, behind all others; the new version."""
+        """Remove files by number and append the fragments that `write` returned, in one commit; return the new version.
+
+        Raises IndexLocked if another process has changed the table since ``version``.
+        """
         files = self.metadata_of(fragments)
         change = self._lance.LanceOperation.Update(removed_fragment_ids=list(numbers), new_fragments=files)
         return self._commit(name, change, version)
 
     def delete(self, name: str, where: str, version: int) -> int:
-        """Delete rows of what the table held at ``version``; the new version."""
+        """Delete the rows of a version of a table that match the filter ``where``; return the new version.
+
+        Raises IndexLocked if another process has changed the table since.
+        """
         table = self.open(name, version)
         with translate_errors(self.place):
             table.delete(where)
-        return self._next(int(self.open(name).version), version)
+        return self._check_version(int(self.open(name).version), version)
 
     def _commit(self, name: str, change: Any, version: int) -> int:
         with translate_errors(self.place):
             dataset = self._lance.LanceDataset.commit(self.uri(name), change, version, storage_options=self.options)
-        return self._next(int(dataset.version), version)
+        return self._check_version(int(dataset.version), version)
 
-    def _next(self, version_made: int, version: int) -> int:
-        """Check the version of a commit: Lance puts it behind those of others, which must not be of a writer that was
-        overtaken.
+    def _check_version(self, new_version: int, version: int) -> int:
+        """Return the new version if it directly follows ``version``; raise IndexLocked otherwise.
+
+        Lance merges a commit with concurrent ones, which must not come from an earlier writer.
         """
-        if version_made != version + 1:
+        if new_version != version + 1:
             raise IndexLocked(f"{self.place}: another process writes to this index; wait until it has finished")
-        return version_made
+        return new_version
 
     def go_back(self, name: str, version: int) -> int:
-        """Make the table as it was at ``version``, if a writer that was killed has gone on since; its version now."""
+        """Restore a version of a table if there are later ones, which a killed writer left; return the version now."""
         with translate_errors(self.place):
             if self.open(name).version != version:
                 old = self.open(name, version)
@@ -217,33 +240,39 @@ class Tables:
         return version
 
 
-COMPACT_ROWS = 1 << 20  # of a file that is made here
-_SMALL_ROWS = COMPACT_ROWS // 2  # rows from which a file is left as it is
-_LOOSE = 100  # small files before large ones that are put up with: all behind them would have to be rewritten
+COMPACT_ROWS = 1 << 20  # maximum rows of a file that compaction writes
+_SMALL_ROWS = COMPACT_ROWS // 2  # files with fewer rows are small
+_MAX_SMALL_FILES = 100  # small files before large ones that stay: merging them means rewriting all later files
 
 
 def first_rewritten(sizes: Sequence[int], small: int, loose: int) -> int | None:
-    """Find the first file to be rewritten, with all behind it, from the rows of each; None: none is.
+    """Return the number of the first file to rewrite (all later files are rewritten, too); None if none is.
 
-    The one behind the last file of ``small`` rows or more, if two or more follow; the first smaller one, if there are
-    more than ``loose`` of them.
+    If more than ``loose`` files are small, the result is the first small file. Otherwise it is the file after the last
+    large one, if at least two small files follow that.
+
+    Args:
+        sizes: Rows of each file, in order.
+        small: Files with fewer rows are small.
+        loose: Maximum number of small files before large ones.
     """
-    few = [at for at, size in enumerate(sizes) if size < small]
-    if len(few) > loose:
-        return few[0]
+    small_files = [at for at, size in enumerate(sizes) if size < small]
+    if len(small_files) > loose:
+        return small_files[0]
     last = max((at for at, size in enumerate(sizes) if size >= small), default=-1)
     return last + 1 if len(sizes) - last > 2 else None
 
 
 def compact(tables: Tables, name: str) -> int:
-    """Merge small files and drop their deleted rows; returns the table's new version.
+    """Merge the small files of a table and drop their deleted rows; return the table's new version.
 
-    Lance's indexes know nothing of the rewritten rows until they are brought up to date. Raises PhraseIndexError.
+    Lance's indexes do not cover the rewritten rows until they are updated. Raises IndexLocked if another process has
+    changed the table meanwhile.
     """
     table = tables.open(name)
     with translate_errors(tables.place):
         files = sorted(table.get_fragments(), key=lambda file: file.fragment_id)
-        first = first_rewritten([file.count_rows() for file in files], _SMALL_ROWS, _LOOSE)
+        first = first_rewritten([file.count_rows() for file in files], _SMALL_ROWS, _MAX_SMALL_FILES)
         if first is None:
             return int(table.version)
         new_files = files[first:]
@@ -253,16 +282,18 @@ def compact(tables: Tables, name: str) -> int:
     )
 
 
-SCHEMES = {"s3": ("AWS_",), "gs": ("GOOGLE_",), "az": ("AZURE_",), "abfss": ("AZURE_",)}  # and whose variables count
+SCHEMES = {"s3": ("AWS_",), "gs": ("GOOGLE_",), "az": ("AZURE_",), "abfss": ("AZURE_",)}
+"""Schemes of object storage, and the prefixes of the environment variables with their settings."""
 _URI = re.compile(r"^([a-z][a-z0-9+]+):/+(?=[^/])")
 _SETTINGS = re.compile(r"^(AWS_(ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|REGION|DEFAULT_REGION|ENDPOINT|"
                        r"ENDPOINT_URL|ALLOW_HTTP|VIRTUAL_HOSTED_STYLE_REQUEST)|GOOGLE_\w+|AZURE_\w+)$")  # fmt: skip
 
 
 def place_of(path: str | os.PathLike[str]) -> str:
-    """A URI as it was meant (a ``Path`` has made ``s3:/bucket`` of ``s3://bucket``), or the absolute path of a folder.
+    """Return a URI in its normal form, or the absolute path of a folder.
 
-    Raises InputError for a kind of place that is unknown.
+    A URI that went through ``Path``, such as ``s3:/bucket``, becomes ``s3://bucket`` again. Raises InputError for an
+    unknown scheme.
     """
     text = os.fspath(path)
     match = _URI.match(text)
@@ -273,17 +304,17 @@ def place_of(path: str | os.PathLike[str]) -> str:
         return f"/{rest}"
     if scheme not in SCHEMES:
         schemes = ", ".join(f"{name}://" for name in SCHEMES)
-        raise InputError(f"{text}: no place for an index; expected a folder, or one of {schemes}")
+        raise InputError(f"{text}: an index cannot be stored there; expected a folder, or one of {schemes}")
     return f"{scheme}://{rest}"
 
 
 def is_remote(place: str) -> bool:
-    """Whether a place is object storage, not a folder."""
+    """Whether the address of an index is object storage, not a folder."""
     return "://" in place
 
 
 def is_tables(path: str | os.PathLike[str]) -> bool:
-    """Whether an index of Lance tables stands there, or can only be one; asks no network."""
+    """Whether a path is a folder with an index of Lance tables, or a URI. Does not use the network."""
     match = _URI.match(os.fspath(path))
     if match is not None:
         return match[1] in SCHEMES or match[1] == "file"
@@ -291,9 +322,9 @@ def is_tables(path: str | os.PathLike[str]) -> bool:
 
 
 def options_for(place: str) -> dict[str, str]:
-    """Lance's storage options from the usual environment variables (AWS_…, GOOGLE_…, AZURE_…); none for a folder.
+    """Return Lance's storage options from the environment variables AWS_…, GOOGLE_… and AZURE_…; none for a folder.
 
-    The driver hands them to its workers, whose own environment may lack them.
+    The driver passes them to the workers, whose environment may lack them.
     """
     if not is_remote(place):
         return {}
