@@ -183,7 +183,7 @@ def _new_folder(folder: Path, force: bool) -> Iterator[Path]:
         if not force:
             raise IndexExists(f"{folder}: holds an index; choose another folder, or give --force to replace it")
         if foreign := _foreign(folder):
-            raise IndexExists(f"{folder}: also holds {foreign.name}, which is not part of the index; move it away first")
+            raise IndexExists(f"{folder}: also holds {foreign.name}, which is not of the index; move it away first")
     partial, old = (folder.with_name(f".{folder.resolve().name}.{suffix}") for suffix in ("partial", "old"))
     shutil.rmtree(partial, ignore_errors=True)
     with schema.translate_errors(folder):

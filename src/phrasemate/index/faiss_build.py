@@ -94,9 +94,9 @@ Tell = Callable[[float], None]  # progress callback that takes the finished shar
 def update(store: Store, settings: IndexSettings, threads: int | None, tell: Tell = lambda share: None) -> None:
     """Update the FAISS file if it is absent or damaged, or if many phrases were added or deleted since it was built.
 
-    New phrases are appended as long as the trained codes are suitable. The file is built again from scratch when it
-    has grown more than fourfold since training, when more than a fifth of it is deleted (``settings.rebuild_share``),
-    or when it becomes large enough for inverted lists. Few phrases get no FAISS file. The caller holds the write lock.
+    New phrases are appended as long as the trained codes are suitable. The file is built from scratch if it has grown
+    more than fourfold since training, or if more than a fifth of it is deleted (``settings.rebuild_share``). So it is
+    when it becomes large enough for inverted lists. Few phrases get no FAISS file. The caller holds the write lock.
     """
     with store.reading() as state:
         old = _usable_manifest(store, state)

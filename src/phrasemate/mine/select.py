@@ -325,7 +325,7 @@ WORDS = 0.1  # weight of the lexicon's score, where the margin's is 1
 
 
 def pair_features(pairs: Candidates, match: Floats | None = None) -> Floats:
-    """Compute the `FEATURES` of pairs that are scored by the margin `quarter`: (pairs, 3), or (pairs, 4) with ``match``.
+    """Compute the `FEATURES` of pairs scored by the margin `quarter`: (pairs, 3), or (pairs, 4) with ``match``.
 
     The features are the margin, the lead of the cosine, and the length deviation. The fourth is the lead of the sum
     margin + `WORDS` x match, minus the lead of the cosine. A lead is the distance to the best other pair of the source
@@ -481,7 +481,9 @@ class LexiconMatch:
     def score(self, pairs: Iterable[tuple[str, str]]) -> Floats:
         """Score (source, target) texts: (pairs,) float32."""
         sides = (tuple(map(self._read, pair, self.languages)) for pair in pairs)
-        return np.array([(_mean_match(source, target) + _mean_match(target, source)) / 2 for source, target in sides], np.float32)
+        return np.array(
+            [(_mean_match(source, target) + _mean_match(target, source)) / 2 for source, target in sides], np.float32
+        )
 
     def _words_of(self, text: str, language: str) -> list[_Word]:
         """Return the words of a text, without function words."""
