@@ -64,7 +64,7 @@ def test_a_run_of_scores() -> None:
 def test_a_run_in_blocks_is_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = np.random.default_rng(0).integers(0, 5, (7, 11)).astype(np.float32)
     at_once = run_of(scores, 4)
-    monkeypatch.setattr("phrasemate.rank._AT_ONCE", 25)  # two rows of 11 at a time, the last alone
+    monkeypatch.setattr("phrasemate.rank._SCORES_PER_BLOCK", 25)  # two rows of 11 at a time, the last alone
     assert (run_of(scores, 4).ids == at_once.ids).all()
     assert at_once.ids.tolist() == [sorted(range(11), key=lambda d: (-row[d], d))[:4] for row in scores]
 
@@ -165,9 +165,9 @@ def test_fusion_against_a_plain_loop() -> None:
 
 @pytest.mark.parametrize("fuse", [interpolate, weighted_sum])
 def test_what_cannot_be_fused(fuse: Callable[..., Run]) -> None:
-    with pytest.raises(InputError, match="all of one number"):
+    with pytest.raises(InputError, match="equal numbers of queries"):
         fuse([A, run([(1, 1.0)])])
-    with pytest.raises(InputError, match="all of one number"):
+    with pytest.raises(InputError, match="equal numbers of queries"):
         fuse([])
     for weights in ([1.0], [1.0, -1.0]):
         with pytest.raises(InputError, match="one for each, 0 or more"):

@@ -44,7 +44,7 @@ def plain_margin(scores: np.ndarray, k: int, how: str) -> np.ndarray:
 @pytest.mark.parametrize("how", ["absolute", "csls", "distance", "quarter", "ratio"])
 @pytest.mark.parametrize("k", [1, 3, 50])
 def test_margins_against_plain_loops(how: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phrasemate.utils.margin._AT_ONCE", 20)  # a few rows at a time
+    monkeypatch.setattr("phrasemate.utils.margin._SCORES_PER_BLOCK", 20)  # a few rows at a time
     scores = np.random.default_rng(k).uniform(0.1, 1, (8, 13)).astype(np.float32)
     assert margin(scores, k, how) == pytest.approx(plain_margin(scores, k, how), abs=1e-5)
 

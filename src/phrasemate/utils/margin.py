@@ -13,7 +13,7 @@ from phrasemate.utils.knn import neighbour_means
 MARGINS = ("absolute", "csls", "distance", "quarter", "ratio")
 
 Integers = NDArray[np.integer]
-_AT_ONCE = 1 << 24  # scores that are partitioned at once: 64 MB
+_SCORES_PER_BLOCK = 1 << 24  # scores that `_mean_top` partitions at once; they take 64 MB
 
 
 def neighbourhood(run: Run, k: int) -> Floats:
@@ -127,7 +127,7 @@ def _mean_top(scores: Floats, k: int) -> Floats:
         raise InputError(f"k {k}; expected 1 or more neighbours")
     top = scores
     if len(scores) and scores.shape[1] > k:
-        rows = max(1, _AT_ONCE // scores.shape[1])
+        rows = max(1, _SCORES_PER_BLOCK // scores.shape[1])
         parts = (np.partition(scores[at : at + rows], -k, axis=1)[:, -k:] for at in range(0, len(scores), rows))
         top = np.concatenate(list(parts))
     finite = top != -np.inf
