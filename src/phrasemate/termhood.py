@@ -1,14 +1,14 @@
-"""Termhood: how likely a phrase of a document is a term of its subject, from where and how often it stands.
+"""Termhood: the probability that a phrase of a document is a term of the document's subject.
 
-A phrase gets a few features (see `describe`). A logistic regression over them, the same for all languages, ranks it.
-Phrases of several words are judged like single words: nothing divides by the length. The weights were fitted on the
-terms that ten Canadian acts define (bench/law_terms.py). A phrase of several words that stands once, a long one and one
-that is a whole clause are seldom terms.
+`describe` computes the features of each phrase, and `termhood` a logistic regression over them, with the same weights
+for all languages and numbers of words. The weights were fitted on the terms that ten Canadian acts define
+(bench/law_terms.py).
 
-What Frantzi, Ananiadou and Mima (2000) call the C-value is here in two features: how often a phrase stands, and the
-share of it that stands in one longer phrase. Keyness compares the document's words with a `Reference`, frequencies in
-general language, as in weirdness (Ahmad, Gillam and Tostevin 1999). Association is the pointwise mutual information of
-neighbours.
+Two features stand for the C-value of Frantzi, Ananiadou and Mima (2000): the frequency of a phrase, and the share of
+its occurrences within one longer phrase ("nested"). "keyness" compares the frequencies of words in the document with
+those in general language (`Reference`), as the weirdness of Ahmad, Gillam and Tostevin (1999) does. "association" is
+the lowest pointwise mutual information of neighbouring words. Phrases of several words are seldom terms if they occur
+once ("once"), are long ("long"), or are whole clauses ("clause").
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from phrasemate.text.languages import primary
 from phrasemate.text.normalize import composed
 from phrasemate.types import Phrase
 
-WEIGHTS = {  # bench/law_terms.py --part fit
+WEIGHTS = {  # of the features; fitted by bench/law_terms.py --part fit
     "frequency": 0.9,
     "belief": 13.79,
     "length": 2.96,
-    "keyness": 0.8,  # times the weight of its reference
+    "keyness": 0.8,  # multiplied by the weight of the reference
     "association": 0.18,
     "function words": -4.63,
     "general words": -0.75,
@@ -45,18 +45,18 @@ WEIGHTS = {  # bench/law_terms.py --part fit
     "clause": -3.35,
     "nested": -2.84,
     "number": -3.45,
-    "defined": 3.0,  # by hand: laws define all the terms that they are measured by, other documents a few
+    "defined": 3.0,  # set by hand: the acts define every term that the fit knows of, other documents only a few
 }
-LONG = 3  # words, above which a term is seldom
-NESTED = 0.8  # of the occurrences of a phrase in one longer phrase, from which on the longer one stands for it
+LONG = 3  # words; terms seldom have more
+NESTED = 0.8  # share of occurrences within one longer phrase above which `fold_parts` drops the shorter one
 BIAS = -21.48
-_ENDINGS = 3  # characters that inflected forms of a word may differ in, after what they share
-_ENGLISH_ENDINGS = frozenset({"", "s", "es", "y", "ies", "'s"})  # "invest" and "investment" stay two terms
-_CODE = re.compile(r"[_{}<>\\|=@$%^~`]|[a-z]\.[a-z]{2}")
-_BESIDE = frozenset("_{}<>\\|=@$%^~`")
-_OPENING = ",:(\"'“„«‘"
-_NEXT = 120  # characters after a phrase that are looked at
-_DEFINES = re.compile(
+_ENDINGS = 3  # maximum length of the endings in which inflected forms of a word differ
+_ENGLISH_ENDINGS = frozenset({"", "s", "es", "y", "ies", "'s"})  # so that "invest" and "investment" stay two terms
+_CODE = re.compile(r"[_{}<>\\|=@$%^~`]|[a-z]\.[a-z]{2}")  # within a phrase
+_BESIDE = frozenset("_{}<>\\|=@$%^~`")  # characters directly before or after a phrase that make it code
+_OPENING = ",:(\"'“„«‘"  # the last character before a defined phrase that does not begin its sentence
+_NEXT = 120  # characters after a phrase that are searched for the words of a definition
+_DEFINES = re.compile(  # text after a phrase that is defined
     r"""\s*[\"'”’»“)\]]*\s*(?:\([^()]{1,80}\)\s*)?,?\s*(?:
     (?:means?|includes?|(?:is|are)\ defined|refers?\ to|(?:has|have)\ the\ (?:same\ )?meaning|shall\ mean
     |désignent?|s[’']entend(?:ent)?|signifien?t?|bedeute[nt]|bezeichne[nt]|hei(?:ß|ss)[et]n?|gilt\ als|umfass(?:t|en)
@@ -66,13 +66,18 @@ _DEFINES = re.compile(
     re.VERBOSE,
 )
 _CAPITAL_AFTER = re.compile(r"\s+(?:\([^()]{1,80}\)\s*)?[A-ZÀ-ÖØ-ÞΑ-ΩА-Я]")
-_CAPITAL_NOUNS = frozenset({"de", "lb"})  # where every noun has a capital
+_CAPITAL_NOUNS = frozenset({"de", "lb"})  # languages that write all nouns with a capital
 
 
 class Occurrence(NamedTuple):
-    """A phrase where it stands; ``score`` is the segmenter's belief, 0 to 1, that it is a phrase there.
+    """An occurrence of a phrase in a document.
 
-    ``translation``: what a bilingual file has for the sentence in other languages.
+    Attributes:
+        phrase: The phrase in its sentence.
+        document: Name of the document.
+        line: Line of the sentence in the document, from 1.
+        score: The segmenter's probability that the span is a phrase.
+        translation: Translation of the sentence in a bilingual file, else "".
     """
 
     phrase: Phrase
@@ -82,16 +87,23 @@ class Occurrence(NamedTuple):
     translation: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; start and end are characters of the context."""
+        """Convert to a mapping for JSON; start and end are character offsets in the context."""
         phrase, place = self.phrase, {"document": self.document, "line": self.line}
         return {"context": phrase.context, "start": phrase.start, "end": phrase.end, **place}
 
 
 @dataclass(slots=True)
 class PhraseStatistics:
-    """A phrase while its occurrences are gathered: how often, their probabilities' sum and greatest, and where.
+    """The occurrences of a phrase in documents, and its features.
 
-    ``forms``: its inflected forms, if there are several. ``features``: what `describe` sets.
+    Attributes:
+        words: Number of words.
+        count: Number of occurrences.
+        total: Sum of the probabilities of the occurrences.
+        greatest: Greatest of these probabilities.
+        places: The occurrences.
+        forms: Wordings of the inflected forms, if there are several.
+        features: Features by name, computed by `describe`.
     """
 
     words: int
@@ -104,7 +116,7 @@ class PhraseStatistics:
 
     @property
     def belief(self) -> float:
-        """The mean probability."""
+        """Mean probability of the occurrences."""
         return self.total / self.count
 
 
@@ -115,11 +127,11 @@ Phrases = Mapping[str, PhraseStatistics]
 
 
 def merge_inflected(phrases: Phrases, language: str) -> dict[str, PhraseStatistics]:
-    """The phrases with all inflected forms of one as one, under the most frequent form, in order of occurrence.
+    """Merge the inflected forms of each phrase under the most frequent form, in order of first occurrence.
 
-    Forms of one phrase have equal stems (Snowball), word by word. What follows the beginning that they share must be
-    an ending of English, or short in another language. In German a noun is not a form of a verb. Without a stemmer all
-    phrases stay as they are.
+    The words of two forms have equal Snowball stems, and differ only in their endings. In English, the endings must be
+    in a list; in other languages, they must be short. In German, a noun and a verb are never forms of one phrase. For a
+    language without a stemmer, the phrases are returned unchanged.
     """
     if not has_stemmer(language):
         return dict(phrases)
@@ -139,22 +151,27 @@ def merge_inflected(phrases: Phrases, language: str) -> dict[str, PhraseStatisti
     forms: defaultdict[str, list[str]] = defaultdict(list)
     for key in phrases:
         forms[head_of[key]].append(key)
-    return {head: _joined(phrases, keys) for head, keys in forms.items()}
+    return {head: _merge(phrases, keys) for head, keys in forms.items()}
 
 
 def _is_noun(places: Sequence[Occurrence], language: str) -> bool:
-    """Whether the last word has a capital at most places; True where capitals do not tell."""
+    """Return whether a phrase ends with a noun: its last word has a capital in at least half of the places.
+
+    True for languages that do not write nouns with a capital.
+    """
     small = sum(place.phrase.text.split()[-1][:1].islower() for place in places)
     return primary(language) not in _CAPITAL_NOUNS or 2 * small <= len(places)
 
 
 def _inflects(one: str, other: str, language: str) -> bool:
+    """Return whether two wordings with equal stems are forms of one phrase, word by word (`_same_word`)."""
     pairs = zip(one.split(" "), other.split(" "), strict=False)
     is_same = (first == second or _same_word(first, second, language) for first, second in pairs)
     return one.count(" ") == other.count(" ") and all(is_same)
 
 
 def _same_word(one: str, other: str, language: str) -> bool:
+    """Return whether two words differ only in their endings, as `merge_inflected` says; diacritics are ignored."""
     plain = [_without_marks(word) for word in (one, other)]
     differing = (at for at, (first, second) in enumerate(zip(*plain, strict=False)) if first != second)
     prefix_length = next(differing, min(map(len, plain)))
@@ -165,12 +182,14 @@ def _same_word(one: str, other: str, language: str) -> bool:
 
 
 def _without_marks(word: str) -> str:
+    """Remove the diacritics of a word."""
     if word.isascii():
         return word
     return "".join(sign for sign in unicodedata.normalize("NFD", word) if not unicodedata.combining(sign))
 
 
-def _joined(phrases: Phrases, keys: Sequence[str]) -> PhraseStatistics:
+def _merge(phrases: Phrases, keys: Sequence[str]) -> PhraseStatistics:
+    """Merge the statistics of inflected forms, given by their wordings."""
     if len(keys) == 1:
         return phrases[keys[0]]
     parts = [phrases[key] for key in keys]
@@ -188,9 +207,13 @@ def _joined(phrases: Phrases, keys: Sequence[str]) -> PhraseStatistics:
 
 
 def describe(phrases: Phrases, language: str, reference: Reference | None = None, common: Collection[str] = ()) -> None:
-    """Sets the features of each phrase; ``common``: folded function words, of which those for "of" do not count.
+    """Compute the features of each phrase, and set its ``features``.
 
-    Without a ``reference`` all phrases have the keyness 0.
+    Args:
+        phrases: Phrases of one document, or of several, by wording.
+        language: Language of the phrases.
+        reference: Frequencies of words in general language; without it, the keyness of all phrases is 0.
+        common: Folded function words; words for "of" are not counted as such.
     """
     counts = _word_counts(phrases)
     total = max(1, counts.total())
@@ -199,47 +222,53 @@ def describe(phrases: Phrases, language: str, reference: Reference | None = None
     if reference is not None:
         for word, count in counts.items():
             keyness[word] = reference.weight * (math.log(count / total) - reference.log_probability(word))
-    rare = {word: word not in OF.get(primary(language), ()) for word in counts}
-    function_words = {word for word in common if rare.get(word)}
-    general = {word for word in general_words(language) if rare.get(word)}
+    usual = counts.keys() - OF.get(primary(language), frozenset())
+    function_words, general = usual & set(common), usual & general_words(language)
     for key, statistics in phrases.items():
         parts, count, places = key.split(" "), statistics.count, statistics.places
-        chances = [
-            count * total / (max(counts[left], 1) * max(counts[next_part], 1)) for left, next_part in pairwise(parts)
+        ratios = [  # observed to expected frequency of two neighbours
+            count * total / (max(counts[left], 1) * max(counts[right], 1)) for left, right in pairwise(parts)
         ]
         statistics.features = {
             "frequency": math.log1p(count),
             "belief": statistics.greatest,
             "length": math.log2(len(parts) + 1),
             "keyness": sum(keyness.get(part, 0.0) for part in parts) / len(parts),
-            "association": math.log(min(chances, default=1.0)),
+            "association": math.log(min(ratios, default=1.0)),
             "function words": sum(part in function_words for part in parts) / len(parts),
             "general words": sum(part in general for part in parts) / len(parts),
             "once": float(count == 1 and len(parts) > 1),
             "long": float(max(0, len(parts) - LONG)),
             "clause": sum(map(_is_alone, places)) / len(places) if len(parts) > 2 else 0.0,
-            "nested": min(1.0, max((phrases[left].count for left in longer[key]), default=0) / count),
+            "nested": min(1.0, max((phrases[longer_key].count for longer_key in longer[key]), default=0) / count),
             "number": float(any(not any(map(str.isalpha, part)) for part in parts)),
             "defined": float(any(is_defined(place.phrase, language) for place in places)),
         }
 
 
 def _is_alone(place: Occurrence) -> bool:
-    """Whether punctuation or nothing stands on both sides, as it does around a clause or a heading."""
+    """Return whether a phrase has no word directly before or after it, like a clause or a heading."""
     phrase = place.phrase
     before, after = phrase.context[: phrase.start].rstrip(), phrase.context[phrase.end :].lstrip()
     return not (before[-1:].isalnum() or after[:1].isalnum())
 
 
 def is_phrase_of(language: str, parts: Sequence[str], places: Sequence[Occurrence], common: Collection[str]) -> bool:
-    """Whether a run of words may be a phrase: no function word at its edges, and in German a noun at its end."""
+    """Return whether a run of words may be a phrase: no function word at its edges, and in German a noun at its end.
+
+    Args:
+        language: Language of the words.
+        parts: Folded words.
+        places: Occurrences of the words.
+        common: Folded function words.
+    """
     if parts[0] in common or parts[-1] in common:
         return False
     return len(parts) == 1 or _is_noun(places, language)
 
 
 def termhood(phrases: Phrases) -> dict[str, float]:
-    """The probability of each described phrase to be a term."""
+    """Compute the probability that each phrase is a term, from the features that `describe` has set."""
     logits = {
         key: BIAS + sum(WEIGHTS[name] * value for name, value in statistics.features.items())
         for key, statistics in phrases.items()
@@ -248,7 +277,7 @@ def termhood(phrases: Phrases) -> dict[str, float]:
 
 
 def longer_phrases(phrases: Phrases) -> dict[str, list[str]]:
-    """For each phrase the longer ones that contain it, in one of their forms."""
+    """List for each phrase the longer phrases with a form that contains one of its forms."""
     key_of = {form: key for key, statistics in phrases.items() for form in statistics.forms or (key,)}
     longer: dict[str, list[str]] = {key: [] for key in phrases}
     for key, statistics in phrases.items():
@@ -260,14 +289,18 @@ def longer_phrases(phrases: Phrases) -> dict[str, list[str]]:
 
 
 def parts_of(wording: str) -> set[str]:
-    """The runs of words of a wording, itself among them."""
+    """Return all sequences of consecutive words of a wording, including the wording itself."""
     parts = wording.split(" ")
     ends = range(1, len(parts) + 1)
     return {" ".join(parts[low:high]) for high in ends for low in range(high)}
 
 
 def fold_parts(phrases: Phrases, ranked: Sequence[str]) -> list[str]:
-    """The ranked phrases without those that hardly stand alone, where a longer one that contains them ranks higher."""
+    """Remove phrases that mostly occur within one longer phrase, if the longer phrase ranks higher.
+
+    ``ranked``: wordings, best first. A phrase is removed if at least `NESTED` of its occurrences, and at least two, are
+    within the longer phrase.
+    """
     longer = longer_phrases(phrases)
     rank = {key: number for number, key in enumerate(ranked)}
     return [
@@ -282,11 +315,11 @@ def fold_parts(phrases: Phrases, ranked: Sequence[str]) -> list[str]:
 
 
 def _word_counts(phrases: Phrases) -> Counter[str]:
-    """How often each folded word stands in the sentences of the phrases."""
+    """Count the folded words of all sentences with phrases, each sentence once per document and line."""
     places = {
-        (*place[1:3], place.phrase.context)
-        for statistics_of_key in phrases.values()
-        for place in statistics_of_key.places
+        (place.document, place.line, place.phrase.context)
+        for statistics in phrases.values()
+        for place in statistics.places
     }
     counts: Counter[str] = Counter()
     for sentence, times in Counter(context for _, _, context in places).items():
@@ -296,9 +329,10 @@ def _word_counts(phrases: Phrases) -> Counter[str]:
 
 
 def is_defined(phrase: Phrase, language: str = "") -> bool:
-    """Whether the sentence defines the phrase: "share means …", "part s'entend de …", "Share: …".
+    """Return whether the sentence defines the phrase, as in "share means …", "part s'entend de …" or "Share: …".
 
-    In a line of a glossary a phrase in small letters comes first and a capital after it.
+    A line of a glossary is a definition, too: a phrase in small letters, then a word with a capital ("share A part …").
+    Such lines are not recognised in German, where nouns have capitals, or without a language.
     """
     before, after = phrase.context[: phrase.start].rstrip(), phrase.context[phrase.end : phrase.end + _NEXT]
     if any(map(str.isalnum, before)) and before[-1] not in _OPENING:
@@ -311,24 +345,29 @@ def is_defined(phrase: Phrase, language: str = "") -> bool:
 
 
 def is_code(phrase: Phrase) -> bool:
-    """Whether a phrase is part of a placeholder, a path or code: "%s", "{name}", "file_name", "www.example.org"."""
+    """Return whether a phrase is part of a placeholder, a path or code, such as "%s", "{name}" or "www.example.org"."""
     context, start, end = phrase.context, phrase.start, phrase.end
     beside = context[max(0, start - 1) : start] + context[end : end + 1]
     return _CODE.search(phrase.text) is not None or not _BESIDE.isdisjoint(beside)
 
 
-FLOOR = -19.0  # logarithm of the probability of a word that is unknown: one in 180 million
+FLOOR = -19.0  # lowest log probability of a word: one in 180 million
 
 
 class Reference(NamedTuple):
-    """Natural logarithms of the probabilities of folded words; ``weight``: how much they count (bench/law_terms.py)."""
+    """Frequencies of words in general language.
+
+    Attributes:
+        log_probability: Returns the natural logarithm of the probability of a folded word.
+        weight: Factor of the keyness, fitted for each kind of reference (bench/law_terms.py).
+    """
 
     log_probability: Callable[[str], float]
     weight: float
 
 
 def reference_of_text(sentences: Iterable[str]) -> Reference:
-    """The frequencies in a text; a word that it lacks counts as half an occurrence."""
+    """Make a reference from the frequencies in a text; a word that is not in it counts as half an occurrence."""
     counts = FrequentWords()
     for sentence in sentences:
         counts.update(sentence)
@@ -337,7 +376,10 @@ def reference_of_text(sentences: Iterable[str]) -> Reference:
 
 
 def tokenizer_reference(tokenizer: Any) -> Reference:
-    """The scores of a Unigram tokenizer, a language model of single words; of a word of several pieces their sum."""
+    """Make a reference from a Unigram tokenizer: its scores are log probabilities of pieces of words.
+
+    The log probability of a word is the sum over its pieces, at least `FLOOR`.
+    """
     scores = _scores(tokenizer)
 
     def log_probability(word: str) -> float:
@@ -349,7 +391,7 @@ def tokenizer_reference(tokenizer: Any) -> Reference:
 
 @lru_cache(2)
 def _scores(tokenizer: Any) -> list[float]:
-    """The score of each piece; zeros for a tokenizer without scores."""
+    """Return the score of each piece of a tokenizer, by id; zeros if the tokenizer has no scores."""
     vocabulary = json.loads(tokenizer.to_str())["model"]["vocab"]
     if isinstance(vocabulary, dict):
         return [0.0] * len(vocabulary)

@@ -1,4 +1,4 @@
-"""Term extraction: the phrases of a document ranked by termhood, with candidate translations from an index.
+"""Term extraction: rank the phrases of a document by termhood and find candidate translations in an index.
 
     from phrasemate import Index, Searcher, read
     from phrasemate.terms import document_terms, write_document_terms
@@ -61,11 +61,16 @@ RANKINGS = ("termhood", "expected", "frequency", "cvalue")
 class DocumentTerm:
     """A phrase of a document that may be a term, with its candidate translations.
 
-    ``text`` is its most frequent wording; ``variants`` are all wordings with their frequencies, ``count`` is the sum of
-    these, and ``places`` are all occurrences, in order. ``score`` ranks it (see `TermSettings`), ``belief`` is the mean
-    probability of its occurrences by the segmenter. ``groups`` are candidate translations, best first, and
-    ``confidence`` the probability that the first is right (None: not searched, or the model is not calibrated).
-    ``in_glossary``: whether the given glossary has it.
+    Attributes:
+        text: Most frequent wording.
+        score: Value that terms are ranked by, see `TermSettings`.
+        count: Number of occurrences.
+        belief: Mean of the segmenter's probabilities that an occurrence is a phrase.
+        variants: All wordings with their frequencies, most frequent first.
+        places: All occurrences, in the order of the documents.
+        groups: Candidate translations, best first.
+        confidence: Probability that the first translation is right; None without a search or a calibrated model.
+        in_glossary: Whether the term is in a given glossary, see `mark_known`.
 
     >>> import phrasemate as pm
     >>> text = ["The hard disk is full.", "Format the hard disk.", "A hard disk has platters."]
@@ -86,8 +91,11 @@ class DocumentTerm:
     in_glossary: bool = False
 
     def as_dict(self, contexts: int | None = 3) -> dict[str, Any]:
-        """Mapping for JSON; at most ``contexts`` of its places, and of the sentences of a translation (None: all)."""
-        translations = {
+        """Convert to a mapping for JSON.
+
+        At most ``contexts`` places, and hits of each translation, are included (None: all).
+        """
+        term = {
             "text": self.text,
             "score": round(self.score, 4),
             "count": self.count,
@@ -95,24 +103,32 @@ class DocumentTerm:
             "variants": [{"text": text, "count": count} for text, count in self.variants],
             "places": [place.as_dict() for place in self.places[:contexts]],
         }
-        sure = None if self.confidence is None else round(self.confidence, 3)
+        confidence = None if self.confidence is None else round(self.confidence, 3)
         groups = [replace(group, hits=group.hits[:contexts]).as_dict() for group in self.groups]
         mark = {"known": True} if self.in_glossary else {}
-        return {**translations, **mark, "confidence": sure, "groups": groups}
+        return {**term, **mark, "confidence": confidence, "groups": groups}
 
 
 @dataclass(frozen=True, slots=True)
 class TermSettings:
     """Settings for finding, ranking and translating the terms of a document.
 
-    Candidates are sequences of up to ``max_words`` words that have a probability of at least ``belief`` somewhere in
-    the document and occur at least ``least`` times. Inflected forms count as one phrase; ``language`` sets the rules of
-    inflection ("": guessed). Placeholders and code are left out, and so are phrases that rarely occur outside one
-    longer phrase. ``ranking``: "termhood" (`phrasemate.termhood`), "expected" (f times the mean probability),
-    "frequency" (f, how often it comes) or "cvalue" (Frantzi and others 2000). The ``most`` best stay (None: all).
+    Inflected forms count as one phrase. Placeholders and code are excluded. The ranking "termhood" also excludes
+    phrases that rarely occur outside one longer phrase.
 
-    Translations: the ``k`` best wordings that the index has for the mean vector of up to ``examples`` occurrences, each
-    with up to ``contexts`` sentences that contain it.
+    Args:
+        ranking: "termhood" (`phrasemate.termhood`), "expected" (frequency times mean probability), "frequency", or
+            "cvalue" (Frantzi, Ananiadou and Mima 2000).
+        max_words: Maximum number of words of a term.
+        belief: Lowest probability, by the segmenter, of a phrase's most probable occurrence.
+        least: Minimum number of occurrences.
+        most: Maximum number of terms; None for all.
+        k: Maximum number of translations per term.
+        contexts: Maximum number of sentences per translation.
+        examples: Maximum number of occurrences from which a term's vector is made.
+        language: Language of the documents, for the rules of inflection; "" to guess it.
+
+    Raises InputError for invalid values.
 
     >>> import phrasemate as pm
     >>> text = ["The hard disk is full.", "Format the hard disk.", "A hard disk has platters."]
@@ -129,7 +145,7 @@ class TermSettings:
     most: int | None = 500
     k: int = 5
     contexts: int = 3
-    examples: int = 16  # bench/terms.py: one is worse than four, eight are as good
+    examples: int = 16  # bench/terms.py: eight are as good, one is worse than four
     language: str = ""
 
     def __post_init__(self) -> None:
@@ -146,14 +162,14 @@ class TermSettings:
 
 
 SAMPLE = 100  # sentences from which the language of a document is guessed
-SENTENCES_AT_ONCE = 256  # sentences between two calls of progress
-MARKS = 8  # characters that may stand before the first word of a sentence
+SENTENCES_AT_ONCE = 256  # sentences that are segmented between two calls of ``progress``
+MARKS = 8  # maximum number of punctuation marks and spaces before the first word of a sentence
 
 
 def wording(text: str) -> str:
-    """What all spellings of a phrase share: its words, case-folded and composed, with one space between them."""
+    """Normalize the spelling of a phrase: its words, case-folded and composed, with one space between them."""
     whole = composed(text)
-    return " ".join(_spelt(whole[start:end]) for start, end in words(whole))
+    return " ".join(_fold(whole[start:end]) for start, end in words(whole))
 
 
 def extract_terms(
@@ -169,10 +185,11 @@ def extract_terms(
         documents: Documents (``phrasemate.read``).
         model: Model whose segmenter finds the phrases.
         settings: Which phrases are terms, and how they are ranked.
+        progress: Called with the name of the current step, the number of sentences done, and their total. An exception
+            that it raises ends the extraction.
         reference: Frequencies of words in general language; None for those of the tokenizer.
-        progress: Called with the sentences that are done and their number; an exception that it raises ends the work.
 
-    Raises what reading the documents raises.
+    Raises the errors of reading the documents, such as ReadError.
     """
     settings = settings or TermSettings()
     phrases = find_phrases(documents, model, replace(settings, least=1), progress)
@@ -183,7 +200,17 @@ def extract_terms(
 def prepare_phrases(
     phrases: Mapping[str, PhraseStatistics], model: Model, settings: TermSettings, reference: Reference | None = None
 ) -> dict[str, PhraseStatistics]:
-    """The phrases that `find_phrases` gives, inflected forms as one and without code, with what termhood needs."""
+    """Merge inflected forms, drop phrases that cannot be terms, and compute the features of termhood.
+
+    Dropped are code, runs of words that are no phrases (`is_phrase_of`), and phrases with fewer than ``settings.least``
+    occurrences.
+
+    Args:
+        phrases: Phrases as `find_phrases` returns them.
+        model: Model whose tokenizer gives the frequencies without a reference.
+        settings: Language and minimum number of occurrences.
+        reference: Frequencies of words in general language; None for those of the tokenizer.
+    """
     language = settings.language or _language(phrases)
     folded_phrases = merge_inflected(phrases, language)
     grammatical = grammatical_words(language)
@@ -204,10 +231,10 @@ def prepare_phrases(
 
 
 def _language(phrases: Mapping[str, PhraseStatistics]) -> str:
-    """The language of the phrases' sentences, from a sample of them; "" if it is not clear."""
+    """Guess the language of the phrases from a sample of their sentences; "" if it is not clear."""
     lexicon = bundled_lexicon()
     sentences = dict.fromkeys(
-        place.phrase.context for statistics_of in phrases.values() for place in statistics_of.places[:1]
+        place.phrase.context for statistics in phrases.values() for place in statistics.places[:1]
     )
     sample = " ".join(islice(sentences, SAMPLE))
     return lexicon.language_of(sample) if lexicon is not None and sample else ""
@@ -219,9 +246,13 @@ def find_phrases(
     settings: TermSettings,
     progress: Progress = lambda what, count, total: None,
 ) -> dict[str, PhraseStatistics]:
-    """Wording -> phrase, in order of first occurrence: all that pass the settings, in no ranking."""
+    """Find the phrases of documents that pass the settings; return their statistics by wording, not ranked.
+
+    They are in the order of their first occurrences.
+    """
     check_list(documents, "documents")
-    places: defaultdict[str, list[tuple[str, int, str]]] = defaultdict(list)  # a sentence that comes again is read once
+    # sentence -> its places: document, line, translation; a repeated sentence is segmented once
+    places: defaultdict[str, list[tuple[str, int, str]]] = defaultdict(list)
     order: dict[str, int] = {}
     for document in documents:
         order.setdefault(document.name, len(order))
@@ -229,9 +260,9 @@ def find_phrases(
             translation = str(sentence.metadata.get("translation", ""))
             places[sentence.text].append((document.name, sentence.line, translation))
     phrases: dict[str, PhraseStatistics] = {}
-    for text, spans in _segmented(list(places), model, settings, progress):
-        for key, size, span in _uncut(text, spans):
-            _note(phrases.setdefault(key, PhraseStatistics(size)), span, text, places[text])
+    for text, spans in _segment(list(places), model, settings, progress):
+        for key, size, span in _whole_word_spans(text, spans):
+            _add_occurrences(phrases.setdefault(key, PhraseStatistics(size)), span, text, places[text])
     passing = {
         key: statistics
         for key, statistics in phrases.items()
@@ -245,7 +276,10 @@ def find_phrases(
 def rank_phrases(
     phrases: Mapping[str, PhraseStatistics], settings: TermSettings
 ) -> list[tuple[PhraseStatistics, float]]:
-    """The best of the phrases with their scores; of equal ones the more frequent, then the earlier one first."""
+    """Rank prepared phrases, and return the best with their scores.
+
+    Of phrases with equal scores, the more frequent one comes first, then the earlier one.
+    """
     scores = SCORES[settings.ranking](phrases)
     order = sorted(phrases, key=lambda key: (-scores[key], -phrases[key].count))
     if settings.ranking == "termhood":
@@ -253,10 +287,10 @@ def rank_phrases(
     return [(phrases[key], scores[key]) for key in order[: settings.most]]
 
 
-def _segmented(
+def _segment(
     texts: Sequence[str], model: Model, settings: TermSettings, progress: Progress
 ) -> Iterator[tuple[str, list[Span]]]:
-    """Each text with its runs of words and their probabilities."""
+    """Yield each text with all its spans of up to ``max_words`` words and their probabilities."""
     frequencies = FrequentWords()
     for text in () if model.segmenter.contextual else texts:
         frequencies.update(text)
@@ -268,26 +302,30 @@ def _segmented(
         progress("finding phrases", at + len(batch), len(texts))
 
 
-def _spelt(word: str) -> str:
+def _fold(word: str) -> str:
+    """Fold the case of a word, and normalize its characters."""
     return composed(plain(word)).casefold()
 
 
-def _uncut(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, int, Span]]:
-    """Wording and number of words of each span that no punctuation cuts, and that is whole words.
+def _whole_word_spans(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, int, Span]]:
+    """Yield wording, number of words, and span, for the spans of whole words without punctuation between these.
 
-    A text that the encoder reads in stretches may be cut within a word.
+    Other spans exist because the encoder splits a long text into parts, possibly within a word.
     """
-    cuts = words(text)
-    first, last = ({pair[side]: at for at, pair in enumerate(cuts)} for side in (0, 1))
-    spellings = [_spelt(text[start:end]) for start, end in cuts]
-    is_joint = [JOINT.fullmatch(text, cut[1], next_cut[0]) is not None for cut, next_cut in pairwise(cuts)]
+    word_spans = words(text)
+    first, last = ({pair[side]: at for at, pair in enumerate(word_spans)} for side in (0, 1))
+    spellings = [_fold(text[start:end]) for start, end in word_spans]
+    is_joint = [JOINT.fullmatch(text, word[1], follower[0]) is not None for word, follower in pairwise(word_spans)]
     for span in spans:
         low, high = first.get(span.start), last.get(span.end)
         if low is not None and high is not None and all(is_joint[low:high]):
             yield " ".join(spellings[low : high + 1]), high + 1 - low, span
 
 
-def _note(statistics: PhraseStatistics, span: Span, text: str, places: Sequence[tuple[str, int, str]]) -> None:
+def _add_occurrences(
+    statistics: PhraseStatistics, span: Span, text: str, places: Sequence[tuple[str, int, str]]
+) -> None:
+    """Add the occurrences of a span in a sentence, one for each place of the sentence (document, line, translation)."""
     statistics.count += len(places)
     statistics.total += span.score * len(places)
     statistics.greatest = max(statistics.greatest, span.score)
@@ -296,16 +334,17 @@ def _note(statistics: PhraseStatistics, span: Span, text: str, places: Sequence[
 
 
 def _term(statistics: PhraseStatistics, score: float) -> DocumentTerm:
+    """Make a term of a phrase; its text is the most frequent wording that does not begin a sentence, if any."""
     variants = Counter(place.phrase.text for place in statistics.places)
-    inside = Counter(place.phrase.text for place in statistics.places if not _begins(place.phrase))
-    usual = (inside or variants).most_common(1)[0][0]
+    inside = Counter(place.phrase.text for place in statistics.places if not _begins_sentence(place.phrase))
+    text = (inside or variants).most_common(1)[0][0]
     return DocumentTerm(
-        usual, score, statistics.count, statistics.belief, tuple(variants.most_common()), tuple(statistics.places)
+        text, score, statistics.count, statistics.belief, tuple(variants.most_common()), tuple(statistics.places)
     )
 
 
-def _begins(phrase: Phrase) -> bool:
-    """Whether no word comes before it, so that its capital says nothing; a quotation mark or a dash may."""
+def _begins_sentence(phrase: Phrase) -> bool:
+    """Return whether at most a few punctuation marks come before a phrase, so that it has a capital in any case."""
     return phrase.start <= MARKS and not any(map(str.isalnum, phrase.context[: phrase.start]))
 
 
@@ -313,18 +352,20 @@ def _begins(phrase: Phrase) -> bool:
 
 
 def _expected(phrases: Mapping[str, PhraseStatistics]) -> dict[str, float]:
-    """Expected number of the occurrences that are phrases."""
+    """Return for each wording the expected number of occurrences that are phrases: the sum of their probabilities."""
     return {key: statistics.total for key, statistics in phrases.items()}
 
 
 def _frequency(phrases: Mapping[str, PhraseStatistics]) -> dict[str, float]:
+    """Return for each wording the number of its occurrences."""
     return {key: float(statistics.count) for key, statistics in phrases.items()}
 
 
 def _cvalue(phrases: Mapping[str, PhraseStatistics]) -> dict[str, float]:
-    """Frantzi, Ananiadou and Mima 2000, section 2.2, with log2(n + 1), so that single words count, too.
+    """Return the C-value of each wording (Frantzi, Ananiadou and Mima 2000, section 2.2), adapted to single words.
 
-    log2(n + 1) (f - mean f of the longer phrases that hold it), for a phrase of n words that comes f times.
+    It is log2(n + 1) (f - mean frequency of the longer phrases that contain it), for a phrase of n words and frequency
+    f. The paper has log2(n), which is 0 for single words.
     """
     longer: defaultdict[str, list[int]] = defaultdict(list)
     for key, statistics in phrases.items():
@@ -346,8 +387,8 @@ SCORES: Mapping[str, Callable[[Mapping[str, PhraseStatistics]], dict[str, float]
 }
 
 
-NEAREST = 5  # phrases of the other side of a sentence that may translate a term
-QUERIES_AT_ONCE = 64  # terms that are searched together
+NEAREST = 5  # phrases in the translation of a sentence that may be equivalents of a term
+QUERIES_AT_ONCE = 64  # terms per search
 
 
 def translate_terms(
@@ -360,14 +401,14 @@ def translate_terms(
 ) -> list[DocumentTerm]:
     """Add candidate translations from the searcher's index to terms.
 
-    The query is the mean vector of some of a term's occurrences (XPR's eq. 2; see `by_examples`), or without places its
-    wording alone. Candidates are ranked as in a search.
+    The query vector is the mean over some of the term's occurrences (XPR, eq. 2; see `by_examples`). A term without
+    occurrences is encoded alone. Candidates are ranked as in a search.
 
     Args:
         terms: Terms to translate.
         searcher: Searcher on an index in the target language.
-        settings: How many translations and sentences there are of each.
-        progress: Called with what is being done, how much of it is done, and of how much.
+        settings: Maximum numbers of translations, of their sentences, and of occurrences of a term.
+        progress: Called with the name of the current step, the number of items done, and their total.
         documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
         languages: Languages of the documents to search; None for all.
 
@@ -398,10 +439,11 @@ def translate_terms(
 def translate_beside(
     terms: Sequence[DocumentTerm], model: Model, settings: TermSettings | None = None
 ) -> list[DocumentTerm]:
-    """The terms of a bilingual file, each with the phrases of the other side that are nearest to it, best first.
+    """Add candidate translations from the other language of a bilingual file to its terms, before those of an index.
 
-    A phrase of the other side scores its mean cosine with the term over the sentences of the term, 0 where a sentence
-    lacks it. Terms without another side stay as they are; these candidates come before those of an index.
+    Candidates are the phrases in the translations of a term's sentences. The score of a candidate is its mean cosine
+    with the term over these sentences, counting 0 for a sentence that lacks it. Terms whose sentences have no
+    translation are returned unchanged.
     """
     settings = settings or TermSettings()
     beside = [[place for place in term.places if place.translation][: settings.examples] for term in terms]
@@ -414,7 +456,7 @@ def translate_beside(
     )
     results = []
     for term, vector, places in zip(terms, vectors, beside, strict=True):
-        if groups := _beside(vector, places, phrases, settings):
+        if groups := _groups_beside(vector, places, phrases, settings):
             wordings = {wording(group.text) for group in groups}
             rest = [group for group in term.groups if wording(group.text) not in wordings]
             term = replace(term, groups=(*groups, *rest)[: settings.k], confidence=None)
@@ -422,12 +464,20 @@ def translate_beside(
     return results
 
 
-def _beside(
+def _groups_beside(
     vector: NDArray[np.float32],
     places: Sequence[Occurrence],
     phrases: Mapping[str, TextPhrases],
     settings: TermSettings,
 ) -> tuple[Group, ...]:
+    """Find candidates for a term in the translations of its sentences, best first, as `translate_beside` says.
+
+    Args:
+        vector: Vector of the term, (dim,).
+        places: Occurrences of the term in sentences with a translation.
+        phrases: Phrases of each translation, with their vectors.
+        settings: Maximum numbers of candidates and of their sentences.
+    """
     hits: defaultdict[str, list[Hit]] = defaultdict(list)
     for place in places:
         counterpart = phrases[place.translation]
@@ -447,23 +497,26 @@ def _beside(
 
 
 def mark_known(terms: Iterable[DocumentTerm], glossary: Iterable[Term]) -> list[DocumentTerm]:
-    """Mark the terms that a glossary has, regardless of case, hyphens and inflection."""
+    """Set ``in_glossary`` for the terms that are in a glossary, regardless of case, hyphens and inflection."""
     entries = list(glossary)
     languages = {term.language for term in entries}
     wordings = {key for term in entries for key in (wording(term.text), stemmed(term.text, term.language))}
 
-    def listed(form: str) -> bool:
+    def is_listed(form: str) -> bool:
         return wording(form) in wordings or any(stemmed(form, language) in wordings for language in languages)
 
-    return [replace(term, in_glossary=any(listed(form) for form, _ in term.variants)) for term in terms]
+    return [replace(term, in_glossary=any(is_listed(form) for form, _ in term.variants)) for term in terms]
 
 
 def representative(term: DocumentTerm, count: int) -> list[Phrase]:
-    """Up to ``count`` occurrences in different sentences: those that the segmenter believes in most, then earlier."""
-    different: dict[str, Phrase] = {}
+    """Choose up to ``count`` occurrences of a term in different sentences, the most probable ones first.
+
+    Of equally probable ones, the earlier comes first.
+    """
+    phrase_of: dict[str, Phrase] = {}
     for place in sorted(term.places, key=lambda place: -place.score):
-        different.setdefault(place.phrase.context, place.phrase)
-    return list(different.values())[:count]
+        phrase_of.setdefault(place.phrase.context, place.phrase)
+    return list(phrase_of.values())[:count]
 
 
 def document_terms(
@@ -482,17 +535,17 @@ def document_terms(
 
     Args:
         document: Document or documents; for text in memory ``Document.from_texts(name, sentences)``.
-        searcher: Searcher whose model finds the phrases and whose index gives each its translations.
-        settings: Which phrases are terms, and how they are ranked.
-        model: Model that finds the phrases without a searcher.
+        searcher: Searcher. Its model finds the phrases, and its index has the translations.
+        settings: Which phrases are terms, and how they are ranked and translated.
+        model: Model that finds the phrases if there is no searcher.
         documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
         languages: Languages of the documents to search; None for all.
-        progress: Called with what is being done, how much of it is done, and of how much.
-        reference: As in `extract_terms`.
-        glossary: Terms of a glossary (`phrasemate.text.read_terms`), which are marked.
+        progress: Called with the name of the current step, the number of items done, and their total.
+        reference: Frequencies of words in general language; None for those of the tokenizer.
+        glossary: Terms of a glossary (`phrasemate.text.read_terms`); extracted terms that it has are marked.
 
-    Raises InputError for neither searcher nor model, an unknown document or language of the index, and what reading
-    raises.
+    Raises InputError without a searcher and a model, and for a document or language that the index does not have. The
+    errors of reading the documents are raised, too.
     """
     if searcher is not None:
         model = searcher.model
@@ -506,7 +559,7 @@ def document_terms(
     return translate_beside(terms, model, settings)
 
 
-WRITTEN = (".tbx", ".tsv", ".csv", ".xlsx", ".jsonl")
+WRITTEN = (".tbx", ".tsv", ".csv", ".xlsx", ".jsonl")  # file name extensions of `write_document_terms`
 CONTEXTS = 3  # sentences of the document that are written with a term
 
 
@@ -519,18 +572,19 @@ def write_document_terms(
 ) -> None:
     """Write terms in the format of the file's extension. The file appears when it is complete.
 
-    In a term base a term and its translations are one concept, with sentences of each. Tables have a row for each
-    translation, with one sentence of each at most; a term without translations has one row with an empty target. JSON
-    lines have an object for each term, as `DocumentTerm.as_dict`.
+    A term base (.tbx) has a concept for each term and its translations, with sentences. A table (.tsv, .csv, .xlsx) has
+    a row for each translation, with at most one sentence of the term and one of the translation. A term without
+    translations has one row with an empty target. JSON lines have an object for each term (`DocumentTerm.as_dict`).
 
     Args:
         path: File to write: .tbx, .tsv, .csv, .xlsx or .jsonl.
         terms: Terms to write.
         language: Language of the document.
-        target_language: Language of translations whose hits do not say it.
-        contexts: Sentences of a term and of each translation at most.
+        target_language: Language of translations from documents without a language.
+        contexts: Maximum number of sentences for a term, and for each translation.
 
-    Raises InputError for another name or a file that cannot be written, MissingExtra.
+    Raises InputError for another extension or a file that cannot be written, and MissingExtra for .xlsx without its
+    package.
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -547,16 +601,17 @@ def write_document_terms(
 def term_rows(
     terms: Iterable[DocumentTerm], language: str = "", target_language: str = "", contexts: int = 1
 ) -> Iterator[TermPair]:
-    """Rows of a table: one for each translation of each term, with score 0 if there is no translation.
+    """Convert terms to the rows of a table, one for each translation.
 
-    A pair's ``metadata`` are rank, termhood, count, belief, variants, known, places, confidence (of a term's first
-    translation), target_count and target_context.
+    A term without translations has one row, with an empty target and a score of 0. The ``metadata`` of a pair are rank,
+    termhood, count, belief, variants, known, places, confidence (only for the first translation of a term),
+    target_count and target_context.
 
     Args:
         terms: Terms of a document, best first.
         language: Language of the document.
-        target_language: Language of the translations.
-        contexts: Sentences that go with a term and with its translation, at most; tables show the first.
+        target_language: Language of translations from documents without a language.
+        contexts: Maximum number of sentences for a term, and for each translation; tables show the first.
     """
     for rank, term in enumerate(terms, 1):
         source = Term(term.text, language, f"t{rank}", contexts=_own_contexts(term, contexts))
@@ -571,15 +626,16 @@ def term_rows(
         }
         for number, group in enumerate(term.groups):
             target = _target(group, f"t{rank}", target_language, contexts)
-            sure = "" if term.confidence is None or number else round(term.confidence, 3)
-            answer = {"confidence": sure, "target_count": group.count, "target_context": "".join(target.contexts[:1])}
-            yield TermPair(source, target, group.score, {**facts, **answer})
+            confidence = "" if term.confidence is None or number else round(term.confidence, 3)
+            target_facts = {"target_count": group.count, "target_context": "".join(target.contexts[:1])}
+            yield TermPair(source, target, group.score, {**facts, "confidence": confidence, **target_facts})
         if not term.groups:
             empty_row = {"confidence": "", "target_count": "", "target_context": ""}
             yield TermPair(source, Term("", target_language), 0.0, {**facts, **empty_row})
 
 
 def _concepts(terms: Iterable[DocumentTerm], language: str, target_language: str, contexts: int) -> Iterator[Term]:
+    """Convert terms and their translations to the entries of a term base; those with one id are one concept."""
     for rank, term in enumerate(terms, 1):
         concept, note = f"t{rank}", f"{_times(term.count)} in the document, termhood {term.score:.3f}"
         yield Term(term.text, language, concept, note=note, contexts=_own_contexts(term, contexts))
@@ -588,6 +644,7 @@ def _concepts(terms: Iterable[DocumentTerm], language: str, target_language: str
 
 
 def _target(group: Group, concept: str, language: str, contexts: int) -> Term:
+    """Convert a translation to a term with the id ``concept``; ``language`` is that of hits without one."""
     hit_language = next((hit.language for hit in group.hits if hit.language), language)
     sentences = tuple(hit.context for hit in group.hits[:contexts])
     metadata = {"source": f"phrasemate, score {group.score:.3f}, {_times(group.count)} among the hits"}
@@ -595,8 +652,10 @@ def _target(group: Group, concept: str, language: str, contexts: int) -> Term:
 
 
 def _times(count: int) -> str:
+    """Write a frequency, such as "1 time" or "3 times"."""
     return f"{count} time{'s' * (count != 1)}"
 
 
 def _own_contexts(term: DocumentTerm, contexts: int) -> tuple[str, ...]:
+    """Return up to ``contexts`` different sentences of the document that contain a term, in their order."""
     return tuple(dict.fromkeys(place.phrase.context for place in term.places))[:contexts]
