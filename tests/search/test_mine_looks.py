@@ -130,4 +130,4 @@ def test_the_lowest_margin_that_is_looked_at(limit: float | None, changes: dict[
     facts = SimpleNamespace(**({"margin": "quarter", "weight": None, "kind": "reranker"} | changes))
     steps = SimpleNamespace(settings=facts, look=facts)
     sides: Any = [range(20_000)] * 2
-    assert _Steps._least(steps, sides, limit) == pytest.approx(expected)  # type: ignore[arg-type]
+    assert _Steps._least_margin(steps, sides, limit) == pytest.approx(expected)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""Mine two collections for sentence mates: read, encode, search both ways, choose, and write.
+"""Mine two collections for translated sentence pairs (mates): read, encode, search, choose, and write.
 
-The long stages (sentences to vectors to neighbours, pairs to scores) work block by block in the work folder. Mates are
-written as tab-separated values, JSON lines or a translation memory.
+The long stages (encoding, search, re-ranking) store their results block by block in the work folder. Mates are written
+as tab-separated values, JSON lines or a translation memory.
 """
 
 from __future__ import annotations
@@ -74,18 +74,20 @@ from phrasemate.utils.machine import cores, load_faiss, single_blas
 from phrasemate.utils.margin import margin_of
 from phrasemate.utils.storage import NewFile, check_new
 
-ENCODED = 2048  # sentences between two writes of vectors
-ASKED = 8192  # queries between two writes of neighbours
-SAMPLE = 200  # sentences of a collection that tell its language
-SAMPLED, SURE, GAIN, UNSURE, NEIGHBOURS = 10_000, 300, 1.5, 20, 4  # of `language_offset`
-SCORED = 1024  # pairs handed to a scorer together, and written
-Told = Callable[[int, int], None]
+ENCODED = 2048  # sentences in a block of vectors
+ASKED = 8192  # queries in a block of neighbours
+SAMPLE = 200  # sentences of a collection from which its language is identified
+SAMPLED, SURE, GAIN, UNSURE, NEIGHBOURS = 10_000, 300, 1.5, 20, 4  # constants of `language_offset`
+SCORED = 1024  # pairs in a block of scores, which are scored together
+CountProgress = Callable[[int, int], None]
+"""Called with how much is done, and of how much."""
 
 
-def encode(folder: Path, side: str, texts: Collection, model: SentenceEncoder, progress: Told) -> Halves:
-    """(sentences, width) float16 vectors on disk; what is there of the same sentences and model is kept.
+def encode(folder: Path, side: str, texts: Collection, model: SentenceEncoder, progress: CountProgress) -> Halves:
+    """Encode the sentences of a collection: (sentences, width) float16 vectors on disk.
 
-    Raises InputError for a model that gives no unit vectors.
+    Blocks with the same sentences and model that are in the work folder are not computed again. Raises InputError if
+    the model returns vectors that do not have unit length.
     """
     parts = [slice(at, min(at + ENCODED, len(texts))) for at in range(0, len(texts), ENCODED)]
     keys = [_key(model.hash, *texts.texts(part)) for part in parts]
@@ -111,9 +113,17 @@ def neighbours(
     key: str,
     progress: Callable[[str, int, int], None],
 ) -> tuple[Run, float]:
-    """The k nearest rows of the database for each query, and the recall of the search on a sample of them.
+    """Find the k nearest database vectors of each query, and measure the recall of the search on a sample.
 
-    ``engine`` is `exact` or `approximate`; ``key`` names both sets of vectors.
+    Args:
+        folder: Work folder; stored neighbours of equal vectors, k and engine are not computed again.
+        name: Name of the files, "forward" or "backward".
+        queries: Unit vectors, (q, dim).
+        database: Unit vectors, (n, dim).
+        k: Neighbours of each query.
+        engine: "exact" or "approximate".
+        key: Hash of the origin of both sets of vectors.
+        progress: Called with the name of the stage, how much is done, and of how much.
     """
     k = min(k, len(database))
     key, note = _key(key, str(k), engine), folder / f"{name}.json"
@@ -122,12 +132,12 @@ def neighbours(
     if facts is None or facts["key"] != key:
         facts, blocks.done = {"key": key, "recall": 1.0}, set()
     if blocks.missing:
-        searching = _searching(queries, database, k, engine, progress)
-        facts["recall"] = searching.recall
+        search = _build_search(queries, database, k, engine, progress)
+        facts["recall"] = search.recall
         seal(note, facts, [])
         progress("searching", _finished_rows(blocks), len(queries))
         for number in blocks.missing:
-            ids, cosines = searching.search(queries[blocks.rows(number)].astype(np.float32), k)
+            ids, cosines = search.search(queries[blocks.rows(number)].astype(np.float32), k)
             blocks.write(number, np.hstack([ids, cosines.astype(np.float32).view(np.int32)]))
             progress("searching", _finished_rows(blocks), len(queries))
     array = blocks.array
@@ -136,12 +146,18 @@ def neighbours(
 
 
 def language_offset(source: Halves, target: Halves, progress: Callable[[int], None] = lambda _: None) -> Floats:
-    """(dim,) the part of the source vectors that is their language: their mean difference from near sentences.
+    """Estimate the part of the source vectors that comes from their language, (dim,): the mean source - target.
 
-    Vectors of one language have a part in common, which hides who is nearest. The surest pairs tell it: of `SAMPLED`
-    source sentences a tenth, `SURE` at most, that are nearest to their nearest target, compared with its rivals, each
-    target once. They are chosen for being near, so their difference counts `GAIN` times. Few pairs tell it badly, so
-    `UNSURE` pairs without a difference are added.
+    All vectors of a language have a part in common, which disturbs the search between languages. It is estimated from
+    the most certain pairs of a sample of `SAMPLED` source sentences. These are a tenth of the sample, at most `SURE`,
+    with the highest margins of the nearest target over the next ones, each target once. They were chosen for their
+    similarity, which makes the difference too small, so it is multiplied by `GAIN`. `UNSURE` pairs with a difference of
+    0 are added, so that few pairs give a small offset.
+
+    Args:
+        source: Unit vectors of the source sentences, (n, dim).
+        target: Unit vectors of the target sentences, (m, dim).
+        progress: Called with the number of target sentences searched so far.
     """
     rows = np.sort(np.random.default_rng(0).choice(len(source), min(len(source), SAMPLED), replace=False))
     queries = source[rows].astype(np.float32)
@@ -156,7 +172,10 @@ def language_offset(source: Halves, target: Halves, progress: Callable[[int], No
 
 
 def shift(folder: Path, vectors: Halves, offset: Floats, key: str) -> Halves:
-    """(sentences, dim) float16 unit vectors on disk: those of the source without the offset. ``key`` names them."""
+    """Subtract the offset from the source vectors: (sentences, dim) float16 unit vectors on disk.
+
+    ``key``: hash of the origin of vectors and offset; stored blocks with this key are not computed again.
+    """
     count = -(-len(vectors) // ASKED)
     blocks = Blocks(folder, "source.shifted", vectors.shape, np.float16, ASKED, [key] * count)
     for number in blocks.missing:
@@ -165,11 +184,12 @@ def shift(folder: Path, vectors: Halves, offset: Floats, key: str) -> Halves:
 
 
 def scores(
-    folder: Path, scorer: Scorer, pairs: Candidates, sides: Sequence[Collection], progress: Told
+    folder: Path, scorer: Scorer, pairs: Candidates, sides: Sequence[Collection], progress: CountProgress
 ) -> NDArray[np.float32]:
-    """(pairs,) the scorer's scores; what a scorer with a ``signature`` gave before is kept.
+    """Score pairs of sentences by a scorer, (pairs,), block by block in the work folder.
 
-    Raises InputError for a scorer that does not give a finite number for each pair.
+    Stored scores of a scorer with an equal ``signature`` are not computed again. Raises InputError if the scorer does
+    not return a finite number for each pair.
     """
     parts = [slice(at, at + SCORED) for at in range(0, len(pairs.score), SCORED)]
     name = str(getattr(scorer, "signature", "")) or str(time.time_ns())
@@ -190,7 +210,8 @@ def scores(
     return np.array(blocks.array[:, 0])
 
 
-def _searching(queries: Halves, database: Halves, k: int, engine: str, progress: Any) -> NeighbourSearch:
+def _build_search(queries: Halves, database: Halves, k: int, engine: str, progress: Any) -> NeighbourSearch:
+    """Load the database into a search engine; the approximate one is tuned on a sample of the queries."""
     if engine == "exact":
         return ExactSearch(database)
     sample_rows = np.linspace(0, len(queries) - 1, min(RECALL_SAMPLE, len(queries))).astype(np.int64)
@@ -201,11 +222,13 @@ def _searching(queries: Halves, database: Halves, k: int, engine: str, progress:
 
 
 def _finished_rows(blocks: Blocks) -> int:
+    """Count the rows of finished blocks."""
     rows = (blocks.rows(number) for number in blocks.done)
     return sum(row.stop - row.start for row in rows)
 
 
 def _key(*parts: str) -> str:
+    """Hash texts to a key of 32 hexadecimal digits."""
     return sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
 
 
@@ -213,9 +236,9 @@ FORMATS = (".jsonl", ".tmx", ".tsv")
 
 
 def check_output(path: str | Path, force: bool = False) -> Path:
-    """The path, if mates can be written there.
+    """Check that mates can be written to a path, and return it.
 
-    Raises InputError for another suffix, a folder that is missing, or a file that already exists.
+    Raises InputError for an unknown suffix, a missing folder, or, unless ``force``, an existing file.
     """
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
@@ -227,16 +250,16 @@ def check_output(path: str | Path, force: bool = False) -> Path:
 def write_mates(path: str | Path, mates: Iterable[Mate], languages: tuple[str, str] = ("", "")) -> None:
     """Write mates in the format of the file's extension; the file appears when it is complete.
 
-    `.tsv`: source, target, score, places of the source, places of the target, without a header; a place is
-    ``document:line``, several are separated by `` | ``. `.jsonl`: an object for each. `.tmx`: a unit for each; score
-    and places are properties.
+    A `.tsv` file has the columns source, target, score, places of the source, places of the target, without a header. A
+    place is ``document:line``; places are separated by `` | ``. A `.jsonl` file has an object for each pair. A `.tmx`
+    file has a unit for each pair, with score and places as properties.
 
     Args:
-        path: File to write.
-        mates: Pairs of sentences, as `mine` gives them.
-        languages: Source and target, for .tmx.
+        path: File to write; an existing one is replaced.
+        mates: Pairs of sentences, as in the result of `mine`.
+        languages: Codes of source and target, for .tmx.
 
-    Raises InputError if the file cannot be written.
+    Raises InputError if the suffix is unknown or the file cannot be written.
     """
     path = check_output(path, force=True)
     if path.suffix.lower() == ".tmx":
@@ -249,6 +272,7 @@ def write_mates(path: str | Path, mates: Iterable[Mate], languages: tuple[str, s
 
 
 def _row(mate: Mate) -> str:
+    """Format a pair as a line of a .tsv file."""
     places = _places(mate.source_places), _places(mate.target_places)
     return "\t".join([mate.source, mate.target, f"{mate.score:.4f}", *places])
 
@@ -258,6 +282,7 @@ def _places(places: tuple[Place, ...]) -> str:
 
 
 def _json(mate: Mate) -> str:
+    """Format a pair as a JSON object."""
     fields: dict[str, Any] = mate._asdict() | {"score": round(mate.score, 4), "cosine": round(mate.cosine, 4)}
     for name in ("source_places", "target_places"):
         fields[name] = [place._asdict() for place in fields[name]]
@@ -271,19 +296,19 @@ def _units(mates: Iterable[Mate], languages: tuple[str, str]) -> Iterator[Unit]:
         yield Unit(tuple(map(Side, mate[:2], languages, properties)), {"score": f"{mate.score:.4f}"})
 
 
-_TELL = 1 << 14  # pairs between two calls of the progress
+_PROGRESS_STEP = 1 << 14  # pairs between two calls of progress
 FOREIGN_THRESHOLD = (
     "the default threshold was fitted to the bundled model, not to {}: it may take nearly all pairs or nearly none; "
     "calibrate it with known pairs (50 will do), or give one"
 )
-LOST = 0.02  # of known mates, that may be lost to a quick first look
+LOST = 0.02  # share of known mates that may be lost to the minimum margin before the re-ranking
 
 
 class MiningResult:
-    """The mates of a run, best first: iterate as often as needed. A context manager, for it holds the work folder.
+    """Mates of a run, best first; iterate over them as often as needed.
 
-    ``skipped``: what was passed over when the sides were read, also in an earlier run. ``remarks``: what a user should
-    know of the threshold.
+    Use it as a context manager, since it keeps the work folder open. ``skipped`` lists inputs that were skipped in this
+    or an earlier run. ``remarks`` are warnings about the threshold. ``report`` has counts and times.
 
     >>> import phrasemate as pm
     >>> german = [pm.Document.from_texts("de", ["Der Hund bellt.", "Es regnet seit Tagen.", "Das Haus ist alt."])]
@@ -331,26 +356,26 @@ def mine(
     force: bool = False,
     progress: Progress = lambda *_: None,
 ) -> MiningResult:
-    """Find the sentences of two collections that are each other's translations.
+    """Find the sentences of two collections that are translations of each other.
 
-    A stopped run resumes in its folder ``work``. With another threshold, filter or calibration, only what depends on it
-    is computed again.
+    A stopped run resumes in its folder ``work``. With another threshold, filter or calibration, only the stages that
+    depend on it run again.
 
     Args:
         source: Documents of one language.
         target: Documents of the other language.
         model: Model that encodes the sentences.
-        work: Folder for intermediate results; None: a temporary one. It is refused for other texts, languages or
-            models.
+        work: Folder for intermediate results; None for a temporary one.
         settings: How pairs are scored and chosen.
-        known: Pairs that are translations. They are hidden among the sentences to fit the threshold, see `calibrate`.
-        scorer: Scorer of pairs, instead of ``settings.rerank``; it needs a threshold or known pairs.
-        threads: Threads of the search; default: all cores.
-        force: Start again in a folder that belongs to something else.
+        known: Known translations. They are hidden among the sentences to fit the threshold (`calibrate`).
+        scorer: Scorer that re-ranks promising pairs, instead of ``settings.rerank``. It needs a threshold or known
+            pairs.
+        threads: Threads of the search; None for all cores.
+        force: Whether to start again if the folder has other texts, languages or another model.
         progress: Called with what is being done, how much of it is done, and of how much.
 
-    Raises ReadError for what cannot be read, InputError for invalid values, MissingExtra for a language check
-    without its package.
+    Raises ReadError for an unreadable document, InputError for invalid values and for a folder of another run (without
+    ``force``), MissingExtra for a language check without its package.
     """
     settings = settings or Mining()
     known_texts = [(normal(first), normal(second)) for first, second in known]
@@ -380,22 +405,22 @@ def mine(
         mining.remarks = remarks_of(model, settings, mates)
         return mining
     except BaseException as error:
-        fresh = not folder.resumed and not (folder.path / "source.vectors.bin").exists()
-        if isinstance(error, PhrasemateError) and fresh:
-            folder.remove()  # nothing is lost; and a corrected text would differ from the one it was started with
+        is_empty = not folder.resumed and not (folder.path / "source.vectors.bin").exists()
+        if isinstance(error, PhrasemateError) and is_empty:
+            folder.remove()  # nothing is lost, and a folder with the old text would refuse a corrected one
         folder.close()
         raise
 
 
 def remarks_of(model: SentenceEncoder, settings: Mining, known_pairs: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """What a user should know of the threshold, before anything is computed."""
+    """Return warnings about the threshold, such as a default one that was not fitted to this model."""
     if settings.threshold is not None or known_pairs or getattr(model, "path", None) is None:
         return ()
     return (FOREIGN_THRESHOLD.format(getattr(model, "name", "this model")),)
 
 
 class _Look(NamedTuple):
-    """Margin, and a second look at pairs: one of `RERANK` or "scorer", whose scores count ``weight`` times."""
+    """Margin, and the re-ranking: its kind (one of `RERANK`, or "scorer"), its scorer, and the weight of its scores."""
 
     kind: str
     scorer: Scorer | None
@@ -405,7 +430,7 @@ class _Look(NamedTuple):
 
 @dataclass(slots=True)
 class _Steps:
-    """The steps of a run, and what there is to report of them."""
+    """Steps of a run, in the order in which `mine` calls them, with the facts for the report."""
 
     folder: WorkFolder
     settings: Mining
@@ -417,6 +442,7 @@ class _Steps:
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
+        """Add the time of a ``with`` block to a stage."""
         start = time.perf_counter()
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
@@ -424,12 +450,13 @@ class _Steps:
     def read(
         self, side: str, documents: Sequence[Document], hidden: Sequence[str], check: Any, corpus: Iterable[Document]
     ) -> Collection:
+        """Collect the sentences of one side (`collect`)."""
         show = lambda count: self.progress(f"reading {side}", count, 0)  # noqa: E731
         with self._timed("reading"):
             return collect(self.folder.path, side, documents, hidden, check, show, corpus)
 
     def search(self, sides: Sequence[Collection], model: SentenceEncoder) -> Candidates:
-        """Find the pairs of neighbours above the floor."""
+        """Encode both sides, search in both directions, and score the pairs of neighbours by their margin."""
         settings, path = self.settings, self.folder.path
         with self._timed("encoding"):
             source, target = (
@@ -441,13 +468,13 @@ class _Steps:
             with self._timed("searching"):
                 offset, key = self._offset(source, target, key)
                 source = shift(path, source, offset, key)
-        small, large = sorted(map(len, sides))  # each is the database of one direction: the smaller one decides
+        small, large = sorted(map(len, sides))  # each side is the database of one direction; the smaller one decides
         engine = engine_for(settings.engine, large, small, model.width)
         runs: dict[str, Run] = {}
         with self._timed("searching"):
             for name, queries, database in (("forward", source, target), ("backward", target, source)):
-                tell = lambda title, *counts, name=name: self.progress(f"{title} {name}", *counts)  # noqa: E731
-                runs[name], recall = neighbours(path, name, queries, database, settings.k, engine, key, tell)
+                show = lambda title, *counts, name=name: self.progress(f"{title} {name}", *counts)  # noqa: E731
+                runs[name], recall = neighbours(path, name, queries, database, settings.k, engine, key, show)
                 self.facts["recall"] = (*self.facts.get("recall", ()), recall)
         self.facts["engine"] = engine
         with self._timed("scoring"):
@@ -455,16 +482,16 @@ class _Steps:
             return candidates(runs["forward"], runs["backward"], margin, FLOORS[margin])
 
     def _offset(self, source: Halves, target: Halves, key: str) -> tuple[Floats, str]:
-        """What is taken off the source vectors, and a key that names it. What is there of the same vectors is kept."""
+        """Return the language offset, from the work folder if it is there, and a key of the shifted vectors."""
         blocks = Blocks(self.folder.path, "offset", (1, source.shape[1]), np.float32, 1, [key])
         if blocks.missing:
-            tell = lambda count: self.progress("searching a sample", count, len(target))  # noqa: E731
-            blocks.write(0, language_offset(source, target, tell)[None])
+            show = lambda count: self.progress("searching a sample", count, len(target))  # noqa: E731
+            blocks.write(0, language_offset(source, target, show)[None])
         offset = np.array(blocks.array[0])
         return offset, _key(key, offset.tobytes().hex())
 
     def compare_words(self, sides: Sequence[Collection]) -> None:
-        """Have the lexicon compare words, where the settings allow it and it has both languages."""
+        """Prepare the comparison of words by the lexicon, if the settings allow it and it has both languages."""
         if self.settings.lexicon and self.look.margin == "regression":
             samples = [
                 [side.text(number) for number in range(0, len(side), max(1, len(side) // SAMPLE))] for side in sides
@@ -472,7 +499,7 @@ class _Steps:
             self.words = lexicon_match(bundled_lexicon(), self.settings.languages, samples)
 
     def usual(self, sides: Sequence[Collection]) -> float | None:
-        """The default threshold of these collections."""
+        """Return the default threshold for the sizes of the collections."""
         source, target = sides
         return usual_threshold(self.look.margin, self.look.kind, len(source), len(target), self.words is not None)
 
@@ -483,7 +510,10 @@ class _Steps:
         known_pairs: Sequence[tuple[int, int]],
         limit: float | None,
     ) -> Candidates:
-        """Promising pairs, without those of unlike length and copies."""
+        """Select the promising pairs: a high enough margin, similar lengths, and no copies.
+
+        ``known_pairs`` are the sentence numbers of the known pairs; ``limit`` is the threshold, None if unknown yet.
+        """
         source, target = sides
         before = len(pairs.score)
         pairs = pairs._replace(length=length_deviations(pairs, source.lengths, target.lengths))
@@ -494,22 +524,22 @@ class _Steps:
         if self.look.kind == "reranker":
             pairs = contested(pairs, CONTEST)
         with self._timed("scoring"):
-            different = self._no_copies(pairs, sides)
-        self.facts |= {"promising": len(pairs.score), "copies": len(pairs.score) - len(different.score)}
-        return different
+            distinct = self._without_copies(pairs, sides)
+        self.facts |= {"promising": len(pairs.score), "copies": len(pairs.score) - len(distinct.score)}
+        return distinct
 
-    def _least(self, sides: Sequence[Collection], limit: float | None) -> float:
-        """The margin from which on pairs are looked at again; higher for the re-ranker at a high threshold."""
+    def _least_margin(self, sides: Sequence[Collection], limit: float | None) -> float:
+        """Return the minimum margin of pairs to re-rank, which is higher for the re-ranker at a high threshold."""
         margin = self.look.margin
         if margin not in OURS:
             return FLOORS[margin]
         source, target = sides
         usual = usual_threshold("quarter", "none", len(source), len(target))
         assert usual is not None
-        least = usual - DOUBT
+        minimum = usual - DOUBT
         if self.look.kind != "reranker" or limit is None or self.settings.weight is not None:
-            return least
-        return max(least, LOOKED_AT + RISE * (limit - RERANKED))
+            return minimum
+        return max(minimum, LOOKED_AT + RISE * (limit - RERANKED))
 
     def _floor(
         self,
@@ -518,43 +548,44 @@ class _Steps:
         known_pairs: Sequence[tuple[int, int]],
         limit: float | None,
     ) -> float:
-        """The margin below which no pair is taken, or few would be if they are looked at again."""
-        least = self._least(sides, limit)
+        """Return the margin below which pairs are dropped, at the cost of at most `LOST` of the known pairs."""
+        minimum = self._least_margin(sides, limit)
         if self.look.scorer is None and self.look.margin != "regression" and limit is not None:
-            least = limit
+            minimum = limit
         if not known_pairs:
-            return least
+            return minimum
         mates = set(known_pairs)
         known_scores = pairs.score[np.fromiter((pair in mates for pair in pairs.numbers()), bool)]
-        return min(least, float(np.quantile(known_scores, LOST))) if len(known_scores) else least
+        return min(minimum, float(np.quantile(known_scores, LOST))) if len(known_scores) else minimum
 
-    def _no_copies(self, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
+    def _without_copies(self, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
+        """Drop near copies, if the settings say so."""
         if (most := self.settings.copies) is None:
             return pairs
         mask, total = np.ones(len(pairs.score), bool), len(pairs.score)
         for at, (source, target) in enumerate(pairs.numbers()):
             mask[at] = not is_copy(sides[0].text(source), sides[1].text(target), most)
-            if not at % _TELL:
+            if not at % _PROGRESS_STEP:
                 self.progress("filtering", at, total)
         return pairs.only(mask)
 
     def score(self, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
-        """The probabilities of a regression; else the margins, and beside them the scores of the second look."""
+        """Score pairs by the regression, or by the margin plus the weighted scores of the re-ranking."""
         if self.look.margin == "regression":
-            match = None if self.words is None else self._matches(self.words, pairs, sides)
+            match = None if self.words is None else self._lexicon_scores(self.words, pairs, sides)
             return pairs.with_scores(probabilities(pair_features(pairs, match)))
         scorer = self.look.scorer
         if scorer is None:
             return pairs
-        order = np.lexsort((pairs.target, pairs.source))  # a sentence's pairs together, so that it is read once
+        order = np.lexsort((pairs.target, pairs.source))  # by source sentence, so that each is encoded once
         second_scores = np.empty(len(order), np.float32)
         show = partial(self.progress, "reranking")
         with self._timed("reranking"):
             second_scores[order] = scores(self.folder.path, scorer, pairs.only(order), sides, show)
         return pairs.with_scores(pairs.score + np.float32(self.look.weight) * second_scores)
 
-    def _matches(self, words: LexiconMatch, pairs: Candidates, sides: Sequence[Collection]) -> Floats:
-        """(pairs,) the scores of the lexicon."""
+    def _lexicon_scores(self, words: LexiconMatch, pairs: Candidates, sides: Sequence[Collection]) -> Floats:
+        """Score pairs by `LexiconMatch`: (pairs,)."""
         total, parts = len(pairs.score), [np.zeros(0, np.float32)]
         with self._timed("comparing words"):
             for at in range(0, total, SCORED):
@@ -570,7 +601,10 @@ class _Steps:
         known_pairs: Sequence[tuple[int, int]],
         limit: float | None,
     ) -> MiningResult:
-        """Choose pairs one to one, at the threshold."""
+        """Calibrate the threshold on the known pairs, if any, and choose the pairs that reach it, one to one.
+
+        ``limit`` is the given or default threshold, None to take it from the calibration.
+        """
         calibration: Calibration | None = None
         if known_pairs:
             calibration = calibrate(pairs.only(one_to_one(pairs, self.settings.pairing)), known_pairs)
@@ -594,7 +628,7 @@ class _Steps:
 
 
 def _numbers(mates: Sequence[tuple[str, str]], sides: Sequence[Collection]) -> list[tuple[int, int]]:
-    """Known mates as numbers of their sentences, -1 for what is not there."""
+    """Map known mates to the numbers of their sentences, -1 for a missing one."""
     if not mates:
         return []
     numbers_of = [side.find(set(texts)) for side, texts in zip(sides, zip(*mates, strict=True), strict=True)]
@@ -602,16 +636,17 @@ def _numbers(mates: Sequence[tuple[str, str]], sides: Sequence[Collection]) -> l
 
 
 def _look(model: Any, settings: Mining, scorer: Scorer | None) -> _Look:
-    """What the settings name.
+    """Resolve the margin "auto" and the re-ranking of the settings.
 
-    Raises InputError for an encoder without words, ModelMismatch for a foreign one.
+    Raises InputError for an encoder without token states (if the re-ranking needs them), ModelMismatch if the
+    re-ranker belongs to another encoder.
     """
     kind = settings.rerank if scorer is None else "scorer"
     margin = settings.margin
     if margin == "auto":
         margin = "regression" if kind == "none" else "quarter"
     elif margin == "regression" and kind == "scorer":
-        raise InputError("margin 'regression' and a scorer; nothing looks at its pairs again")
+        raise InputError("margin 'regression' and a scorer; its pairs cannot be re-ranked")
     weight = WEIGHTS.get(kind, 0.0) if settings.weight is None else settings.weight
     if kind in ("words", "reranker") and not hasattr(model, "runtime"):
         raise InputError(f"rerank {kind!r} needs a phrasemate.Model, for vectors of words; use rerank 'none'")
@@ -624,7 +659,7 @@ def _look(model: Any, settings: Mining, scorer: Scorer | None) -> _Look:
 
 
 def _check_threshold(settings: Mining, look: _Look) -> None:
-    """Raises InputError where there is no default."""
+    """Raise InputError if there is no default threshold for the margin, re-ranking and weight."""
     has_other_weight = settings.weight is not None and settings.weight != WEIGHTS.get(look.kind, settings.weight)
     if has_other_weight or usual_threshold(look.margin, look.kind, USUAL, USUAL) is None:
         with_weight = f", weight {settings.weight:g}" if has_other_weight else ""
@@ -637,7 +672,7 @@ def _check_threshold(settings: Mining, look: _Look) -> None:
 def _identity(
     documents: tuple[list[Document], list[Document]], model: SentenceEncoder, settings: Mining
 ) -> dict[str, str]:
-    """Settings that must stay the same while a work folder is used."""
+    """Return the settings that must not change while a work folder is used: model, languages, check and texts."""
     facts = {"model": model.hash[:12], "languages": ",".join(settings.languages), "check": settings.check}
     for name, texts in zip(("source", "target"), documents, strict=True):
         digest = sha256("\n".join(f"{text.digest} {text.name}" for text in texts).encode("utf-8", "replace"))
