@@ -202,8 +202,8 @@ def prepare_phrases(
 ) -> dict[str, PhraseStatistics]:
     """Merge inflected forms, drop phrases that cannot be terms, and compute the features of termhood.
 
-    Dropped are code, runs of words that are no phrases (`is_phrase_of`), and phrases with fewer than ``settings.least``
-    occurrences.
+    This drops code, runs of words that are not phrases (`is_phrase_of`), and phrases with fewer than
+    ``settings.least`` occurrences.
 
     Args:
         phrases: Phrases as `find_phrases` returns them.
