@@ -1,9 +1,11 @@
-"""A bilingual concordance from monolingual text: what the page shows, without the page.
+"""Bilingual concordance from monolingual text: the phrases of a text, and their equivalents in context.
 
-reading = read("Wir hielten eine Schweigeminute ab.", index.model)
-phrase = in_sentence(reading.text, 12, 31)
-found = column("news", Searcher(index).search(marked(reading.text, 12, 31)))
-write("answer.tbx", phrase.text, [arranged(found, "left")], "de")
+The web page shows these; here they are data::
+
+    reading = read("Wir hielten eine Schweigeminute ab.", index.model)
+    phrase = in_sentence(reading.text, 12, 31)
+    answer = column("news", Searcher(index).search(marked(reading.text, 12, 31)))
+    write("answer.tbx", phrase.text, [arranged(answer, "left")], "de")
 """
 
 from __future__ import annotations
@@ -38,17 +40,22 @@ from phrasemate.text.sentences import UTF_16, icu_functions
 from phrasemate.text.term_lists import write_pairs
 from phrasemate.types import Hit, Phrase, Span
 
-UNIT_WORDS = 5  # of a unit that a list knows
-_HYPHENED = re.compile(r"\w+(?:[-‐‑]\w+)+")
-_STOP = re.compile(r"[;:!?()\[\]„“”«»]\s|,\s|\s[(\[„“«–—]")  # within a sentence: no phrase goes over it
-_CHINESE = re.compile("[\u3400-\u9fff々]{3,8}")
-ALONE = 4  # words: a text this short is itself the phrase
+UNIT_WORDS = 5  # maximum number of words of a unit from the lexicon or the list of fixed expressions
+_HYPHENED = re.compile(r"\w+(?:[-‐‑]\w+)+")  # compound with hyphens
+_STOP = re.compile(r"[;:!?()\[\]„“”«»]\s|,\s|\s[(\[„“«–—]")  # punctuation that no phrase contains
+_CHINESE = re.compile("[\u3400-\u9fff々]{3,8}")  # compound of Chinese characters
+ALONE = 4  # words; a text with at most this many is a phrase as a whole
 
 
 class Piece(NamedTuple):
-    """A stretch of a text, between phrases or one of them; offsets are characters of the whole text.
+    """Part of a text: a phrase, or the text between two phrases.
 
-    ``verb`` is the separable verb of which it is a part.
+    Attributes:
+        text: Text of the piece.
+        start: First character in the whole text.
+        end: End in the whole text, exclusive.
+        phrase: Whether the piece is a phrase.
+        verb: Separable verb that the piece is a part of, if any.
     """
 
     text: str
@@ -64,9 +71,9 @@ class Reading:
 
     Attributes:
         text: The text.
-        spans: All phrases.
-        shown: Phrases to underline, which share no word with one another and with the verbs.
-        verbs: Separable verbs whose parts stand apart.
+        spans: All phrases; they may overlap.
+        shown: Phrases to underline; they overlap neither one another nor the verbs.
+        verbs: Separable verbs with their parts at different places.
     """
 
     text: str
@@ -75,9 +82,11 @@ class Reading:
     verbs: tuple[SeparableVerb, ...] = ()
 
     def pieces(self, chosen: tuple[int, int] | None = None, particle: tuple[int, int] | None = None) -> list[Piece]:
-        """The whole text in pieces; ``chosen`` takes the place of the phrases that it overlaps.
+        """Split the whole text into pieces at the phrases to underline.
 
-        With ``particle``, it is the separable verb with these two parts.
+        Args:
+            chosen: Span that the user has chosen; it replaces the phrases that it overlaps.
+            particle: Span of the particle, if ``chosen`` is the verb of a separable verb.
         """
         verbs = [
             verb
@@ -99,16 +108,17 @@ class Reading:
         return [piece for piece in pieces if piece.text]
 
     def others(self, start: int, end: int) -> list[Span]:
-        """The phrases that overlap a stretch, longer, shorter or crossing, without itself, in their order."""
-        overlapping = [s for s in self.spans if _overlap(s[:2], (start, end)) and s[:2] != (start, end)]
+        """List the phrases that overlap ``text[start:end]``, except this span itself, in the order of the text."""
+        overlapping = [span for span in self.spans if _overlap(span[:2], (start, end)) and span[:2] != (start, end)]
         return sorted(overlapping, key=lambda span: (span.start, span.end))
 
 
 def read(text: str, model: Any) -> Reading:
-    """Segment each sentence of a text by ``model``; none is encoded twice. A text of up to four words is a phrase.
+    """Find the phrases of a text with the segmenter of ``model``, sentence by sentence.
 
     The units of `whole_units` are phrases, too, and so are the verbs of `separable_verbs`. No phrase begins or ends
-    within a compound with hyphens, and no clause is shown as one phrase (`without_clauses`).
+    within a compound with hyphens, and no clause is underlined (`without_clauses`). A text of up to four words is one
+    phrase.
     """
     sentences = split_sentences(text)
     segments = model.segment([text[start:end] for start, end in sentences]) if sentences else []
@@ -118,9 +128,9 @@ def read(text: str, model: Any) -> Reading:
     for (first, last), phrase_spans in zip(sentences, segments, strict=True):
         sentence = text[first:last]
         own_verbs, own_spans = separable_verbs(sentence, language_of(sentence)), with_units(sentence, phrase_spans)
-        apart = without_parts(without_clauses(sentence, own_spans), own_verbs)
-        spans += [_moved(span, first) for span in own_spans]
-        visible += [_moved(span, first) for span in choose_disjoint(sentence, apart)]
+        candidates = without_parts(without_clauses(sentence, own_spans), own_verbs)
+        spans += [_shift(span, first) for span in own_spans]
+        visible += [_shift(span, first) for span in choose_disjoint(sentence, candidates)]
         verbs += [verb.moved(first) for verb in own_verbs]
     word_spans = words(text)
     if 0 < len(word_spans) <= ALONE:
@@ -131,33 +141,36 @@ def read(text: str, model: Any) -> Reading:
 
 @lru_cache(maxsize=256)
 def language_of(sentence: str) -> str:
-    """The language of a sentence, as the bundled lexicon knows it; "" if that is not clear."""
+    """Identify the language of a sentence by the bundled lexicon; "" if it is not clear or there is no lexicon."""
     lexicon = bundled_lexicon()
     return lexicon.language_of(sentence) if lexicon is not None else ""
 
 
 def without_parts(spans: Sequence[Span], verbs: Sequence[SeparableVerb]) -> list[Span]:
-    """The spans that share no word with a separable verb."""
+    """Return the spans that overlap no part of a separable verb."""
     parts = [place for verb in verbs for place in (verb.verb, verb.particle)]
     return [span for span in spans if not any(_overlap(span[:2], part) for part in parts)]
 
 
 def with_units(sentence: str, spans: Sequence[Span]) -> list[Span]:
-    """The spans without those that cut a compound with hyphens or hold a stop, and the whole units of a sentence."""
+    """Add the units of a sentence (`whole_units`) to its spans, sorted.
+
+    Spans that cut a compound with hyphens or contain punctuation (`_STOP`) are removed.
+    """
     units = whole_units(sentence)
     compounds = [compound.span() for compound in _HYPHENED.finditer(sentence)]
-    within = [span for span in spans if not _STOP.search(sentence, span.start, span.end)]
-    uncut = [span for span in within if not any(_cuts(span, compound) for compound in compounds)]
+    candidates = [span for span in spans if not _STOP.search(sentence, span.start, span.end)]
+    candidates = [span for span in candidates if not any(_cuts(span, compound) for compound in compounds)]
     places = {unit[:2] for unit in units}
-    return sorted([*(span for span in uncut if span[:2] not in places), *units])
+    return sorted([*(span for span in candidates if span[:2] not in places), *units])
 
 
 def without_clauses(sentence: str, spans: Sequence[Span]) -> list[Span]:
-    """The spans without those of several words that a segmenter proposed and that hold a stop word.
+    """Remove the segmenter's spans of several words that contain a stop word.
 
-    Most of those are clauses ("ging er zur Bank") or a noun with what follows it, not what a translator looks up. The
-    spans of `whole_units` stay, and in English and Romance languages a word that stands for "of" may stand inside
-    ("breach of contract"). Text of a language that the bundled lexicon does not know keeps all.
+    Most of them are clauses ("ging er zur Bank") or a noun with the words after it, which translators do not look up.
+    Two kinds stay: the spans of `whole_units`, and in English and Romance languages those with a word for "of" inside
+    ("breach of contract"). If the bundled lexicon does not know the language, all spans stay.
     """
     language = language_of(sentence)
     stops = general_words(language)
@@ -175,15 +188,17 @@ def without_clauses(sentence: str, spans: Sequence[Span]) -> list[Span]:
 
 
 def _within(place: tuple[int, int], span: tuple[int, int]) -> bool:
+    """Return whether a place is part of a span, but not all of it."""
     return span[0] <= place[0] and place[1] <= span[1] and place != span
 
 
 def _inside(place: tuple[int, int], span: tuple[int, int]) -> bool:
+    """Return whether a place is part of a span, but not at its beginning or end."""
     return span[0] < place[0] and place[1] < span[1]
 
 
 def whole_units(sentence: str) -> list[Span]:
-    """Units that belong together whatever a segmenter proposes; the score is 1.
+    """List the units of a sentence, which are phrases regardless of the segmenter; their score is 1.
 
     These are compounds with hyphens, compounds of Chinese characters in Japanese, and runs of two to five words that
     are units of the bundled lexicon, or fixed expressions (`phrasemate.lexicon.locutions`).
@@ -204,20 +219,24 @@ def whole_units(sentence: str) -> list[Span]:
 
 
 def _is_unit(wording: str, language: str, lexicon: InducedLexicon) -> bool:
-    """Whether a folded wording of several words is a fixed expression, or a unit and more than a word with article."""
+    """Return whether a folded wording of several words is a fixed expression or a unit of the lexicon.
+
+    Units of the lexicon that begin with a function word, such as a noun with its article, do not count.
+    """
     if wording in locutions(language):
         return True
     return wording == without_function_words(wording, language) and lexicon.is_unit(wording, language)
 
 
 def _cuts(span: Span, compound: tuple[int, int]) -> bool:
+    """Return whether a span begins or ends within a compound."""
     return any(compound[0] < edge < compound[1] for edge in span[:2])
 
 
 def in_sentence(text: str, start: int, end: int) -> Phrase:
-    """``text[start:end]``, trimmed of white space, in its sentence, or in those that it reaches over.
+    """Return ``text[start:end]``, without white space at its ends, as a phrase in its sentence or sentences.
 
-    Raises QueryError if it holds no letter or digit, InputError if it is outside the text.
+    Raises QueryError if the phrase has no letter or digit, and InputError if the offsets are outside the text.
     """
     if not 0 <= start < end <= len(text):
         raise InputError(f"the phrase {start}-{end} is outside of the text, which has {len(text)} characters")
@@ -232,9 +251,9 @@ def in_sentence(text: str, start: int, end: int) -> Phrase:
 
 
 def phrases_of(text: str, model: Any) -> list[Phrase]:
-    """The phrases to answer for a text: those in ``[[ ]]``, a text of up to four words as a whole, or its phrases.
+    """List the phrases of a text to translate: those marked by ``[[ ]]``, else those that `read` would underline.
 
-    The last share no word. Raises QueryError for marks that are wrong.
+    Separable verbs are among the latter. Raises QueryError for invalid marks.
     """
     query_parts = parse_query(text)
     if query_parts.phrases:
@@ -246,21 +265,23 @@ def phrases_of(text: str, model: Any) -> list[Phrase]:
 
 
 def of_verb(text: str, verb: SeparableVerb) -> Phrase:
-    """The infinitive of a separable verb, in its sentence (`phrasemate.lexicon.separable_verbs.joined`)."""
+    """Return the infinitive of a separable verb, in its sentence (`phrasemate.lexicon.separable_verbs.joined`)."""
     sentence = in_sentence(text, *verb.verb)
     return joined(sentence.context, verb.moved(sentence.start - verb.verb[0]))
 
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Return whether two spans share a character."""
     return one[0] < other[1] and other[0] < one[1]
 
 
-def _moved(span: Span, by: int) -> Span:
-    return Span(span.start + by, span.end + by, span.score)
+def _shift(span: Span, offset: int) -> Span:
+    """Move a span by a number of characters."""
+    return Span(span.start + offset, span.end + offset, span.score)
 
 
 def choose_disjoint(sentence: str, spans: Sequence[Span]) -> Iterable[Span]:
-    """Choose spans at word boundaries that share no word and belong together best (``overlapping=False``)."""
+    """Choose the best spans at word boundaries that do not overlap (`phrasemate.encode.segmenter.disjoint`)."""
     word_spans = words(sentence)
     first_at, last_at = ({word[side]: n for n, word in enumerate(word_spans)} for side in (0, 1))
     usable = [span for span in spans if span.start in first_at and span.end in last_at]
@@ -268,7 +289,7 @@ def choose_disjoint(sentence: str, spans: Sequence[Span]) -> Iterable[Span]:
         return []
     first, last = np.array([(first_at[span.start], last_at[span.end]) for span in usable], np.int64).T
     scores = np.array([span.score for span in usable], np.float32)
-    low = float(scores.min()) if scores.min() < scores.max() else 0.0  # about the threshold of the segmenter
+    low = float(scores.min()) if scores.min() < scores.max() else 0.0  # estimate of the segmenter's threshold
     return [usable[number] for number in disjoint(first, last, scores, low)]
 
 
@@ -279,16 +300,17 @@ _LOCALE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{1,8})*")
 
 @lru_cache(maxsize=64)
 def collation(language: str = "") -> Key:
-    """A function that gives a text's sort key (bytes that compare as the texts do) in ``language``, a tag as "sv".
+    """Return a function that computes sort keys of texts, for the alphabetical order of a language, such as "sv".
 
-    An unknown or empty tag gets the order of Unicode that holds for all languages. Safe in any thread.
+    A sort key is a byte string. For an unknown or empty tag the order is Unicode's default for all languages. Without
+    ICU, diacritics and case are ignored. The function is thread-safe.
     """
     if (icu := _icu()) is None:
-        return _plain
+        return _plain_key
     status, locale = ctypes.c_int(0), language.replace("-", "_") if _LOCALE.fullmatch(language) else "root"
     collator = icu.ucol_open(locale.encode("ascii"), ctypes.byref(status))
-    if status.value > 0 or not collator:  # below 0 are remarks, such as: this locale has the rules of another
-        return _plain
+    if status.value > 0 or not collator:  # below 0 are warnings, such as a locale that uses the rules of another
+        return _plain_key
 
     def key(text: str) -> bytes:
         units = text.encode(UTF_16, "surrogatepass")
@@ -300,14 +322,15 @@ def collation(language: str = "") -> Key:
     return key
 
 
-def _plain(text: str) -> bytes:
+def _plain_key(text: str) -> bytes:
+    """Return the sort key of a text without ICU: case-folded, without diacritics."""
     parts = (part for character in text.casefold() for part in normalize("NFKD", character))
     return "".join(part for part in parts if not combining(part)).encode("utf-8", "surrogatepass")
 
 
 @cache
 def _icu() -> SimpleNamespace | None:
-    """ICU's functions that open a collator and that give a sort key."""
+    """Load ICU's functions that open a collator and compute a sort key; None without ICU."""
     pointer, text, number, status = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_int)
     signatures = {
         "ucol_open": (pointer, text, status),
@@ -317,36 +340,48 @@ def _icu() -> SimpleNamespace | None:
 
 
 ORDERS = ("score", "count", "left", "right")
-REACH = 8  # words of a context that its place in the order depends on
-NEAR = 240  # characters of it that are looked at for them
+REACH = 8  # words on each side of a match by which lines are sorted
+NEAR = 240  # characters on each side of a match in which these words are searched
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Occurrence; ``left + match + right`` is the whole sentence. ``index`` is the name of the index it is in."""
+    """Line of a concordance: a hit, and the name of its index.
+
+    ``left + match + right`` is the whole sentence.
+    """
 
     index: str
     hit: Hit
 
     @property
     def left(self) -> str:
+        """Text before the match."""
         return self.hit.context[: self.hit.start]
 
     @property
     def match(self) -> str:
+        """Text of the hit."""
         return self.hit.text
 
     @property
     def right(self) -> str:
+        """Text after the match."""
         return self.hit.context[self.hit.end :]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A wording that may translate the phrase: its best cosine, how often it occurs, and its lines.
+    """A wording that may translate the phrase.
 
-    ``support`` is what candidates are ordered by, ``probability`` (of an equivalent) and ``source`` (the dictionary
-    that lists it) are those of `phrasemate.results.Group`.
+    Attributes:
+        text: The wording.
+        score: Cosine of its best hit.
+        count: Number of its occurrences, as in `phrasemate.results.Group`.
+        lines: Its lines of the concordance.
+        support: Value that candidates are sorted by, the weight of the `Group`.
+        probability: Probability that the wording is an equivalent; None without a scorer.
+        source: Name of the dictionary that lists it, or "".
     """
 
     text: str
@@ -360,9 +395,9 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Answer of one index, or of several taken as one.
+    """The candidates of one index, or of several indexes together.
 
-    ``confidence``: the probability that there is an equivalent at all; None where nothing is known of that.
+    ``confidence`` is the probability that the first candidate is an equivalent; None if the model is not calibrated.
     """
 
     name: str
@@ -371,13 +406,13 @@ class Column:
 
     @property
     def language(self) -> str:
-        """The language that most lines are in."""
+        """Language of most lines; "" without lines."""
         language_counts = Counter(line.hit.language for candidate in self.candidates for line in candidate.lines)
         return max(language_counts, key=lambda language: language_counts[language], default="")
 
 
 def column(name: str, result: Result) -> Column:
-    """The answer of the index ``name``."""
+    """Convert the result of a search in the index ``name`` to a column."""
     candidates = []
     for group in result.groups:
         lines = tuple(Line(name, hit) for hit in group.hits)
@@ -387,33 +422,35 @@ def column(name: str, result: Result) -> Column:
 
 
 def merged(columns: Sequence[Column], name: str = "") -> Column:
-    """Several columns as one: equal wordings are one candidate with the counts added up and the best score.
+    """Merge columns: equal wordings become one candidate, with the sum of the counts and the best score.
 
-    Scores compare only if all indexes were built with one model. The confidence is the highest one: it is at least as
-    probable that one of them has an equivalent.
+    Scores are comparable only if all indexes were built with the same model. The confidence is the highest one, a lower
+    bound for the probability that one of the indexes has an equivalent. ``name``: by default those of the columns.
     """
-    together: dict[str, list[Candidate]] = {}
+    candidates_of: dict[str, list[Candidate]] = {}
     for candidate in (candidate for column in columns for candidate in column.candidates):
-        together.setdefault(folded(candidate.text), []).append(candidate)
+        candidates_of.setdefault(folded(candidate.text), []).append(candidate)
     confidences = [column.confidence for column in columns if column.confidence is not None]
-    candidates = tuple(sorted(map(_one, together.values()), key=lambda candidate: -candidate.support))
+    candidates = tuple(sorted(map(_merge, candidates_of.values()), key=lambda candidate: -candidate.support))
     return Column(name or " + ".join(column.name for column in columns), candidates, max(confidences, default=None))
 
 
-def _one(same: Sequence[Candidate]) -> Candidate:
-    best = max(same, key=lambda candidate: candidate.score)
-    lines = sorted((line for candidate in same for line in candidate.lines), key=lambda line: -line.hit.score)
-    count, support = sum(candidate.count for candidate in same), max(candidate.support for candidate in same)
-    probabilities = [candidate.probability for candidate in same if candidate.probability is not None]
-    source = next((candidate.source for candidate in same if candidate.source), "")
+def _merge(candidates: Sequence[Candidate]) -> Candidate:
+    """Merge candidates with the same wording."""
+    best = max(candidates, key=lambda candidate: candidate.score)
+    lines = sorted((line for candidate in candidates for line in candidate.lines), key=lambda line: -line.hit.score)
+    count, support = sum(candidate.count for candidate in candidates), max(item.support for item in candidates)
+    probabilities = [candidate.probability for candidate in candidates if candidate.probability is not None]
+    source = next((candidate.source for candidate in candidates if candidate.source), "")
     return Candidate(best.text, best.score, count, tuple(lines), support, max(probabilities, default=None), source)
 
 
 def arranged(source: Column, order: str = "score") -> Column:
-    """The column in an order: candidates by "score" or by "count", or the lines of each by their "left" or "right"
-    context, as a dictionary of their language has it.
+    """Sort the candidates of a column, or the lines of each candidate.
 
-    The left context is compared word by word from the match outwards. Raises InputError for another order.
+    The order "score" sorts the candidates by their support, and "count" by their frequency. "left" and "right" sort the
+    lines by the words before or after the match, in the alphabetical order of their language. The words before a match
+    are compared from the last to the first. Raises InputError for another order.
     """
     if order not in ORDERS:
         raise InputError(f"order {order[:40]!r}; expected one of {', '.join(ORDERS)}")
@@ -428,18 +465,23 @@ def arranged(source: Column, order: str = "score") -> Column:
     return replace(source, candidates=tuple(candidates))
 
 
-def _context_key(side: str, collated: Callable[[str], bytes]) -> Callable[[Line], Any]:
+def _context_key(side: str, word_key: Key) -> Callable[[Line], Any]:
+    """Return a function that computes the sort key of a line: its words on one side, then those on the other."""
+
     def key(line: Line) -> tuple[list[bytes], list[bytes]]:
         before, after = line.left[-NEAR:], line.right[:NEAR]
-        word_keys = [collated(before[start:end]) for start, end in reversed(words(before)[-REACH:])]
-        right = [collated(after[start:end]) for start, end in words(after)[:REACH]]
-        return (word_keys, right) if side == "left" else (right, word_keys)
+        left = [word_key(before[start:end]) for start, end in reversed(words(before)[-REACH:])]
+        right = [word_key(after[start:end]) for start, end in words(after)[:REACH]]
+        return (left, right) if side == "left" else (right, left)
 
     return key
 
 
 def clip(text: str, most: int, keep: str) -> str:
-    """Cut a context to ``most`` characters, whole words, with "…" for what was cut; ``keep`` "start" or "end"."""
+    """Shorten a context to at most ``most`` characters of whole words, and add "…" where it was cut.
+
+    ``keep``: "start" to keep the beginning, "end" to keep the end.
+    """
     if len(text) <= most:
         return text
     if keep == "start":
@@ -452,16 +494,23 @@ def clip(text: str, most: int, keep: str) -> str:
 
 FORMATS = ("tsv", "xlsx", "tbx", "tmx")
 _HEADER = ("phrase", "candidate", "score", "count", "index", "document", "line", "language", "left", "match", "right")
-_CONTEXTS = 3  # sentences of a candidate that a term base keeps
+_CONTEXTS = 3  # sentences per candidate in a term base
 
 
 def write(path: str | os.PathLike[str], phrase: str, columns: Sequence[Column], language: str = "") -> None:
-    """Writes the answers for ``phrase``, by the name of the file: .tsv and .xlsx, .tbx or .tmx.
+    """Write the candidates for ``phrase`` in the format of the file's extension: .tsv, .xlsx, .tbx or .tmx.
 
-    Tables have a row for each line of the concordance, with its place and both contexts; text tables are `harmless`. A
-    term base has the phrase, in ``language``, and its candidates as one concept, with sentences as contexts. A
-    translation memory has a unit for each candidate, with score, count and its best sentence as properties. Raises
-    InputError, MissingExtra.
+    A table (.tsv, .xlsx) has a row for each line of the concordance, with its place and both contexts; cells of a .tsv
+    file are `harmless`. A term base (.tbx) has one concept: the phrase, and its candidates with sentences. A
+    translation memory (.tmx) has a unit for each candidate, with its score, count and best sentence as properties.
+
+    Args:
+        path: File to write.
+        phrase: The phrase.
+        columns: Candidates of one or several indexes.
+        language: Language of the phrase.
+
+    Raises InputError for another extension, and MissingExtra for .xlsx without its package.
     """
     suffix = Path(path).suffix.lower().removeprefix(".")
     if suffix == "tsv":
@@ -477,6 +526,7 @@ def write(path: str | os.PathLike[str], phrase: str, columns: Sequence[Column], 
 
 
 def _rows(phrase: str, columns: Sequence[Column]) -> Iterator[Sequence[str | int | float]]:
+    """Yield the rows of a table, the header first."""
     yield _HEADER
     for candidate in _candidates(columns):
         for line in candidate.lines:
@@ -486,6 +536,7 @@ def _rows(phrase: str, columns: Sequence[Column]) -> Iterator[Sequence[str | int
 
 
 def _pairs(phrase: str, columns: Sequence[Column], language: str) -> Iterator[TermPair]:
+    """Yield a pair of terms for each candidate, for a term base."""
     source = Term(phrase, language, "c1")
     for candidate in _candidates(columns):
         contexts = tuple(line.hit.context for line in candidate.lines[:_CONTEXTS])
@@ -493,17 +544,20 @@ def _pairs(phrase: str, columns: Sequence[Column], language: str) -> Iterator[Te
 
 
 def _units(phrase: str, columns: Sequence[Column], language: str) -> Iterator[Unit]:
+    """Yield a translation unit for each candidate, for a translation memory."""
     for candidate in _candidates(columns):
         properties = {"score": f"{candidate.score:.4f}", "count": str(candidate.count)}
         if candidate.lines:
-            best = max(candidate.lines, key=lambda line: line.hit.score)  # they may be in another order
+            best = max(candidate.lines, key=lambda line: line.hit.score)  # lines may be sorted by context
             properties |= {"document": f"{best.hit.document}:{best.hit.line}", "context": best.hit.context}
         yield Unit((Side(phrase, language), Side(candidate.text, _language(candidate))), properties)
 
 
 def _candidates(columns: Iterable[Column]) -> Iterator[Candidate]:
+    """Yield the candidates of all columns."""
     return (candidate for column in columns for candidate in column.candidates)
 
 
 def _language(candidate: Candidate) -> str:
+    """Return the language of a candidate's first line; "" without lines."""
     return candidate.lines[0].hit.language if candidate.lines else ""

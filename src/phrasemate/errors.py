@@ -30,7 +30,7 @@ from contextlib import contextmanager
 
 
 class PhrasemateError(Exception):
-    """Root of the tree: ``except PhrasemateError`` catches all that phrasemate raises on purpose.
+    """Base class of all errors that phrasemate raises on purpose.
 
     >>> try:
     ...     raise IndexMissing("no index at idx")
@@ -45,19 +45,22 @@ class InputError(PhrasemateError):
 
 
 class ReadError(InputError):
-    """A text that cannot be read.
+    """A text file that cannot be read.
 
-    ``file`` and ``line`` (from 1; 0 for the whole file) are the place, ``reason`` is what is wrong, and ``remedy`` what
-    to do.
+    Attributes:
+        file: Name of the file.
+        line: Line of the error, from 1; 0 for the whole file.
+        reason: What is wrong.
+        remedy: What to do.
     """
 
     def __init__(self, file: str, line: int, reason: str, remedy: str) -> None:
         where = f"{file}, line {line}" if line else file
-        super().__init__(" ".join(f"{where}: {reason}; {remedy}".splitlines()))  # names may hold line ends
+        super().__init__(" ".join(f"{where}: {reason}; {remedy}".splitlines()))  # file names may contain line breaks
         self.file, self.line, self.reason, self.remedy = file, line, reason, remedy
 
     def __reduce__(self) -> tuple[type[ReadError], tuple[str, int, str, str]]:
-        return type(self), (self.file, self.line, self.reason, self.remedy)  # for another process
+        return type(self), (self.file, self.line, self.reason, self.remedy)  # pickling passes these to __init__
 
 
 class QueryError(InputError):
@@ -84,7 +87,7 @@ class PhraseIndexError(PhrasemateError):
     """An index that cannot be used."""
 
 
-IndexError_ = PhraseIndexError  # the former name
+IndexError_ = PhraseIndexError  # former name
 
 
 class IndexMissing(PhraseIndexError):
@@ -120,21 +123,28 @@ class ClusterError(PhrasemateError):
 
 
 class MissingExtra(PhrasemateError):
-    """A missing optional dependency."""
+    """An optional dependency that is not installed.
+
+    Attributes:
+        package: Name of the package.
+        extra: Group of optional dependencies that contains it.
+    """
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"this needs the package {package!r}; install it with: pip install 'phrasemate[{extra}]'")
         self.package, self.extra = package, extra
 
     def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
-        return type(self), (self.package, self.extra)  # for another process
+        return type(self), (self.package, self.extra)  # pickling passes these to __init__
 
 
 @contextmanager
 def needs_extra(name: str, package: str = "") -> Iterator[None]:
-    """Raise MissingExtra for an import within that fails: the optional dependencies ``name`` have the package.
+    """Convert an ImportError inside a ``with`` block to MissingExtra.
 
-    ``package``: as it is called where it is installed from; by default the module that is missing.
+    Args:
+        name: Group of optional dependencies that contains the package.
+        package: Name of the package on PyPI; by default the name of the missing module.
     """
     try:
         yield
@@ -142,7 +152,7 @@ def needs_extra(name: str, package: str = "") -> Iterator[None]:
         raise MissingExtra(package or error.name or name, name) from error
 
 
-_EXPECTED = {
+_EXPECTED = {  # pydantic's wording of a requirement -> ours
     r"greater than or equal to (\S+)": r"\1 or more",
     r"less than or equal to (\S+)": r"\1 or less",
     r"greater than (\S+)": r"more than \1",
@@ -154,7 +164,7 @@ _EXPECTED = {
 
 
 def plain_reason(message: str) -> str:
-    """Say what pydantic or typer found wrong with a value, in the words of all other errors.
+    """Rewrite a message of pydantic or typer about an invalid value in the wording of phrasemate's errors.
 
     >>> plain_reason("Input should be greater than or equal to 1")
     'expected 1 or more'
@@ -167,5 +177,5 @@ def plain_reason(message: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of a foreign error's message, 200 characters at most; its class where it has none."""
+    """Return the first line of an error's message, at most 200 characters; without a message, the class name."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]

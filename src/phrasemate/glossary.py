@@ -1,4 +1,4 @@
-"""A glossary of chosen equivalents: a file that lasts, and the formats of translation tools that it is written in."""
+"""Glossary of equivalents that a translator has chosen: its file, and exports to the formats of translation tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from phrasemate.text.term_lists import write_terms
 from phrasemate.utils.storage import NewFile, atomic_file, flush
 
 STATUSES = ("preferred", "admitted", "deprecated")
-FORMATS = {  # the name in an address -> the end of the file's name, and what reads it
+FORMATS = {  # name of a format, as in URLs -> file name extension, title
     "tbx": ("tbx", "TBX v3 (DCT)"),
     "tbx2": ("tbx", "TBX v2"),
     "omegat": ("txt", "OmegaT"),
@@ -30,15 +30,27 @@ FORMATS = {  # the name in an address -> the end of the file's name, and what re
     "csv": ("csv", "memoQ, Trados CSV"),
     "tmx": ("tmx", "TMX"),
 }
-ENTRIES, CHARACTERS, STEPS = 20_000, 2_000, 100  # of a glossary, of a field, that can be undone
+ENTRIES = 20_000  # maximum number of entries of a glossary
+CHARACTERS = 2_000  # maximum length of a field
+STEPS = 100  # maximum number of changes that can be undone
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A term and its chosen equivalent.
 
-    ``example`` is a sentence with the equivalent, ``origin`` its document and line; ``context`` is the sentence in
-    which the term was looked up. ``status`` is one of `STATUSES`.
+    Attributes:
+        source: The term.
+        target: The equivalent.
+        source_language: Language code of the term, or "".
+        target_language: Language code of the equivalent, or "".
+        status: One of `STATUSES`.
+        domain: Subject field, or "".
+        note: Remark of the user, or "".
+        example: Sentence with the equivalent, or "".
+        origin: Document and line of the example, or "".
+        context: Sentence in which the term was looked up, or "".
+        id: Number in the glossary, from 1; 0 for an entry that is in none.
     """
 
     source: str
@@ -54,7 +66,7 @@ class Entry:
     id: int = 0
 
     def same(self, other: Entry) -> bool:
-        """Whether both say the same pair of wordings, in the same languages."""
+        """Return whether both entries have the same term and equivalent, regardless of case, in the same languages."""
         return _key(self) == _key(other) and (folded(self.target), self.target_language) == (
             folded(other.target),
             other.target_language,
@@ -65,10 +77,10 @@ FIELDS = tuple(field.name for field in fields(Entry) if field.name != "id")
 
 
 class Glossary:
-    """Entries in a file of JSON lines, saved after each change; without a path they live in memory only.
+    """Glossary in a file of JSON lines, saved after each change; without a path, it is in memory only.
 
-    A file that another program has changed is read again before the next change. Raises ReadError for a file that is
-    no glossary, and InputError for a folder that does not exist.
+    If another program changes the file, it is read again before the entries are next used. Safe to use from several
+    threads. Raises ReadError for a file that is not a glossary, and InputError if its folder does not exist.
 
     >>> glossary = Glossary()
     >>> glossary.add(Entry("Bank", "bench", "de", "en")).id
@@ -87,24 +99,27 @@ class Glossary:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """List the entries, in the order in which they were added."""
+        """Entries in the order in which they were added."""
         with self._lock:
             self._refresh()
             return self._entries
 
     @property
     def undoable(self) -> bool:
-        """Whether there is a change that `undo` takes back."""
+        """Whether there is a change that `undo` can revert."""
         return bool(self._past)
 
     def add(self, entry: Entry) -> Entry:
-        """Add an entry with a number of its own; one that says the same pair is returned instead of a second one."""
+        """Add an entry, and return it with its new number; if the pair exists already, return the existing entry.
+
+        Raises InputError for invalid fields, for a full glossary, and if the file cannot be written.
+        """
         _check(entry)
         with self._lock:
             entries = self.entries
-            twin = next((old for old in entries if old.same(entry)), None)
-            if twin is not None:
-                return twin
+            duplicate = next((old for old in entries if old.same(entry)), None)
+            if duplicate is not None:
+                return duplicate
             if len(entries) >= ENTRIES:
                 raise InputError(f"the glossary has {ENTRIES:,} entries, which is the limit; start another file")
             new_entry = replace(entry, id=max((old.id for old in entries), default=0) + 1)
@@ -112,7 +127,10 @@ class Glossary:
             return new_entry
 
     def change(self, number: int, **values: str) -> Entry:
-        """Change fields of the entry with that number. Raises InputError where there is none."""
+        """Change fields of the entry with a number, and return the new entry.
+
+        Raises InputError for an unknown number, for invalid fields, and if the file cannot be written.
+        """
         with self._lock:
             new_entry = replace(self._entry(number), **values)  # type: ignore[arg-type]
             _check(new_entry)
@@ -120,13 +138,13 @@ class Glossary:
             return new_entry
 
     def remove(self, number: int) -> None:
-        """Remove the entry with that number. Raises InputError where there is none."""
+        """Remove the entry with a number. Raises InputError for an unknown number or if the file cannot be written."""
         with self._lock:
             self._entry(number)
             self._change(tuple(old for old in self._entries if old.id != number))
 
     def undo(self) -> bool:
-        """Take back the last change that was made here; False where there is none."""
+        """Revert the last change made by this object. Returns False if there is none, or if the file changed since."""
         with self._lock:
             self._refresh()
             if not self._past:
@@ -136,53 +154,64 @@ class Glossary:
             return True
 
     def of(self, source: str) -> list[Entry]:
-        """The entries of a term, whatever its case; inflected too, where the language of an entry is known."""
+        """Return the entries of a term, regardless of case, and of inflection for entries with a language."""
         with self._lock:
             if (entries := self.entries) is not self._terms.entries:
                 self._terms = _TermIndex(entries)
             return self._terms.of(source)
 
     def conflicts(self) -> set[int]:
-        """Numbers of entries whose term has another preferred equivalent in the same language and domain."""
+        """Return the numbers of preferred entries that have a rival.
+
+        A rival is another preferred equivalent for the same term in the same languages and domain.
+        """
         rivals = _concepts([entry for entry in self.entries if entry.status == "preferred"])
         return {entry.id for several in rivals if len(several) > 1 for entry in several}
 
     def _entry(self, number: int) -> Entry:
+        """Return the entry with a number. Raises InputError for an unknown number."""
         entry = next((old for old in self.entries if old.id == number), None)
         if entry is None:
             raise InputError(f"the glossary has no entry {number}")
         return entry
 
     def _change(self, entries: tuple[Entry, ...]) -> None:
+        """Replace all entries in a way that `undo` can revert."""
         before = self._entries
         self._replace(entries)
         self._past = [*self._past, before][-STEPS:]
 
     def _replace(self, entries: tuple[Entry, ...]) -> None:
-        """Other entries, in the file first. Raises InputError where it cannot be written; then all is as before."""
+        """Replace all entries, first in the file, then in memory.
+
+        Raises InputError if the file cannot be written; then nothing has changed.
+        """
         try:
             self._save(entries)
-        except (OSError, UnicodeError) as error:  # the latter: of half a surrogate pair
+        except (OSError, UnicodeError) as error:  # UnicodeError: half a surrogate pair cannot be encoded
             raise InputError(f"the glossary cannot be saved: {getattr(error, 'strerror', error)}") from error
         self._entries = entries
 
     def _save(self, entries: tuple[Entry, ...]) -> None:
+        """Write entries to the file, if there is one."""
         if self.path is None:
             return
         with atomic_file(self.path, encoding="utf-8") as file:
             for entry in entries:
                 file.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
             flush(file)
-        self._stamp = self._now()
+        self._stamp = self._file_stamp()
 
-    def _now(self) -> tuple[int, int] | None:
+    def _file_stamp(self) -> tuple[int, int] | None:
+        """Return inode and time of change of the file, by which other programs' changes are noticed; None without."""
         if self.path is None or not self.path.exists():
             return None
         stat = self.path.stat()
         return stat.st_ino, stat.st_mtime_ns
 
     def _refresh(self) -> None:
-        if self.path is not None and (stamp := self._now()) != self._stamp:
+        """Read the file again if another program has changed it; changes before that cannot be undone."""
+        if self.path is not None and (stamp := self._file_stamp()) != self._stamp:
             self._entries = tuple(_read(self.path)) if stamp is not None else ()
             self._stamp, self._past = stamp, []
 
@@ -191,7 +220,7 @@ _stem = lru_cache(maxsize=2 * ENTRIES)(stemmed)
 
 
 class _TermIndex:
-    """Entries by their terms: by the folded wording, and by the stems in a language that is known."""
+    """Index of entries by their terms: by the folded wording, and by the stems if the language is known."""
 
     def __init__(self, entries: tuple[Entry, ...]) -> None:
         self.entries = entries
@@ -202,20 +231,23 @@ class _TermIndex:
                 self._places.setdefault(key, []).append(place)
 
     def of(self, source: str) -> list[Entry]:
-        """The entries of a term, in their order."""
+        """Return the entries of a term, in the order of the glossary."""
         places = {place for key in self._keys(source, self._languages) for place in self._places.get(key, ())}
         return [self.entries[place] for place in sorted(places)]
 
     @staticmethod
     def _keys(term: str, languages: set[str]) -> set[tuple[str, str]]:
+        """Return the keys of a term: "" with the folded wording, and each language with the stems in it."""
         return {("", folded(term)), *((language, _stem(term, language)) for language in languages if language)}
 
 
 def _key(entry: Entry) -> tuple[str, str]:
+    """Return the folded term and its language."""
     return folded(entry.source), entry.source_language
 
 
 def _check(entry: Entry) -> None:
+    """Raise InputError for a field that is not a text or too long, an empty term or equivalent, or a wrong status."""
     for name in FIELDS:
         value = getattr(entry, name)
         if not isinstance(value, str) or len(value) > CHARACTERS:
@@ -227,8 +259,9 @@ def _check(entry: Entry) -> None:
 
 
 def _read(path: Path) -> Iterator[Entry]:
+    """Read the entries of a file. Raises ReadError for a file that cannot be read or is not a glossary."""
     try:
-        with path.open(encoding="utf-8") as file:  # a line of a file, unlike `splitlines`, may hold U+2028
+        with path.open(encoding="utf-8") as file:  # not splitlines(), which also splits at U+2028 in a field
             lines = file.readlines()
     except (OSError, UnicodeError) as error:
         raise ReadError(str(path), 0, f"cannot be read ({error})", "give a glossary file, or a new name") from None
@@ -243,10 +276,10 @@ def _read(path: Path) -> Iterator[Entry]:
 
 
 def write_glossary(path: str | os.PathLike[str], entries: Sequence[Entry], format_: str) -> None:
-    """Write the entries in one of `FORMATS`.
+    """Write the entries to a file in one of `FORMATS`.
 
-    Entries with the same term, languages and domain are one concept. OmegaT's glossary and TMX leave deprecated
-    equivalents out. Raises InputError for another format.
+    In TBX and MultiTerm XML, entries with the same term, languages and domain are one concept. The formats "omegat" and
+    "tmx" omit deprecated equivalents. Raises InputError for an unknown format.
     """
     valid_entries = [entry for entry in entries if entry.status != "deprecated"]
     if format_ == "tbx":
@@ -269,7 +302,7 @@ def write_glossary(path: str | os.PathLike[str], entries: Sequence[Entry], forma
 
 
 def _concepts(entries: Sequence[Entry]) -> list[list[Entry]]:
-    """The entries with the same term, languages and domain together."""
+    """Group the entries with the same term, languages and domain."""
     concepts: dict[tuple[str, ...], list[Entry]] = {}
     for entry in entries:
         concepts.setdefault((*_key(entry), entry.target_language, folded(entry.domain)), []).append(entry)
@@ -277,6 +310,7 @@ def _concepts(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def _terms(concept: Sequence[Entry]) -> Iterator[Term]:
+    """Convert a concept to entries of a term base: the source term, then each equivalent."""
     first, number = concept[0], f"c{concept[0].id}"
     field = {"subjectField": first.domain} if first.domain else {}
     contexts = (first.context,) if first.context else ()
@@ -289,7 +323,7 @@ def _terms(concept: Sequence[Entry]) -> Iterator[Term]:
 
 
 def _write_dct(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
-    """TBX-Basic, version 3, in the style whose elements are named after the data categories."""
+    """Write TBX-Basic, version 3, in the DCT style, with elements named after the data categories."""
     with XmlFile(path) as file:
         text, quote = file.text, file.attribute
         file.write(
@@ -321,37 +355,40 @@ def _write_dct(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
 
 
 def _write_multiterm(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
+    """Write the XML format of MultiTerm."""
     with XmlFile(path) as file:
 
-        def described(kind: str, value: str) -> str:
+        def description(kind: str, value: str) -> str:
+            """Return a descriptive field, or "" for an empty value."""
             body = f"<descrip type={file.attribute(kind)}>{file.text(value)}</descrip>"
             return f"<descripGrp>{body}</descripGrp>" if value else ""
 
         def language(tag: str, side: str) -> str:
+            """Return the element that names the language of a group of terms."""
             return f"<language type={file.attribute(_language_name(tag, side))} lang={file.attribute(tag.upper())}/>"
 
         file.write("<mtf>\n")
         for concept in _concepts(entries):
             first = concept[0]
-            file.write(f"<conceptGrp><concept>{first.id}</concept>{described('Subject', first.domain)}\n")
+            file.write(f"<conceptGrp><concept>{first.id}</concept>{description('Subject', first.domain)}\n")
             head = language(first.source_language, "Source")
-            body = f"<term>{file.text(first.source)}</term>{described('Context', first.context)}"
+            body = f"<term>{file.text(first.source)}</term>{description('Context', first.context)}"
             file.write(f"<languageGrp>{head}<termGrp>{body}</termGrp></languageGrp>\n")
             file.write(f"<languageGrp>{language(first.target_language, 'Target')}")
             for entry in concept:
                 facts = (("Status", entry.status), ("Context", entry.example), ("Source", entry.origin))
-                body = "".join(described(kind, value) for kind, value in (*facts, ("Note", entry.note)))
+                body = "".join(description(kind, value) for kind, value in (*facts, ("Note", entry.note)))
                 file.write(f"<termGrp><term>{file.text(entry.target)}</term>{body}</termGrp>")
             file.write("</languageGrp></conceptGrp>\n")
         file.write("</mtf>\n")
 
 
 def _write_csv(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
-    """A table with a column for each language, named by it, as memoQ and the Trados converter take them."""
+    """Write a table with a column of terms for each language, as memoQ and the converter of Trados import it."""
     import csv
 
     def cells_of(entry: Entry) -> dict[tuple[str, bool], str]:
-        """The terms by column: a language's name, and whether it is the second column of that name."""
+        """Return the terms by column; a column is a language's name, and whether it is the second with this name."""
         source = _language_name(entry.source_language, "Source")
         target = _language_name(entry.target_language, "Target")
         return {(source, False): entry.source, (target, source == target): entry.target}
@@ -359,7 +396,7 @@ def _write_csv(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
     columns = list(dict.fromkeys(column for entry in entries or [Entry("", "")] for column in cells_of(entry)))
     names = [name for name, _ in columns]
     with NewFile(path) as file:
-        file.write("\ufeff")  # or spreadsheets take another encoding
+        file.write("\ufeff")  # byte order mark; without it spreadsheets assume another encoding
         rows = csv.writer(file, lineterminator="\r\n")
         rows.writerow(["Entry_ID", "Entry_Subject", "Entry_Note", *names, "Status", "Term_Example", "Source"])
         for entry in entries:
@@ -370,12 +407,14 @@ def _write_csv(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
 
 
 def _unit(entry: Entry) -> Unit:
+    """Convert an entry to a unit of a translation memory."""
     facts = {"status": entry.status, "note": entry.note, "subject": entry.domain, "context": entry.example}
     sides = Side(entry.source, entry.source_language), Side(entry.target, entry.target_language)
     return Unit(sides, {name: value for name, value in facts.items() if value})
 
 
 def _line(text: str) -> str:
+    """Replace each run of white space by a space, so that a text fits on one line."""
     return " ".join(text.split())
 
 
@@ -388,5 +427,5 @@ _NAMES = {
 
 
 def _language_name(tag: str, side: str) -> str:
-    """The English name of a language, as term bases name their columns; ``side`` where it is unknown."""
+    """Return the English name of a language, as term bases use it; for an unknown one the tag, or ``side`` for ""."""
     return _NAMES.get(tag.lower().replace("_", "-").split("-")[0], tag or side)

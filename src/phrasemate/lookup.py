@@ -1,6 +1,7 @@
 """Look up words in the text of an index: words, their inflected forms, wildcards, regular expressions.
 
-``lookup(index, "collateral")`` gives every place of the word, in order, with its neighbours counted.
+``lookup(index, "collateral")`` finds every occurrence of the word, in the order of the text, and counts the words near
+it.
 """
 
 from __future__ import annotations
@@ -31,31 +32,43 @@ from phrasemate.types import Hit, Phrase, check_opened
 
 WAYS = ("words", "forms", "regex")
 ORDERS = ("text", "left", "right")
-SIDES = ("text", "translation")  # of aligned text: the side in the index, and the other one
-WINDOW, NEIGHBOURS = 4, 20  # words on each side of a match that are counted, and how many are listed
-NEAR = 160  # characters on each side in which these words are
+SIDES = ("text", "translation")  # of aligned text: the text of the index, and its translation
+WINDOW = 4  # words on each side of a match that are counted
+NEIGHBOURS = 20  # wordings and words near a match that a result lists
+NEAR = 160  # characters on each side of a match in which these words are searched
 SAMPLE = 20  # translations from which their language is guessed
-LINES, SECONDS = 1_000, 10.0  # lines that are kept, and time that is taken; all matches in that time are counted
-WRITTEN_OUT = 100_000  # characters of a regular expression, each repeat such as {9} written out
-TRIGRAM = 3  # characters that the text index finds fast
-_LETTER = r"[\w\p{M}]"  # vowel signs of Indic scripts are marks
-_UNSPACED = "\u0e00-\u0eff\u3040-\u9fff\U00020000-\U0010ffff"
-_SPACED = f"(?:(?![{_UNSPACED}]){_LETTER})"
+LINES = 1_000  # maximum number of lines in memory; further matches are only counted
+SECONDS = 10.0  # default time limit
+WRITTEN_OUT = 100_000  # maximum length of a regular expression with repeats such as {9} written out
+TRIGRAM = 3  # length from which the full-text index lists all occurrences of a text, however frequent it is
+_LETTER = r"[\w\p{M}]"  # letter or digit; vowel signs of Indic scripts are marks (M)
+_UNSPACED = "\u0e00-\u0eff\u3040-\u9fff\U00020000-\U0010ffff"  # scripts without spaces between words
+_SPACED = f"(?:(?![{_UNSPACED}]){_LETTER})"  # letter of another script
 
-Find = Callable[[str], Iterator[tuple[int, int]]]
+Find = Callable[[str], Iterator[tuple[int, int]]]  # yields the spans of the matches in a text
 
 
 class _TimeOver(Exception):
-    """The time for a look-up has run out."""
+    """Raised when the time limit of a look-up is exceeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Result of a look-up: the places of a text in an index.
+    """Result of a look-up: the occurrences of a text in an index.
 
-    ``count`` is the number of matches, ``lines`` are the first of them; ``whole`` is False if time ran out.
-    ``wordings`` are the matched wordings with their counts, ``before`` and ``after`` the words near them, ``documents``
-    the documents, each most frequent first. Upper and lower case count together, as the form that is most frequent.
+    Wordings and words near a match are listed with their counts, most frequent first. Upper and lower case are counted
+    together and listed in the most frequent form.
+
+    Attributes:
+        query: Text that was looked up.
+        count: Number of matches.
+        sentences: Number of sentences with a match.
+        lines: The first matches.
+        wordings: Matched wordings.
+        before: Words before the matches.
+        after: Words after the matches.
+        documents: Names of documents with their numbers of matches, most matches first.
+        whole: False if the time ran out before the whole index was searched.
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She sat on the bench."])
@@ -77,7 +90,7 @@ class Lookup:
     whole: bool = True
 
     def as_dict(self) -> dict[str, Any]:
-        """Mapping for JSON."""
+        """Convert to a mapping for JSON."""
         lines = [
             {
                 **{"document": line.hit.document, "line": line.hit.line, "language": line.hit.language},
@@ -105,27 +118,28 @@ def lookup(
     side: str = "text",
     near: str = "",
 ) -> Lookup:
-    """Find every place of a text in an index, ignoring case and invisible characters.
+    """Find every occurrence of a text in an index, ignoring case and invisible characters.
 
-    The words around the matches are counted: up to four on each side, function words only directly beside a match.
+    The words near the matches are counted: up to four on each side, function words only directly beside a match.
 
     Args:
-        index: Index to look in.
-        query: Text to look for.
-        way: "words" finds whole words, with ``*`` for any letters and ``?`` for one; "forms" finds inflected forms too;
-            "regex" takes a regular expression as the package regex knows it.
-        order: Order of the lines: "text", or by what stands "left" or "right".
-        most: Lines at most.
+        index: Index to search.
+        query: Text to look up.
+        way: "words" finds whole words, with ``*`` for any letters and ``?`` for one letter. "forms" also finds
+            inflected forms. "regex" takes a regular expression in the syntax of the package regex.
+        order: Order of the lines: "text", or by the words to the "left" or "right" of the match.
+        most: Maximum number of lines.
         documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
         languages: Languages of the documents to search; None for all.
         name: Name of the index in the lines.
-        progress: Called often; an exception that it raises ends the search.
-        seconds: Time after which the rest of the index is left out.
-        side: "text"; or "translation", to look in the other side of aligned text. The lines are then of that side, and
-            the text of the index is their metadata "translation".
-        near: Only matches with this word among the counted ones.
+        progress: Called regularly; an exception that it raises ends the search.
+        seconds: Time limit; the part of the index that is not searched in time is ignored.
+        side: "text"; or "translation", to search the translations in aligned text. The lines are then translations, and
+            their metadata "translation" is the text of the index.
+        near: Word that must be among the counted words near a match; "" for none.
 
-    Raises InputError for what cannot be looked up.
+    Raises InputError for an empty text, a text without a letter or digit, an invalid regular expression, an unknown
+    way, order or side, and an unknown document or language.
     """
     check_opened(index, "an index, such as Index.open(path)")
     for value, values in ((way, WAYS), (order, ORDERS), (side, SIDES)):
@@ -133,10 +147,7 @@ def lookup(
             raise InputError(f"{value[:20]!r}: expected one of {', '.join(values)}")
     if not query.strip():
         raise InputError("the text to look up is empty")
-    counts: dict[str, _Counts] = {name: _Counts() for name in ("wordings", "before", "after")}
-    document_counts: Counter[str] = Counter()
-    lines: list[Line] = []
-    total, hit_sentences, whole = 0, 0, True
+    tally, whole = _Tally(name), True
     end = time.monotonic() + seconds
     with index.store.reading():
         infos = {info.id: info for info in index.documents()}
@@ -146,55 +157,93 @@ def lookup(
         if side == "translation":
             text_language = _language_of_translations(index)
         find, fragments = _finder(query.strip(), way, text_language, end)
-        function_words, beside = frozenset(map(_key, general_words(text_language))), _key(near)
+        function_words, near_key = frozenset(map(_key, general_words(text_language))), _key(near)
         try:
             for number, row in enumerate(_rows(index, fragments, side)):
                 if number % 64 == 0:
                     progress()
-                    _check(end)
+                    _check_time(end)
                 if row.document not in document_ids:
                     continue
-                info, matches = infos[row.document], 0
+                info = infos[row.document]
+                language = text_language if side == "translation" else info.language
                 for start, stop in find(row.text):
-                    _check(end)
+                    _check_time(end)
                     before = _near(row.text[max(0, start - NEAR) : start], -WINDOW, function_words)
                     after = _near(row.text[stop : stop + NEAR], WINDOW, function_words)
-                    if beside and beside not in (*before, *after):
-                        continue
-                    matches += 1
-                    counts["wordings"].add({_key(row.text[start:stop]): row.text[start:stop]})
-                    counts["before"].add(before)
-                    counts["after"].add(after)
-                    document_counts[info.name] += 1
-                    if len(lines) < LINES:
-                        phrase = Phrase(row.text, start, stop)
-                        language = text_language if side == "translation" else info.language
-                        lines.append(Line(name, Hit(phrase, 1.0, info.name, row.line, language, -1, row.metadata)))
-                    total += 1
-                    hit_sentences += matches == 1
+                    if not near_key or near_key in (*before, *after):
+                        tally.add(row, (start, stop), info.name, language, before, after)
         except _TimeOver:
             whole = False
+    lines = tally.lines
     if order != "text":
-        column = Column(name, (Candidate(query, 1.0, total, tuple(lines), 1.0),))
+        column = Column(name, (Candidate(query, 1.0, tally.count, tuple(lines), 1.0),))
         lines = list(arranged(column, order).candidates[0].lines)
-    top = {name: tuple(count.totals().most_common(NEIGHBOURS)) for name, count in counts.items()}
-    top["documents"] = tuple(document_counts.most_common(NEIGHBOURS))
-    return Lookup(query, total, hit_sentences, tuple(lines[:most]), **top, whole=whole)
+    return Lookup(query, tally.count, tally.sentences, tuple(lines[:most]), **tally.most_frequent(), whole=whole)
+
+
+class _Tally:
+    """The counts of a look-up while it runs, and its first lines; ``name`` of the index in the lines."""
+
+    def __init__(self, name: str) -> None:
+        self.count = self.sentences = 0
+        self.lines: list[Line] = []
+        self._name = name
+        self._row: SentenceRow | None = None  # of the latest match
+        self._documents: Counter[str] = Counter()
+        self._wordings, self._before, self._after = _Counts(), _Counts(), _Counts()
+
+    def add(
+        self,
+        row: SentenceRow,
+        span: tuple[int, int],
+        document: str,
+        language: str,
+        before: Mapping[str, str],
+        after: Mapping[str, str],
+    ) -> None:
+        """Count a match.
+
+        Args:
+            row: Sentence of the match; the matches of a sentence follow one another.
+            span: Span of the match in the sentence.
+            document: Name of the document.
+            language: Language of the sentence.
+            before: Words before the match by their keys.
+            after: Words after the match by their keys.
+        """
+        self.count += 1
+        self.sentences += row is not self._row
+        self._row = row
+        wording = row.text[slice(*span)]
+        self._wordings.add({_key(wording): wording})
+        self._before.add(before)
+        self._after.add(after)
+        self._documents[document] += 1
+        if len(self.lines) < LINES:
+            hit = Hit(Phrase(row.text, *span), 1.0, document, row.line, language, -1, row.metadata)
+            self.lines.append(Line(self._name, hit))
+
+    def most_frequent(self) -> dict[str, tuple[tuple[str, int], ...]]:
+        """Return the most frequent wordings, words before and after, and documents, by the fields of `Lookup`."""
+        counts = {"wordings": self._wordings, "before": self._before, "after": self._after}
+        top = {name: tuple(counter.totals().most_common(NEIGHBOURS)) for name, counter in counts.items()}
+        return {**top, "documents": tuple(self._documents.most_common(NEIGHBOURS))}
 
 
 class _Counts:
-    """Counts wordings by their keys, and each of their forms."""
+    """Counter of words that counts the forms with equal keys together."""
 
     def __init__(self) -> None:
         self._forms: dict[str, Counter[str]] = defaultdict(Counter)
 
     def add(self, forms: Mapping[str, str]) -> None:
-        """Count forms, given by their keys."""
+        """Count each form under its key."""
         for key, form in forms.items():
             self._forms[key][" ".join(composed(plain(form)).split())] += 1
 
     def totals(self) -> Counter[str]:
-        """How often each wording was counted, as its most frequent form; of equal ones, one in small letters."""
+        """Return the count of each key under its most frequent form; of equal ones, the one in small letters."""
         return Counter(
             {max(forms, key=lambda form: (forms[form], form)): forms.total() for forms in self._forms.values()}
         )
@@ -204,22 +253,23 @@ _I = re.compile("[iIİı]")
 
 
 def _key(text: str) -> str:
-    """Fold a wording; i, ı and their capitals are one letter, whose capital depends on the language."""
+    """Fold a wording; i, ı, I and İ become one letter, as the capital of i depends on the language."""
     return folded(text).replace("i\u0307", "i").replace("ı", "i")
 
 
-def _check(end: float) -> None:
+def _check_time(end: float) -> None:
+    """Raise _TimeOver after ``end``, on the clock of `time.monotonic`."""
     if time.monotonic() > end:
         raise _TimeOver
 
 
 def _rows(index: BaseIndex, fragments: Sequence[str], side: str) -> Iterator[SentenceRow]:
-    """The sentences that may hold one of the fragments, all if there are none.
+    """Yield the sentences that may contain one of the fragments; all if there are no fragments.
 
-    Of the other side, each translation once, with all its sentences.
+    For the side "translation", each translation is yielded once, with all its sentences.
     """
     if side == "text":
-        ids = (number for number, _ in groupby(merge(*map(index.texts.candidates, fragments))))  # each once
+        ids = (number for number, _ in groupby(merge(*map(index.texts.candidates, fragments))))  # without duplicates
         yield from index.store.sentences(ids) if fragments else index.store.all_sentences()
         return
     rows = index.store.translated_sentences(_I.sub("%", fragments[0]) if len(fragments) > 1 else "".join(fragments))
@@ -230,29 +280,35 @@ def _rows(index: BaseIndex, fragments: Sequence[str], side: str) -> Iterator[Sen
 
 
 def _language_of_translations(index: BaseIndex) -> str:
-    """What most of the first translations seem to be written in; "" if that is not clear."""
+    """Guess the language of the translations from the first of them; "" if it is not clear."""
     texts = [row.metadata["translation"] for row in islice(index.store.translated_sentences(), SAMPLE)]
     lexicon = bundled_lexicon()
     return lexicon.language_of(" ".join(texts)) if lexicon is not None and texts else ""
 
 
 def _near(text: str, count: int, function_words: frozenset[str]) -> dict[str, str]:
-    """The words at the end (``count`` below 0) or at the beginning of a context by their keys, each once.
+    """Return the words of a context nearest to the match by their keys, each once.
 
-    Of function words only the one that stands nearest to the match.
+    Only the word directly beside the match may be a function word.
+
+    Args:
+        text: Context before or after the match.
+        count: Number of words at the beginning of the context; negative for its end.
+        function_words: Keys of function words.
     """
     spans = words(text)
     forms = [text[start:end] for start, end in (spans[count:] if count < 0 else spans[:count])]
-    beside = [(_key(form), form) for form in forms]
+    keyed_forms = [(_key(form), form) for form in forms]
     nearest = -1 if count < 0 else 0
-    content = [(key, form) for key, form in beside if key not in function_words]
-    return dict([*beside[nearest:][:1], *content])
+    content = [(key, form) for key, form in keyed_forms if key not in function_words]
+    return dict([*keyed_forms[nearest:][:1], *content])
 
 
 def _finder(query: str, way: str, language: str, end: float) -> tuple[Find, list[str]]:
-    """What finds the matches in a sentence until ``end``, on the clock of `time.monotonic`.
+    """Return a function that finds the matches in a sentence, and fragments to find the sentences.
 
-    Besides, texts of which every sentence with a match contains one (none: unknown).
+    Every sentence with a match contains one of the fragments; without fragments, any sentence may have a match. After
+    ``end``, on the clock of `time.monotonic`, the function raises _TimeOver.
     """
     if way == "regex":
         return _spans(_expression(query), end, visible), []
@@ -262,25 +318,29 @@ def _finder(query: str, way: str, language: str, end: float) -> tuple[Find, list
     if way == "forms" and not _unspaced(query):
         return _forms(query, language)
     parts = re.split(r"([*?]|\s+)", query)
-    signs = {"*": f"{_LETTER if _unspaced(query) else _SPACED}*", "?": r"\w\p{M}*"}
-    pattern = "".join(signs.get(p, r"\s+" if p.isspace() else regex.escape(p)) for p in parts)
+    wildcards = {"*": f"{_LETTER if _unspaced(query) else _SPACED}*", "?": r"\w\p{M}*"}
+    pattern = "".join(wildcards.get(part, r"\s+" if part.isspace() else regex.escape(part)) for part in parts)
     if _has_dotless_i(query, language):
         pattern = _I.sub("[iIİı]", pattern)
     before = "" if _unspaced(query[0]) else f"(?<!{_SPACED})"
     after = "" if _unspaced(query[-1]) else f"(?!{_SPACED})"
-    full = regex.FULLCASE if "ss" in folded(query) else 0  # ß is ss; three times as slow
+    full = regex.FULLCASE if "ss" in folded(query) else 0  # so that ss matches ß; three times as slow
     expression = regex.compile(before + pattern + after, regex.IGNORECASE | full)
     literal = max((part for part in parts if part not in ("*", "?") and part.strip()), key=len)
     return _spans(expression, end, plain), _fragments(literal, language)
 
 
 def _has_dotless_i(text: str, language: str) -> bool:
-    """Whether it is in a language in which the capital of i is İ and that of ı is I."""
+    """Return whether a text may be in a language with the letters ı and İ, from its language and letters."""
     return primary(language) in ("az", "tr") or "ı" in text or "İ" in text
 
 
 def _fragments(literal: str, language: str) -> list[str]:
-    """What a sentence with a literal text contains: in a language with ı a part with few i, with each of i and ı."""
+    """Return fragments of a literal text; every sentence that matches the text contains at least one of them.
+
+    The full-text index distinguishes i and ı, matches do not. In a language with ı the fragment is therefore the
+    longest part without these letters. If that is too short, it is a part with few of them, in all variants.
+    """
     if not _has_dotless_i(literal, language):
         return [literal]
     longest = max(_I.split(literal), key=len)
@@ -292,12 +352,18 @@ def _fragments(literal: str, language: str) -> list[str]:
 
 
 def _unspaced(text: str) -> bool:
-    """Whether a text is in a script without spaces between words: Chinese, Japanese, Thai and the like."""
+    """Return whether a text has a character of a script without spaces between words, such as Chinese or Thai."""
     return regex.search(f"[{_UNSPACED}]", text) is not None
 
 
 def _spans(expression: regex.Pattern[str], end: float, comparable: Callable[[str], str]) -> Find:
-    """Finds matches in the text as it is compared; the places are those of the text as it is."""
+    """Return a function that finds the matches of a regular expression in a text, with their spans in this text.
+
+    Args:
+        expression: Regular expression.
+        end: Time limit, on the clock of `time.monotonic`.
+        comparable: Normalizes a text before it is searched (`Alignment`).
+    """
 
     def find(text: str) -> Iterator[tuple[int, int]]:
         alignment = Alignment(text, comparable)
@@ -312,7 +378,10 @@ def _spans(expression: regex.Pattern[str], end: float, comparable: Callable[[str
 
 
 def _forms(query: str, language: str) -> tuple[Find, list[str]]:
-    """Finds words with the same stems as those of the query, one after the other."""
+    """Return a function that finds consecutive words with the stems of the query's words, and fragments to find these.
+
+    A word must also begin like the word of the query, as far as the latter and its stem agree.
+    """
     stems = [_key(stemmed(query[start:end], language or "en")) for start, end in words(query)]
     beginnings = [_shared(_key(query[a:b]), stem) for (a, b), stem in zip(words(query), stems, strict=True)]
     size = len(stems)
@@ -332,13 +401,14 @@ def _forms(query: str, language: str) -> tuple[Find, list[str]]:
 
 
 def _shared(one: str, other: str) -> str:
-    """The longest beginning that two words share."""
+    """Return the longest common beginning of two words."""
     length = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     return one[:length]
 
 
 def _expression(query: str) -> regex.Pattern[str]:
-    query = composed(query).replace("\n", " ")  # so that no comment ends within a number
+    """Compile a regular expression. Raises InputError for an invalid one, or one that is too long when written out."""
+    query = composed(query).replace("\n", " ")  # a comment could end within a number of repeats, unseen by the check
     if _written_out(query) > WRITTEN_OUT:
         raise InputError("the regular expression repeats too often; use smaller numbers in {}")
     try:
@@ -348,6 +418,6 @@ def _expression(query: str) -> regex.Pattern[str]:
 
 
 def _written_out(query: str) -> float:
-    """The most characters that a regular expression has if each repeat such as {9} is written out, as is compiled."""
+    """Return an upper bound for the length of a regular expression with repeats such as {9} written out."""
     counts = (re.sub(r"\D", "", count) for count in re.findall(r"\{([^,}]*)", query))
     return len(query) * math.prod(max(1.0, float(count or 1)) for count in counts)

@@ -1,10 +1,11 @@
-"""Score sentence pairs by cross-attention over the encoder's token states; trained by ``train reranker``.
+"""Score sentence pairs by cross-attention over the encoder's token states; ``train reranker`` trains the network.
 
-The network is BiCLA's cross-attention on projected token states x_i and y_j of two sentences, unit vectors of d
-numbers, x = unit(P state + p). For the first sentence, and likewise for the second::
+The network is the cross-attention of BiCLA (Glavaš and Vulić, ECIR 2019). The tokens of two sentences are unit vectors
+x_i and y_j of d numbers, projected from the encoder's states: x = unit(P state + p). The formulas for the first
+sentence, and likewise for the second, are::
 
     m_ij    = tanh(x_i W y_j + b)                                   eq. 1
-    alpha_ij = exp(s m_ij) / sum over j of exp(s m_ij)              eq. 2; the paper has no s
+    alpha_ij = exp(s m_ij) / sum over j of exp(s m_ij)              eq. 2; without s in the paper
     hbar_i  = sum over j of alpha_ij y_j                            eq. 3
     gamma_i = tanh(hbar_i v + c)                                    eq. 4
     e^1     = unit(sum over i of gamma_i hbar_i)                    eq. 4
@@ -41,13 +42,18 @@ from phrasemate.utils.storage import Seal
 
 Arrays = dict[str, Floats]
 
-SHARPNESS = 20.0  # s of eq. 2: a temperature of 0.05, that of the bundled model's training
-START_MIX = (0.0, 40.0, 0.0)  # a_1, a_2, a_3, chosen on held-out text (results/log/rerank.md)
-TINY = np.float32(1e-30)
+SHARPNESS = 20.0  # initial s of eq. 2: a temperature of 0.05, as in the training of the bundled model
+START_MIX = (0.0, 40.0, 0.0)  # initial a_1, a_2, a_3, chosen on held-out text (results/log/rerank.md)
+TINY = np.float32(1e-30)  # lower bound of a norm, so that nothing is divided by 0
 
 
 class Read(NamedTuple):
-    """A sentence as the network takes it: ``tokens`` (T, d) projected, ``vector`` (width,) of the encoder, unit."""
+    """Input of the network for one sentence.
+
+    Attributes:
+        tokens: Projected token states, (T, d).
+        vector: Sentence vector of the encoder, (width,), of unit length.
+    """
 
     tokens: Floats
     vector: Floats
@@ -75,19 +81,25 @@ class Network:
         if project.ndim != 2:
             raise InputError(f"project: {project.dtype} {project.shape}; expected finite float32 (width, d)")
         width, dim = project.shape
-        shapes_due = shapes(width, dim)
-        if set(shapes_due) != set(self.arrays):
+        expected = shapes(width, dim)
+        if set(expected) != set(self.arrays):
             raise InputError(
-                f"arrays {', '.join(sorted(self.arrays)) or 'none'}; expected {', '.join(sorted(shapes_due))}"
+                f"arrays {', '.join(sorted(self.arrays)) or 'none'}; expected {', '.join(sorted(expected))}"
             )
-        for name, shape in shapes_due.items():
+        for name, shape in expected.items():
             array = self.arrays[name]
             if array.shape != shape or array.dtype != np.float32 or not np.isfinite(array).all():
                 raise InputError(f"{name}: {array.dtype} {array.shape}; expected finite float32 {shape}")
 
     @classmethod
     def start(cls, project: Floats, bias: Floats, mix: Sequence[float] = START_MIX) -> Network:
-        """Begin a network before training, from a projection of states: (width, d) and (d,)."""
+        """Initialise a network for training.
+
+        Args:
+            project: Projection P of token states, (width, d).
+            bias: Bias p of the projection, (d,).
+            mix: Weights a of the three parts of the score.
+        """
         dim = len(bias)
         return cls(
             {
@@ -111,59 +123,64 @@ class Network:
         return len(self.arrays["project"])
 
     def read(self, states: Floats, vector: Floats) -> Read:
-        """A sentence: (T, width) states of its tokens without the special ones, (width,) its unit vector."""
+        """Project the token states of a sentence.
+
+        Args:
+            states: States of the tokens without the special ones, (T, width).
+            vector: Sentence vector, (width,), of unit length.
+        """
         return Read(_unit(states.astype(np.float32) @ self.arrays["project"] + self.arrays["project_bias"]), vector)
 
     def scores(self, query: Read, others: Sequence[Read]) -> Floats:
-        """(others,) float32 scores of a sentence with each of the others, all at once."""
+        """Score a sentence with each of several others, (others,) float32."""
         mixture: Floats = self.parts(query, others) @ self.arrays["mix"]
         return mixture
 
     def parts(self, query: Read, others: Sequence[Read]) -> Floats:
-        """(others, 3): cosine, match and g of eq. 5, which the score is mixed of.
+        """Compute the three parts of the scores: cosine, match, and g of eq. 5, (others, 3).
 
-        No hbar is computed. With k_j = sum_i gamma_i alpha_ij, e^1 = sum_j k_j y_j, and a linear map of the hbar_i is a
-        sum over j of the same map of the y_j. A sentence without tokens has a match and an e of 0.
+        The vectors hbar are not computed: with k_j = sum_i gamma_i alpha_ij, e^1 = unit(sum_j k_j y_j), and v hbar_i =
+        sum_j alpha_ij (v y_j). For a sentence without tokens, the match and e are 0.
         """
         if not others:
             return np.zeros((0, 3), np.float32)
         w, x = self.arrays, query.tokens  # (I, d)
-        full = [number for number, read in enumerate(others) if len(read.tokens)] if len(x) else []
+        nonempty = [number for number, read in enumerate(others) if len(read.tokens)] if len(x) else []
         values = np.zeros((len(others), 2), np.float32)
-        if full:
-            values[full] = self._crossed(x, [others[number].tokens for number in full])
+        if nonempty:
+            values[nonempty] = self._cross(x, [others[number].tokens for number in nonempty])
         values[:, 1] = np.tanh(values[:, 1] + w["bilinear_bias"])  # eq. 5
         cosines = np.stack([read.vector for read in others]) @ query.vector
         return np.column_stack([cosines, values])
 
-    def _crossed(self, x: Floats, sides: Sequence[Floats]) -> Floats:
-        """(K, 2): the match, and what eq. 5 takes the tanh of but for its bias, with each of K sentences (J_k, d)."""
+    def _cross(self, x: Floats, sides: Sequence[Floats]) -> Floats:
+        """Compare a sentence x (I, d) with each of K sentences (J_k, d): return match and e^1 B e^2, (K, 2)."""
         w, y = self.arrays, np.concatenate(sides)  # (J, d), one sentence after the other
         lengths = np.array([len(side) for side in sides])
-        first = np.cumsum(lengths) - lengths  # (K,) where each begins
+        first = np.cumsum(lengths) - lengths  # (K,) the first token of each
         cosines = x @ y.T  # (I, J)
-        weights_back = _softmax_of_sides(self._matches(x @ w["match"] @ y.T), first, lengths)  # (I, J); eq. 2, x asks
-        back = _softmax(self._matches((y @ w["match"] @ x.T).T))  # (I, J); y asks
-        token_weights = _softmax(x @ w["weigh"])  # (I,) w of q^1
-        right_weights = _softmax_of_sides(y @ w["weigh"], first, lengths)  # (J,) w of q^2
-        matches = token_weights @ (weights_back * cosines) + right_weights * (back * cosines).sum(0)  # (J,)
+        forth = _softmax_of_sides(self._logits(x @ w["match"] @ y.T), first, lengths)  # (I, J); alpha from x to y
+        back = _softmax(self._logits((y @ w["match"] @ x.T).T))  # (I, J); alpha from y to x
+        x_weights = _softmax(x @ w["weigh"])  # (I,)
+        y_weights = _softmax_of_sides(y @ w["weigh"], first, lengths)  # (J,)
+        matches = x_weights @ (forth * cosines) + y_weights * (back * cosines).sum(0)  # (J,)
         match = np.add.reduceat(matches, first) / 2  # (K,)
-        gamma = np.tanh(np.add.reduceat(weights_back * (y @ w["attend"]), first, 1) + w["attend_bias"])  # (I, K); eq. 4
-        k = (weights_back * np.repeat(gamma, lengths, 1)).sum(0)  # (J,)
+        gamma = np.tanh(np.add.reduceat(forth * (y @ w["attend"]), first, 1) + w["attend_bias"])  # (I, K); eq. 4
+        k = (forth * np.repeat(gamma, lengths, 1)).sum(0)  # (J,)
         e1 = _unit(np.add.reduceat(k[:, None] * y, first, 0))  # (K, d)
         gamma = np.tanh((x @ w["attend"]) @ back + w["attend_bias"])  # (J,)
         e2 = _unit(np.add.reduceat(back * gamma, first, 1).T @ x)  # (K, d)
         bilinear = (w["bilinear"] + w["bilinear"].T) / 2
         return np.column_stack([match, ((e1 @ bilinear) * e2).sum(1)]).astype(np.float32)
 
-    def _matches(self, products: NDArray[np.floating]) -> Floats:
-        """The s m of eq. 1 and 2."""
+    def _logits(self, products: NDArray[np.floating]) -> Floats:
+        """Return s m, the logits of eq. 2, for the products x W y of eq. 1."""
         similarities: Floats = np.exp(self.arrays["sharpness"]) * np.tanh(products + self.arrays["match_bias"])
         return similarities
 
 
 def shapes(width: int, dim: int) -> dict[str, tuple[int, ...]]:
-    """Shapes of the arrays of a network."""
+    """Return the shapes of a network's arrays for states of ``width`` numbers, projected to ``dim``."""
     return {
         "project": (width, dim),
         "project_bias": (dim,),
@@ -180,20 +197,27 @@ def shapes(width: int, dim: int) -> dict[str, tuple[int, ...]]:
 
 
 def _softmax(values: Floats) -> Floats:
-    """Softmax over the first axis."""
+    """Compute the softmax over the first axis."""
     powers: Floats = np.exp(values - values.max(0))
     powers /= powers.sum(0)
     return powers
 
 
 def _softmax_of_sides(values: Floats, first: NDArray[np.int64], lengths: NDArray[np.int64]) -> Floats:
-    """Softmax over the last axis, within each side, which begins at ``first`` and has so many tokens."""
+    """Compute the softmax over the last axis, separately for the tokens of each sentence.
+
+    Args:
+        values: Logits; the tokens of all sentences are along the last axis.
+        first: Index of each sentence's first token, (sentences,).
+        lengths: Number of tokens of each sentence, (sentences,).
+    """
     powers: Floats = np.exp(values - np.repeat(np.maximum.reduceat(values, first, -1), lengths, -1))
     powers /= np.repeat(np.add.reduceat(powers, first, -1), lengths, -1)
     return powers
 
 
 def _unit(rows: Floats) -> Floats:
+    """Scale each row to unit length; rows of zeros stay."""
     unit_rows: Floats = rows / np.maximum(np.sqrt((rows * rows).sum(1, keepdims=True)), TINY)
     return unit_rows
 
@@ -207,7 +231,14 @@ SEAL = Seal(
 
 
 class TrainedReranker(NamedTuple):
-    """A network, the hash of the ``encoder`` it goes with, the ``facts`` of its training, its folder's own ``hash``."""
+    """A trained re-ranker.
+
+    Attributes:
+        network: The network.
+        encoder: Hash of the encoder that it was trained with.
+        facts: Facts about the training, such as its data.
+        hash: Hash of the re-ranker's files.
+    """
 
     network: Network
     encoder: str
@@ -216,7 +247,7 @@ class TrainedReranker(NamedTuple):
 
 
 def bundled_reranker() -> Path:
-    """Folder of the re-ranker that comes with the package, for the bundled encoder.
+    """Return the folder of the re-ranker that comes with the package, for the bundled encoder.
 
     >>> bundled_reranker().name
     'e5-small-reranker'
@@ -225,16 +256,23 @@ def bundled_reranker() -> Path:
 
 
 def save_reranker(network: Network, folder: Path, encoder: str, facts: Mapping[str, Any]) -> None:
-    """Write a re-ranker, in float16, into an existing folder; ``facts`` (plain data) say what it was trained on."""
+    """Write a re-ranker, in float16, into an existing folder.
+
+    Args:
+        network: The network.
+        folder: Folder to write into.
+        encoder: Hash of the encoder that the network was trained with.
+        facts: Facts about the training, as plain data for JSON.
+    """
     weights = save({name: array.astype(np.float16) for name, array in network.arrays.items()})
     SEAL.write(folder, weights, {"encoder": encoder, "facts": dict(facts)})
 
 
 def load_reranker(folder: Path | None = None) -> TrainedReranker:
-    """Read a re-ranker from its folder (default: the bundled one), every byte verified.
+    """Read a re-ranker from its folder (default: the bundled one), and verify its checksums.
 
-    Raises ModelError where there is none, ModelUnsupported for a foreign or newer format, ModelDamaged where something
-    is missing or altered.
+    Raises ModelError if there is no re-ranker, ModelUnsupported for a foreign or newer format, and ModelDamaged for
+    missing or altered files.
 
     >>> load_reranker().network.width
     384
@@ -249,17 +287,18 @@ def load_reranker(folder: Path | None = None) -> TrainedReranker:
         raise SEAL.misfit(folder, error) from error
 
 
-FIRST = 20  # of a list, that are re-ranked
-NEIGHBOURS = 1  # k of CSLS, before it and after it, chosen on held-out text (results/log/rerank.md)
-HELD = 200_000  # tokens of sentences that are kept between calls: 150 MB at a dimension of 192
+FIRST = 20  # documents of a ranking that are re-ranked
+NEIGHBOURS = 1  # k of CSLS before and after re-ranking, chosen on held-out text (results/log/rerank.md)
+HELD = 200_000  # tokens of cached sentences: 150 MB for 192 dimensions
 TOGETHER = 4096  # tokens of other sentences that one sentence is compared with at once
 
 
 class Attention:
-    """Scores sentence pairs by cross-attention over the encoder's token states; a pair has one score both ways.
+    """Scorer of sentence pairs by cross-attention over the encoder's token states.
 
-    Sentences are encoded once and kept, the latest ``token_limit`` tokens of them. No score is above ``highest``.
-    Raises ModelMismatch for a re-ranker that was trained on another encoder's states.
+    The score of a pair does not depend on the order of its sentences, and is at most ``highest``. A cache holds the
+    sentences used last, with up to ``token_limit`` tokens in all. Raises ModelMismatch for a re-ranker that was trained
+    with another encoder.
     """
 
     def __init__(self, model: Model, trained: TrainedReranker, token_limit: int = HELD) -> None:
@@ -276,22 +315,20 @@ class Attention:
 
     @single_blas
     def score(self, pairs: Sequence[PhrasePair]) -> Floats:
-        """(pairs,) float32: the higher, the likelier is a pair one of translations."""
+        """Score pairs, (pairs,) float32; translations of each other have high scores."""
         texts = [(pair.source.text, pair.target.text) for pair in pairs]
-        states_read = self._reads(texts)
+        reads = self._reads(texts)
         targets_of: dict[str, list[int]] = defaultdict(list)
         for number, (source, _) in enumerate(texts):
             targets_of[source].append(number)
         pair_scores = np.zeros(len(pairs), np.float32)
         for source, numbers in targets_of.items():
-            for part in parts(numbers, lambda number: len(states_read[texts[number][1]].tokens), TOGETHER):
-                pair_scores[part] = self._network.scores(
-                    states_read[source], [states_read[texts[number][1]] for number in part]
-                )
+            for part in parts(numbers, lambda number: len(reads[texts[number][1]].tokens), TOGETHER):
+                pair_scores[part] = self._network.scores(reads[source], [reads[texts[number][1]] for number in part])
         return pair_scores
 
     def _reads(self, texts: Sequence[tuple[str, str]]) -> dict[str, Read]:
-        """The sentences of some pairs; those of earlier calls are kept as far as there is room."""
+        """Return the network's input for each sentence of the pairs, from the cache or encoded now."""
         distinct = dict.fromkeys(text for pair in texts for text in pair)
         sentences = {text: self._cache[text] for text in distinct if text in self._cache}
         missing = [text for text in distinct if text not in sentences]
@@ -304,7 +341,10 @@ class Attention:
 
 
 def sentence_blocks(model: Model, texts: Sequence[str]) -> Iterator[tuple[list[Floats], Floats]]:
-    """States of the sentences' tokens without the special ones, and their vectors, block by block of the encoder."""
+    """Encode sentences in blocks: yield the token states (T, width) of each, and the sentence vectors (n, width).
+
+    The tokens include those of the model's prompt, but not the special tokens.
+    """
     prefix = model.sentence_prompt()
     opening, closing = len(model.runtime.opening), len(model.runtime.closing)
     for states in model.token_states([prefix + text for text in texts]):
@@ -322,22 +362,23 @@ def both_ways(
     k: int = NEIGHBOURS,
     name: str = "",
 ) -> Run:
-    """Re-rank the first of each query's list and of each document's, and compare each score with its neighbours'.
+    """Re-rank the first n documents of each query by a scorer and CSLS.
 
-    A document that another query fits better is put behind: 2 score - the mean of the query's k best - that of the
-    document's (CSLS). What is beyond n stays behind, in its order. Each pair is scored once.
+    The new score is CSLS of the scorer's scores: 2 score - mean of the query's k best - mean of the document's k best.
+    So a document that fits another query better loses. For the document's best scores, the first n queries of each
+    document are scored, too. The documents beyond n follow in their former order. Each pair is scored once.
 
     Args:
         run: Documents of each query.
-        back: Queries of each document.
-        scorer: What scores pairs.
-        n: First of each list that are scored.
-        query: Gives the phrase of a row, as in `rerank`.
-        document: Gives the phrase of an id, as in `rerank`.
-        k: Neighbours of CSLS, at most n.
-        name: Name of the new run; "" for that of ``run``.
+        back: Queries of each document; row i belongs to document i.
+        scorer: Scorer of pairs of query and document.
+        n: Number of documents of each query, and of queries of each document, to score.
+        query: Returns the phrase of a row, as in `rerank`.
+        document: Returns the phrase of a document id, as in `rerank`.
+        k: Number of neighbours of CSLS, at most n.
+        name: Name of the new run; "" for the name of ``run``.
 
-    Raises InputError where a document has no row in ``back``.
+    Raises InputError for k above n, and for a document without a row in ``back``.
     """
     if k > n:
         raise InputError(f"k {k} and n {n}; expected no more neighbours than are re-ranked")
@@ -356,8 +397,14 @@ def both_ways(
 
 
 def mates(scorer: Scorer, cosines: Floats, queries: Sequence[str], documents: Sequence[str], name: str = "") -> Run:
-    """All documents for each query by CSLS of the cosines (queries, documents), the best re-ranked from both sides:
-    see `both_ways`. -inf: no candidate.
+    """Rank all documents for each query by CSLS, and re-rank the best from both sides (`both_ways`).
+
+    Args:
+        scorer: Scorer of pairs of query and document.
+        cosines: Cosines (queries, documents); -inf excludes a pair.
+        queries: Sentences.
+        documents: Sentences.
+        name: Name of the run.
     """
     if not cosines.size:
         return run_of(cosines, name=name)
@@ -377,11 +424,12 @@ def mates(scorer: Scorer, cosines: Floats, queries: Sequence[str], documents: Se
 
 
 def _first(run: Run, n: int) -> Run:
+    """Return the first n documents of each query."""
     return Run(run.ids[:, :n], run.scores[:, :n], run.name)
 
 
 class _CachingScorer:
-    """A scorer that is asked about each pair once."""
+    """Scorer that remembers the scores of another, so that each pair is scored once."""
 
     def __init__(self, scorer: Scorer) -> None:
         self._scorer, self._known = scorer, dict[tuple[str, str], float]()
@@ -396,7 +444,7 @@ class _CachingScorer:
 
 
 class _SwappedScorer:
-    """Asks about the pairs with source and target exchanged."""
+    """Scorer that passes pairs to another with source and target exchanged."""
 
     def __init__(self, scorer: Scorer) -> None:
         self._scorer = scorer

@@ -20,24 +20,24 @@ from phrasemate.errors import InputError
 from phrasemate.utils.arrays import Floats
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and of how much (0: not known)."""
-_LANGUAGE = re.compile("(?:[A-Za-z]{2,3}|[xi](?=[-_]))(?:[-_][A-Za-z0-9]{1,8})*")  # BCP 47, as far as its form goes
+"""Called with the name of the current step, the number of items done, and their total (0: unknown)."""
+_LANGUAGE = re.compile("(?:[A-Za-z]{2,3}|[xi](?=[-_]))(?:[-_][A-Za-z0-9]{1,8})*")  # the form of BCP 47
 
 
 def check_language(code: str) -> None:
-    """Raises InputError for what is not a language code such as de, zh-Hant or pt_BR; "" is for an unknown language."""
+    """Raise InputError unless a language code has a valid form, such as de, zh-Hant or pt_BR; "" means unknown."""
     if code and not _LANGUAGE.fullmatch(code):
         raise InputError(f"language {code!r}; expected a code such as de or zh-Hant")
 
 
 def check_list(values: object, items: str) -> None:
-    """Raises InputError for one text, path or document where a list of them is meant."""
+    """Raise InputError for a single text, path or document instead of a list; ``items`` names the items of the list."""
     if isinstance(values, str | PathLike | Document):
         raise InputError(f"{repr(values)[:40]}: expected a list of {items}; put one alone in brackets: [...]")
 
 
 def text_tuple(values: Iterable[str], items: str) -> tuple[str, ...]:
-    """The texts of an iterable, which is read once. Raises InputError for anything else."""
+    """Convert an iterable of texts to a tuple. Raises InputError unless all items are texts; ``items`` names them."""
     check_list(values, items)
     texts = tuple(values) if isinstance(values, Iterable) else None
     if texts is None or not all(isinstance(text, str) for text in texts):
@@ -46,7 +46,7 @@ def text_tuple(values: Iterable[str], items: str) -> tuple[str, ...]:
 
 
 def check_opened(value: object, opening: str) -> None:
-    """Raises InputError for a name or path, or None, where the opened object is meant; ``opening`` says how."""
+    """Raise InputError for a name, path or None instead of an open object; ``opening`` says what is expected."""
     if value is None or isinstance(value, str | PathLike):
         raise InputError(f"{value!r}: expected {opening}")
 
@@ -79,10 +79,15 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A named text. ``sentences()`` reads it from the start, so nothing is held in memory.
+    """A named text that is read sentence by sentence.
 
-    ``digest`` changes when the content, or the way to read it, changes. ``size`` is in bytes, 0 if unknown, and
-    ``consumed()`` is how many of these the latest pass has read.
+    Attributes:
+        name: Name of the document.
+        digest: Hash that changes if the content, or the way to read it, changes.
+        sentences: Returns an iterator over the sentences. Each call reads the text again from the start, so that
+            memory does not hold the whole text.
+        size: Size in bytes; 0 if unknown.
+        consumed: Returns the number of bytes that the latest iterator has read.
 
     >>> [sentence.text for sentence in Document.from_texts("story", ["It rained.", "It snowed."]).sentences()]
     ['It rained.', 'It snowed.']
@@ -96,9 +101,9 @@ class Document:
 
     @classmethod
     def from_texts(cls, name: str, texts: Iterable[str]) -> Document:
-        """A document from sentences that are in memory already.
+        """Make a document of sentences in memory.
 
-        Raises InputError for one text where a list of them is meant.
+        Raises InputError for a name that is not a text, and for a single text instead of a list of sentences.
         """
         if not isinstance(name, str):
             raise InputError(f"{name!r}: expected the name of a document, as text")
@@ -130,12 +135,13 @@ class Phrase:
 
     @property
     def text(self) -> str:
+        """The phrase without its context."""
         return self.context[self.start : self.end]
 
 
 @dataclass(frozen=True, slots=True)
 class PhrasePair:
-    """A phrase and its equivalent in another language.
+    """A phrase and its possible equivalent in another language.
 
     >>> pair = PhrasePair(Phrase("Er sitzt auf der Bank.", 17, 21), Phrase("He sits on the bench.", 15, 20))
     >>> pair.source.text, pair.target.text
@@ -149,7 +155,16 @@ class PhrasePair:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A phrase of the index that a search returned, with its place and its similarity (cosine).
+    """A phrase of the index that a search returned.
+
+    Attributes:
+        phrase: The phrase in its sentence.
+        score: Similarity to the query (cosine).
+        document: Name of the document.
+        line: Line of the sentence in the document, from 1.
+        language: Language of the document, or "".
+        phrase_id: Id of the phrase in the index; -1 for none.
+        metadata: Metadata of the sentence.
 
     >>> hit = Hit(Phrase("She sat on the bench.", 15, 20), 0.81, "story.txt", 7)
     >>> hit.text, hit.document, hit.line
@@ -166,26 +181,35 @@ class Hit:
 
     @property
     def text(self) -> str:
+        """The phrase without its sentence."""
         return self.phrase.text
 
     @property
     def context(self) -> str:
+        """Sentence of the phrase."""
         return self.phrase.context
 
     @property
     def start(self) -> int:
+        """First character of the phrase in its sentence."""
         return self.phrase.start
 
     @property
     def end(self) -> int:
+        """End of the phrase in its sentence, exclusive."""
         return self.phrase.end
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A ranking for each query, best first: what every ranker gives and every measure takes.
+    """A ranking of documents for each query, best first: the result of rankers, and the input of measures.
 
-    ``ids`` (queries, k) int64, -1 where a query has fewer than k results; ``scores`` (queries, k) float32.
+    Attributes:
+        ids: Ids of documents, (queries, k) int64; -1 after the last result of a query.
+        scores: Their scores, (queries, k) float32.
+        name: Name of the run, for reports.
+
+    Raises InputError unless both arrays have one shape of two dimensions.
 
     >>> run = Run(np.array([[4, 7]]), np.array([[0.9, 0.2]], np.float32), "vectors")
     >>> int(run.ids[0, 0])
@@ -202,7 +226,7 @@ class Run:
 
 
 class Encoder(Protocol):
-    """Protocol of an encoder: phrases to vectors.
+    """Protocol of a model that encodes phrases as vectors.
 
     >>> from phrasemate import load_model
     >>> encoder: Encoder = load_model()
@@ -211,14 +235,15 @@ class Encoder(Protocol):
     """
 
     @property
-    def dim(self) -> int: ...
+    def dim(self) -> int:
+        """Number of dimensions of a vector."""
 
     def encode(self, phrases: Sequence[Phrase]) -> Floats:
-        """(phrases, dim) float32, unit length."""
+        """Encode phrases in their contexts, (phrases, dim) float32, of unit length."""
 
 
 class Scorer(Protocol):
-    """Pair -> number: what can only re-rank.
+    """Protocol of a model that scores pairs of phrases, for re-ranking.
 
     >>> class Lengths:
     ...     def score(self, pairs: Sequence[PhrasePair]) -> Floats:
@@ -227,4 +252,4 @@ class Scorer(Protocol):
     """
 
     def score(self, pairs: Sequence[PhrasePair]) -> Floats:
-        """(pairs,) float32."""
+        """Score pairs, (pairs,) float32; the higher, the better a pair."""
