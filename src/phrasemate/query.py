@@ -67,7 +67,7 @@ def parse_query(query: str) -> Query:
     if opening >= 0:
         raise QueryError(f"unclosed [[ in {query!r}; {EXPECTED}")
     text = "".join([*parts, query[at:]])
-    return Query(text, tuple(_trimmed(text, start, end, query) for start, end in phrases))
+    return Query(text, tuple(_trim_phrase(text, start, end, query) for start, end in phrases))
 
 
 def marked(text: str, start: int, end: int) -> str:
@@ -92,7 +92,11 @@ def _escape(match: re.Match[str]) -> str:
     return slashes * 2 + "".join(pairs) + brackets[: len(brackets) % 2]
 
 
-def _trimmed(text: str, start: int, end: int, query: str) -> Phrase:
+def _trim_phrase(text: str, start: int, end: int, query: str) -> Phrase:
+    """Make a phrase of ``text[start:end]`` without white space at its ends.
+
+    Raises QueryError, which quotes the ``query``, for a phrase without a letter or digit.
+    """
     phrase = text[start:end]
     if not any(character.isalnum() for character in phrase):
         raise QueryError(f"the marked phrase {phrase!r} has no letter or digit in {query!r}; {EXPECTED}")

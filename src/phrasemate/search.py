@@ -32,6 +32,7 @@ _READ = 1_000  # characters at the beginning of a sentence from which its langua
 
 
 def _item(compute: Callable[[], Sequence[dict[str, float]]], place: int) -> dict[str, float]:
+    """Compute a list, and return the mapping at a place in it."""
     return compute()[place]
 
 

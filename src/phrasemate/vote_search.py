@@ -107,7 +107,8 @@ class VoteSearch:
         with self.index.snapshot():  # otherwise a phrase may be deleted before its vector is read
             hits, more = self._hits(search_vectors, fetch, request, without)
             if views:
-                hits = [_new(row_votes, row_hits, request.k) for row_votes, row_hits in zip(former, hits, strict=True)]
+                rows = zip(former, hits, strict=True)
+                hits = [_hits_of_new_wordings(row_votes, row_hits, request.k) for row_votes, row_hits in rows]
             flat = list(chain.from_iterable(hits))
             stored_vectors = self.index.vectors([hit.phrase_id for hit in flat]) if views and views.mixed else None
         votes: list[Vote] = [(hit, hit.score) for hit in flat]
@@ -137,7 +138,7 @@ class VoteSearch:
             remaining = iter(self.index.hits(run.ids[is_hit], run.scores[is_hit]))
             more[pending] = is_hit.all(1)
             for row, number in zip(pending.tolist(), is_hit.sum(1).tolist(), strict=True):
-                hits_allowed = _allowed(list(islice(remaining, number)), without[row])
+                hits_allowed = _exclude(list(islice(remaining, number)), without[row])
                 hits[row], more[row] = hits_allowed[:fetch], more[row] or len(hits_allowed) > fetch
             is_short = np.array([len(hits[row]) < fetch for row in pending], np.bool_)  # as hits were excluded
             pending, wide = pending[is_short & more[pending]], wide * 4
@@ -173,7 +174,7 @@ def _wordings(votes_by_hit: Sequence[Vote], views: Views | None) -> list[_Wordin
     return sorted(wordings.values(), key=lambda wording: views.support(wording.votes), reverse=True)
 
 
-def _allowed(hits: list[Hit], without: str) -> list[Hit]:
+def _exclude(hits: list[Hit], without: str) -> list[Hit]:
     """Exclude the hits whose sentence belongs to the text ``without``."""
     if not without.strip():
         return hits
@@ -181,7 +182,7 @@ def _allowed(hits: list[Hit], without: str) -> list[Hit]:
     return [hit for hit in hits if not is_same(hit.context)]
 
 
-def _new(votes: Sequence[Vote], hits: Sequence[Hit], k: int) -> list[Hit]:
+def _hits_of_new_wordings(votes: Sequence[Vote], hits: Sequence[Hit], k: int) -> list[Hit]:
     """Select the hits of new wordings, up to a total of k wordings; all hits if there are no votes yet."""
     former_names = {folded(hit.text) for hit, _ in votes}
     if not former_names:
@@ -193,9 +194,10 @@ def _new(votes: Sequence[Vote], hits: Sequence[Hit], k: int) -> list[Hit]:
 
 
 def _group(wording: _Wording, contexts: int, views: Views | None) -> Group:
-    different: dict[str, Hit] = {}
+    """Make the group of a wording, with its best hits from up to ``contexts`` different sentences."""
+    hit_of: dict[str, Hit] = {}
     for hit in wording.hits:  # keeps the best hit of each sentence
-        different.setdefault(hit.context, hit)
-    best = tuple(different.values())[:contexts]
+        hit_of.setdefault(hit.context, hit)
+    best = tuple(hit_of.values())[:contexts]
     support = None if views is None else views.support(wording.votes)
     return Group(wording.hits[0].text, wording.votes[0], len(wording.hits), best, support)
