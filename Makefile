@@ -139,15 +139,15 @@ $(VENV)/.base: pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.base
 	@echo "Installing what the tests need into $(VENV) (once; torch is the large one) ..."
-	@$(PIP) install '$(TORCH)'
-	@$(PIP) install --editable '.[dev]'
+	@$(PIP) install --no-compile '$(TORCH)'
+	@$(PIP) install --no-compile --editable '.[dev]'
 	@touch $@
 
 $(VENV)/.site: $(VENV)/.dev
-	@$(PIP) install --editable '.[docs]'
+	@$(PIP) install --no-compile --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.ray: $(VENV)/.dev
 	@echo "Installing Ray and Lance into $(VENV) (once; about 350 MB) ..."
-	@$(PIP) install --editable '.[ray]' 'moto[server]>=5.0'
+	@$(PIP) install --no-compile --editable '.[ray]' 'moto[server]>=5.0'
 	@touch $@

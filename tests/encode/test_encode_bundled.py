@@ -8,6 +8,8 @@ import pytest
 import phrasemate as pm
 from phrasemate.encode import Model, bundled_folder, load_model
 
+pytestmark = pytest.mark.slow
+
 GERMAN = (
     "Sie geht morgen zur Bank, um Geld abzuheben.",
     "Der alte Mann saß auf einer Bank im Park.",

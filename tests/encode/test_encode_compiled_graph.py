@@ -12,6 +12,8 @@ import pytest
 
 from phrasemate.encode import Model, load_model, runtime
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["The old bank on the river.", "a red house"]
 
 

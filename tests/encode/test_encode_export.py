@@ -18,6 +18,8 @@ from phrasemate.encode.export.export import export_model
 from phrasemate.encode.model_folder import CONFIG, MANIFEST
 from phrasemate.errors import InputError, ModelError, ModelUnsupported, PhrasemateError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def source(folders: dict[str, Path], family: str, tmp_path: Path) -> Path:

@@ -16,6 +16,8 @@ from phrasemate.encode.model_folder import CONFIG, HEADS, MANIFEST
 from phrasemate.errors import InputError
 from phrasemate.types import Phrase
 
+pytestmark = pytest.mark.slow
+
 DIM = 8
 
 

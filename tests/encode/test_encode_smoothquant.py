@@ -17,6 +17,8 @@ from phrasemate.encode.export.export import export_model
 from phrasemate.encode.export.onnx_graph import Smoothing, norms_of
 from phrasemate.encode.export.to_hf import unpack_model
 
+pytestmark = pytest.mark.slow
+
 OUTLIER = 5  # a channel that is much larger than the others, as trained encoders have some
 TEXTS = (
     "The old clock stopped at noon.",

@@ -33,6 +33,8 @@ from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.text.normalize import visible
 from phrasemate.types import Phrase
 
+pytestmark = pytest.mark.slow
+
 ODD = {
     "empty": "",
     "white space": " \t\n\u00a0\u3000 ",

@@ -18,6 +18,8 @@ from phrasemate.encode.export.export import export_model
 from phrasemate.encode.export.to_hf import unpack_model
 from phrasemate.errors import InputError, ModelDamaged
 
+pytestmark = pytest.mark.slow
+
 HEADS = {
     "start": np.full((encoders.HIDDEN, 3), 0.25, np.float32),
     "end": np.full((encoders.HIDDEN, 3), -0.5, np.float32),

@@ -30,6 +30,8 @@ from phrasemate.training.ccpr import CCPRTask, Config
 from phrasemate.training.config import built, facts_of, overridden
 from phrasemate.training.trainer import Checkpoint, LoopSettings, Trainer, learning_rate
 
+pytestmark = pytest.mark.slow
+
 
 def trainer(tables: dict[str, Any], pairs: Path, run: Path, workers: int = 0) -> Trainer[Any]:
     config = Config.of(tables)

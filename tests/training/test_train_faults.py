@@ -19,6 +19,8 @@ from phrasemate.training.config import facts_of
 from phrasemate.training.hf_encoder import Backbone, Tokenizer
 from phrasemate.training.trainer import Checkpoint, Trainer
 
+pytestmark = pytest.mark.slow
+
 
 def trainer(tables: dict[str, Any], pairs: Path, run: Path) -> Trainer[Any]:
     config = Config.of(tables)

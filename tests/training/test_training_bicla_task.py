@@ -18,6 +18,8 @@ from phrasemate.training.config import SHIPPED, read_toml
 from phrasemate.training.trainer import Trainer
 from phrasemate.vectors.word_vectors import WordVectors
 
+pytestmark = pytest.mark.slow
+
 WORDS = 40  # of each language; word i of one means word i of the other
 
 

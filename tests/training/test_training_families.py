@@ -23,6 +23,8 @@ from phrasemate.training.hf_encoder import Backbone, Tokenizer, longest_text, to
 from phrasemate.training.xpr import Config as XPRConfig
 from phrasemate.training.xpr import XPRTask
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def ccpr_data(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -23,6 +23,8 @@ from phrasemate.errors import InputError, PhrasemateError, ReadError
 from phrasemate.training.trainer import Trainer
 from phrasemate.training.xpr import Config, XPRTask
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -107,8 +107,8 @@ def load_encoder(folder: str | Path, **changes: Any) -> Any:
     for name, value in changes.items():
         setattr(config, name, value)
     verbosity = logging.get_verbosity()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
     try:
         with as_model_error(folder):
             encoder, info = AutoModel.from_pretrained(
