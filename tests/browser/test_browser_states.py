@@ -113,7 +113,7 @@ def test_without_scripts(chromium: Any, served: Served) -> None:
 
 def test_a_screen_reader_finds_its_way(page: Any) -> None:
     page.goto(SILENCE)
-    for role, name in [("search", "Equivalents"), ("navigation", "Pages"), ("region", "Answer")]:
+    for role, name in [("search", "Search"), ("navigation", "Pages"), ("region", "Answer")]:
         expect(page.get_by_role(role, name=name)).to_have_count(1)
     expect(page.get_by_role("group", name="Phrases of the text")).to_be_visible()
     expect(page.get_by_role("button", name="Schweigeminute", exact=True).first).to_have_attribute(

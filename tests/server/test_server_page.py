@@ -398,7 +398,7 @@ def test_the_former_address_of_the_concordance_leads_to_it(browser: Browser) -> 
     assert browser.client.get("/text", follow_redirects=False).headers["location"] == "/concordance"
     page = browser.get("/concordance", q="bank", how="forms")
     assert page.texts("nav a[aria-current]") == ["Concordance"]
-    assert browser.get("/").texts("nav a[aria-current]") == ["Equivalents"]
+    assert browser.get("/").texts("nav a[aria-current]") == ["Search"]
 
 
 def test_pieces_of_a_translation() -> None:

@@ -103,10 +103,10 @@ def add_equivalents(
         except PhrasemateError as error:
             query = request.query_params.get("q", "")
             state = State("", library.names[:1])
-            return refusal_page("equivalents.html", refusal_of(error), **shared, state=state, text=query)
+            return refusal_page("search.html", refusal_of(error), **shared, state=state, text=query)
         values = {**shared, "state": state, "text": state.text, "reading": reading, "answer": column_answer}
         values["entries"] = await work(library, glossary.of, column_answer.phrase.text) if column_answer else []
-        return await work(library, partial(html, "equivalents.html", **values))  # rendering many lines is slow
+        return await work(library, partial(html, "search.html", **values))  # rendering many lines is slow
 
     @router.get("/sentence")
     async def sentence(request: Request) -> Response:
