@@ -15,6 +15,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import random
 import re
 import shlex
 import shutil
@@ -28,7 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -211,9 +212,11 @@ STEPS = (answers, refusals, slow_clients, slow_body, rates, reloads, stops)
 
 
 def free_port() -> int:
-    """A port that nothing listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
+    """Find a port that nothing listens on, below those that the system gives to clients: none of them takes it next."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise Wrong("no port between 20,000 and 32,000 is free")
 
 
 def certify(work: Path) -> ssl.SSLContext:
@@ -283,23 +286,23 @@ def exercise(proxy: str, work: Path) -> None:
         behind = int(re.findall(r":(\d+)", json.loads(line)["url"])[0])
         messages = stack.enter_context((work / "proxy.log").open("w"))
         command = PROXIES[proxy](work, https, plain, behind)
-        stack.enter_context(running(command, stderr=messages, stdout=messages, env=environment))
-        wait_for(https, work / "proxy.log")
+        process = stack.enter_context(running(command, stderr=messages, stdout=messages, env=environment))
         site = Site(proxy, https, plain, trust, server, log)
+        wait_for(site, process, work / "proxy.log")
         for step in STEPS:
             step(site)
 
 
-def wait_for(port: int, messages: Path) -> None:
-    """Until something listens on a port. Raises Wrong after 30 seconds."""
+def wait_for(site: Site, process: subprocess.Popen[str], messages: Path) -> None:
+    """Wait until the proxy completes a TLS handshake. Raises Wrong if it ends, or after 30 seconds."""
     deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and process.poll() is None:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            site.opened().close()
             return
         except OSError:
             time.sleep(0.1)
-    raise Wrong(f"nothing listens on {port}: {messages.read_text('utf-8')}")
+    raise Wrong(f"no answer on port {site.https}: {messages.read_text('utf-8')}")
 
 
 def main() -> None:
