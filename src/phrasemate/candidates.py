@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
@@ -59,6 +59,7 @@ LINKING = {  # linking elements of closed compounds, for the languages whose com
     "no": ("s", "e"),
     "sv": ("s",),
 }
+STEMS = {"de": ("en", "n"), "nl": ("en",)}  # endings that a word loses as the first part: Grenzen, "Grenzgebiet"
 _NOT_LATIN = frozenset(["ar", "bg", "el", "fa", "he", "hi", "ja", "ko", "ru", "uk", "zh"])
 _BEFORE, _AFTER = re.compile(r"^\W+"), re.compile(r"\W+$")
 AT_ONCE = 16  # queries whose candidates' vectors are in memory together
@@ -179,8 +180,16 @@ class Dictionaries:
         return self._looked_up[key]
 
     def knows(self, form: str, language: str) -> bool:
-        """Whether an induced lexicon lists this very form, not only its stem."""
-        return any(lexicon.knows(form, language) for lexicon in self.lexicons if isinstance(lexicon, InducedLexicon))
+        """Whether an induced lexicon lists this very form, not only its stem.
+
+        A lexicon omits what is spelled as in English, such as Minute. So such a form counts if others of its stem are
+        listed.
+        """
+        induced = (lexicon for lexicon in self.lexicons if isinstance(lexicon, InducedLexicon))
+        return any(
+            lexicon.knows(form, language) or (lexicon.knows(form, "en") and bool(lexicon.equivalents(form, language)))
+            for lexicon in induced
+        )
 
     def has_lexicon(self, language: str) -> bool:
         """Whether an induced lexicon covers a language together with one of the index; "" may be any language."""
@@ -257,17 +266,33 @@ def parts(phrase: str, dictionaries: Dictionaries, language: str = "") -> list[P
 
 
 def _pieces(word: str, dictionaries: Dictionaries, language: str) -> list[str]:
-    """Split a compound that no dictionary lists as a whole; return any other word as it is."""
-    if language not in LINKING or len(word) < 2 * SHORTEST or dictionaries.equivalents(word, language):
+    """Split a compound that no dictionary lists as a whole; return any other word as it is.
+
+    A word of unknown language is split if all languages that can split it agree.
+    """
+    if len(word) < 2 * SHORTEST or dictionaries.equivalents(word, language):
         return [word]
-    return compound(folded(word), lambda form: dictionaries.knows(form, language), LINKING[language]) or [word]
+    languages = [name for name in LINKING if language in ("", name)]
+    splits = {tuple(split) for name in languages if (split := _split(folded(word), dictionaries, name))}
+    return list(splits.pop()) if len(splits) == 1 else [word]
 
 
-def compound(word: str, knows: Callable[[str], bool], linking: Sequence[str]) -> list[str]:
+def _split(word: str, dictionaries: Dictionaries, language: str) -> list[str]:
+    """Split a folded compound into words of its language; return an empty list if that is impossible."""
+    knows, links = partial(dictionaries.knows, language=language), LINKING[language]
+    return compound(word, knows, links) or compound(word, knows, links, STEMS.get(language, ()))
+
+
+def compound(word: str, knows: Callable[[str], bool], linking: Sequence[str], stems: Sequence[str] = ()) -> list[str]:
     """Split a compound into known parts: "haus", "tür", "schlüssel". Return an empty list if that is impossible.
 
-    The last part is the longest known suffix that leaves a split of the rest. ``linking``: strings that may join two
-    parts.
+    The last part is the longest known suffix that leaves a split of the rest.
+
+    Args:
+        word: Folded word.
+        knows: Whether a word is known.
+        linking: Strings that may join two parts.
+        stems: Endings that the first part may have lost. With "n", "schweigeminute" is "schweigen" and "minute".
     """
     for at in range(SHORTEST, len(word) - SHORTEST + 1):
         if not knows(word[at:]):
@@ -275,9 +300,12 @@ def compound(word: str, knows: Callable[[str], bool], linking: Sequence[str]) ->
         for link in ("", *linking):
             first = word[: at - len(link)]
             if len(first) >= SHORTEST and word[:at].endswith(link):
-                parts_before = [first] if knows(first) else compound(first, knows, linking)
+                parts_before = [first] if knows(first) else compound(first, knows, linking, stems)
                 if parts_before:
                     return [*parts_before, word[at:]]
+        for ending in stems:
+            if knows(word[:at] + ending):
+                return [word[:at] + ending, word[at:]]
     return []
 
 

@@ -668,6 +668,15 @@ def test_a_compound_is_cut_into_known_parts() -> None:
     assert compound("schlüssel", is_listed, ()) == []
 
 
+def test_the_first_part_of_a_compound_may_be_a_stem() -> None:
+    is_listed = {"schweigen", "grenzen", "minute", "gebiet", "karte", "los"}.__contains__
+    assert compound("schweigeminute", is_listed, ("s", "e")) == []
+    assert compound("schweigeminute", is_listed, ("s", "e"), ("en", "n")) == ["schweigen", "minute"]
+    assert compound("grenzgebiet", is_listed, (), ("en", "n")) == ["grenzen", "gebiet"]
+    assert compound("grenzgebietskarte", is_listed, ("s",), ("en", "n")) == ["grenzen", "gebiet", "karte"]
+    assert compound("schweigelos", is_listed, (), ("en", "n")) == []
+
+
 def test_a_compound_that_is_not_listed_counts_as_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = Dictionary(arbeit={"work": 0.5}, schlüssel={"key": 0.5}, Arbeitszimmer={"study": 0.5})
     dictionaries = Dictionaries([mine], ["en"])
@@ -677,6 +686,25 @@ def test_a_compound_that_is_not_listed_counts_as_its_parts(monkeypatch: pytest.M
     assert len(parts("Arbeitsschlüssel", dictionaries, "fr")) == 1
     monkeypatch.setattr(dictionaries, "knows", lambda form, language: form in ("haus", "raum"))
     assert [part.stems for part in parts("Hausraum", dictionaries, "de")] == [{"haus": UNKNOWN}, {"raum": UNKNOWN}]
+
+
+def test_a_compound_of_unknown_language_is_cut_if_its_languages_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    dictionaries, listed = Dictionaries([Dictionary()], ["en"]), {"de": ("wind", "mühle"), "nl": ("wind", "molen")}
+    monkeypatch.setattr(dictionaries, "knows", lambda form, language: form in listed.get(language, ()))
+    assert [list(part.stems) for part in parts("Windmühle", dictionaries)] == [["wind"], ["mühle"]]
+    listed["sv"] = listed["de"]
+    assert len(parts("Windmühle", dictionaries)) == 2
+    listed["sv"] = ("wind", "mü", "windmü", "hle", "windm", "ühle")
+    assert len(parts("Windmühle", dictionaries)) == 1  # or "windm" and "ühle"
+    assert len(parts("Windmühle", dictionaries, "de")) == 2
+    assert len(parts("Windmühle", dictionaries, "fr")) == 1
+
+
+def test_the_first_part_is_a_stem_only_in_languages_with_such_compounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    dictionaries = Dictionaries([Dictionary()], ["en"])
+    monkeypatch.setattr(dictionaries, "knows", lambda form, language: form in ("schweigen", "minute"))
+    assert [list(part.stems) for part in parts("Schweigeminute", dictionaries, "de")] == [["schweigen"], ["minut"]]
+    assert len(parts("Schweigeminute", dictionaries, "sv")) == 1
 
 
 def test_a_wording_that_its_language_lacks_is_looked_up_in_any() -> None:
@@ -701,11 +729,16 @@ def test_equivalents_have_the_stems_of_their_language() -> None:
 
 
 def test_an_induced_lexicon_alone_knows_forms(tmp_path: Path) -> None:
-    write_lexicon(tmp_path / "lexicon", {"de": [Pair("haus", "house", 0.6, 1.0)]})
+    pairs = [Pair("haus", "house", 0.6, 1.0), Pair("minuten", "minutes", 0.8, 1.0), Pair("moment", "minute", 0.5, 1.0)]
+    write_lexicon(tmp_path / "lexicon", {"de": pairs})
     mine, induced = Dictionary(raum={"room": 0.5}), InducedLexicon(tmp_path / "lexicon")
     assert Dictionaries([mine, induced], ["en"]).knows("haus", "de")
     assert not Dictionaries([mine, induced], ["en"]).knows("raum", "de")
     assert not Dictionaries([mine], ["en"]).knows("haus", "de")
+    induced_alone = Dictionaries([induced], ["en"])
+    assert induced_alone.knows("minute", "de")  # as in English, and the plural is listed
+    assert not induced_alone.knows("house", "de")
+    assert not induced_alone.knows("häuser", "de")
 
 
 def test_brackets_without_partner_are_told() -> None:
