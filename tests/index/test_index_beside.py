@@ -156,7 +156,7 @@ def test_verify_leaves_the_text_index_to_the_writer_at_work(writer: Index, reade
     interrupted(writer)
     with write_lock(writer.path):
         report = reader.verify()
-    assert (report.problems, report.checked["text index"]) == ([], "not in use: a writer is at work")
+    assert (report.problems, report.checked["text index"]) == ([], "not in use: another process is writing")
 
 
 def test_verify_gives_the_lock_back_with_the_text_index(

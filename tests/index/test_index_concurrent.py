@@ -93,8 +93,8 @@ def test_a_search_file_that_is_replaced_again_and_again_is_not_taken_for_damaged
         reads = iter(named)
         monkeypatch.setattr(snapshot_search.VectorsManifest, "read", lambda path, reads=reads: next(reads))
         if good == 3:
-            assert snapshot_search.in_force(store, state, settings, 1) == "file 3"
+            assert snapshot_search.load_current(store, state, settings, 1) == "file 3"
         else:
             with pytest.raises(IndexDamaged, match="no such file"):
-                snapshot_search.in_force(store, state, settings, 1)
+                snapshot_search.load_current(store, state, settings, 1)
     assert loads == [1, 2, 3, 1, 2, 3, 3]

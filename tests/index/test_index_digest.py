@@ -119,14 +119,14 @@ def damage(file: Path) -> None:
 def settled(folder: Path) -> list[str]:
     """Open an index and search, and name the files that were read whole, as if all had been written long ago."""
     names: list[str] = []
-    hashed = manifest._hashed
+    hashed = manifest._hash_range
 
     def hash_it(path: Path, start: int, size: int) -> str:
         names.append(path.name)
         return hashed(path, start, size)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifest, "_hashed", hash_it)
+        patch.setattr(manifest, "_hash_range", hash_it)
         patch.setattr(manifest, "_SETTLED", 0)
         with Index.open(folder, FakeModel(), readonly=True, settings=SMALL, threads=1) as index:
             index.search(vector_of("word2", 16)[None], 1)

@@ -319,7 +319,9 @@ def deep(brackets: int) -> Any:
 @pytest.mark.parametrize("metadata", [{("a", "b"): 1}, {"a": deep(100)}, {"a": deep(900)}, {"a": deep(100_000)}])
 def test_metadata_that_could_not_be_read_again_are_refused(index: Index, metadata: dict[Any, Any]) -> None:
     texts = [Sentence("one two"), Sentence("three four", 5, metadata)]
-    with pytest.raises(InputError, match=r"document 'a', sentence 2 \(line 5\): its metadata cannot be kept \(.*JSON"):
+    with pytest.raises(
+        InputError, match=r"document 'a', sentence 2 \(line 5\): its metadata cannot be stored \(.*JSON"
+    ):
         index.add([Document("a", "d", lambda: iter(texts))])
     assert index.documents() == []
 

@@ -1,4 +1,8 @@
-"""Search for the sentences that contain a phrase: exact substrings, upper and lower case alike, in every script."""
+"""Search for the sentences that contain a phrase as a substring, ignoring case, in every script.
+
+The text index is an SQLite FTS5 table with the tokenizer ``trigram``: for each sequence of three characters (trigram)
+it lists the sentences that contain it.
+"""
 
 from __future__ import annotations
 
@@ -17,30 +21,30 @@ from phrasemate.index.types import ALL_IDS, IdRange
 from phrasemate.text.normalize import APOSTROPHES, HYPHENS, composed, decomposed, plain, unseen_signs, visible
 
 _TRIGRAM = 3
-_WINDOWS = 8  # trigrams of a phrase that are looked up with what is not seen between their characters
-_VARIED = 3  # apostrophes and hyphens of a phrase that are looked up in each of their forms
+_WINDOWS = 8  # at most this many trigrams of a phrase are looked up with invisible characters inside them
+_VARIED = 3  # at most this many apostrophes and hyphens of a phrase are looked up in each of their forms
 _ALIKE = {alike[0]: alike for alike in (APOSTROPHES, HYPHENS)}
-_LOOKED_UP = 64  # characters of a phrase that are looked up
-_FREQUENT = 20_000  # occurrences of a phrase below three characters from which its sentences are not listed
-_TRIGRAMS = 32  # of such a frequent phrase: its most frequent continuations stand for all
-_BEGINS = 3  # words of a phrase that are looked for with İ and with i, each
-_CAPITALS = {ord("i"): "İ", ord("ı"): "I"}
-_NONE = re.compile("[\ud800-\udfff\ufffe\uffff]")
-# Of pairs that came with Unicode 7 or later: the text index does not know which are alike.
-_LATER = re.compile(
+_LOOKED_UP = 64  # a longer phrase is looked up by its first 64 characters
+_FREQUENT = 20_000  # a phrase of one or two characters with more occurrences is looked up by its continuations only
+_TRIGRAMS = 32  # number of the most frequent continuations that are looked up then
+_BEGINS = 3  # at most this many words of a phrase are looked up both with İ and with i at their beginning
+_CAPITALS = {ord("i"): "İ", ord("ı"): "I"}  # in Turkish
+_NOT_CHARACTERS = re.compile("[\ud800-\udfff\ufffe\uffff]")
+# Letters whose lower and upper case were both in Unicode only from version 7 on: FTS5 does not know that they match.
+_UNPAIRED = re.compile(
     "[\u037f\u0528-\u052f\u13a0-\u13fd\u1c80-\u1cbf\u2c2f\ua698-\ua69b\ua796-\ua79f\ua7ab-\ua7ff\uab70-\uabbf"
     "\U000104b0-\U000104d3\U00010570-\U00010595\U00010c80-\U00010cb2\U000118a0-\U000118bf\U00016e40-\U00016e5f\U0001e900-\U0001e921]"
 )
 
-_Plan = str | Sequence[int]  # a query of the text index, or the ids themselves
+_Plan = str | Sequence[int]  # a query in FTS5's syntax, or the ids of the sentences
 
 
 class TextSearch:
-    """Finds substrings through the trigram index when it is intact, else by reading all sentences.
+    """Substring search that uses the trigram index when it is up to date, and otherwise reads all sentences.
 
-    The index is compared with the checksum of its stamp once per generation: a damaged one would miss sentences
-    without a word. Three characters are the least that trigrams can find; shorter phrases are found as the beginnings
-    of trigrams, and as the ends of sentences.
+    A damaged trigram index would silently miss sentences. So once per generation it is compared with the checksum that
+    was stored with it. Trigrams find phrases of three characters or more. Shorter phrases are found as the beginnings
+    of trigrams and in the last two characters of sentences.
     """
 
     def __init__(self, store: Store) -> None:
@@ -48,37 +52,40 @@ class TextSearch:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all; the next look reads it again."""
+        """Empty all caches; the next search fills them again."""
         self._checked: tuple[int, bool] = (-1, False)  # generation, usable
         self._planned: tuple[tuple[int, str], _Plan] = ((-1, ""), [])
         self._ends: tuple[int, dict[str, array[int]]] = (-1, {})
         self._unseen: tuple[int, list[str]] = (-1, [])
 
     def containing(self, phrase: str, limit: int) -> list[int]:
-        """Ids of up to ``limit`` sentences whose text contains ``phrase``, ascending.
+        """Return the ids of up to ``limit`` sentences that contain ``phrase``, ascending.
 
-        Raises InputError for an empty phrase, IndexDamaged.
+        Raises InputError for an empty phrase or a limit below 1, and IndexDamaged.
         """
         check(phrase, limit)
         with self._store.reading() as state:
             plan = self._plan(phrase, state)
             if isinstance(plan, str):
-                in_all = len(phrase) >= _TRIGRAM  # a shorter one is frequent: reading will soon have found it
-                rows = self._store.sentences(self._matching(plan)) if in_all else self._store.all_sentences()
+                is_complete = len(phrase) >= _TRIGRAM  # else frequent: reading all sentences soon finds enough
+                rows = self._store.sentences(self._matching(plan)) if is_complete else self._store.all_sentences()
             else:
                 rows = self._store.sentences(plan)
             small = lowered(phrase)
             return list(islice((row.id for row in rows if small in lowered(row.text)), limit))
 
     def candidates(self, phrase: str, ids: IdRange = ALL_IDS) -> list[int]:
-        """Ids of sentences that may hold ``phrase``, ascending.
+        """Return the ids of the sentences that may contain ``phrase``, ascending; the caller compares the texts.
 
-        Each sentence that contains it in any case is among them (for straße those with STRASSE too); the caller
-        compares the texts. Of a phrase below three characters with more than 20,000 occurrences, those followed by
-        its 32 most frequent continuations. Raises InputError for an empty phrase, IndexDamaged.
+        Every sentence that contains the phrase, in upper or lower case, is among them (for straße also those with
+        STRASSE). There is one exception: a phrase of one or two characters with more than 20,000 occurrences. For it
+        only the sentences with one of its 32 most frequent continuations are returned.
+
+        ``ids``: only ids of this range, and at most as many as its limit. Raises InputError for an empty phrase or a
+        limit below 1, and IndexDamaged.
         """
         check(phrase, ids.limit)
-        ids = IdRange(*map(operator.index, ids))  # SQLite takes NumPy's integers for bytes
+        ids = IdRange(*map(operator.index, ids))  # SQLite would store NumPy's integers as bytes
         with self._store.reading() as state:
             plan = self._plan(phrase, state)
             if isinstance(plan, str):
@@ -86,13 +93,14 @@ class TextSearch:
             return list(plan[bisect_left(plan, ids.first) : bisect_left(plan, ids.before)][: ids.limit])
 
     def _plan(self, phrase: str, state: State) -> _Plan:
-        """Plan the search for a phrase; the last plan is cached, since it is asked for piece by piece."""
+        """Plan the search for a phrase. The last plan is cached, since callers ask for one range of ids after another."""
         key = (state.generation, phrase)
         if self._planned[0] != key:
-            self._planned = (key, self._made_plan(phrase, state))
+            self._planned = (key, self._build_plan(phrase, state))
         return self._planned[1]
 
-    def _made_plan(self, phrase: str, state: State) -> _Plan:
+    def _build_plan(self, phrase: str, state: State) -> _Plan:
+        """Return a query of the text index; for rare short phrases or without a usable index, ids of sentences."""
         variants = list(chain.from_iterable(map(_varied, forms(plain(phrase)))))
         if "\0" in phrase or not self._usable(state.generation):
             small = [lowered(form) for form in variants]
@@ -102,16 +110,17 @@ class TextSearch:
         long = [form[:_LOOKED_UP] for form in variants if len(form) >= _TRIGRAM]
         unseen = self._unseen_signs(state)
         if not short:
-            return f"{_any_of(long)} OR ({self._parted(phrase, unseen)})" if unseen else _any_of(long)
+            return f"{_any_of(long)} OR ({self._split_query(phrase, unseen)})" if unseen else _any_of(long)
         short += [form[0] + sign for form in short if len(form) > 1 for sign in unseen]
         trigrams = list(chain.from_iterable(map(self._trigrams, short)))
         if sum(count for _, count in trigrams) > _FREQUENT:
             trigrams.sort(key=lambda entry: (-entry[1], entry[0]))
             return _any_of([*(text for text, _ in trigrams[:_TRIGRAMS]), *long])
         sentences = set(self._matching(_any_of(long))) if long else set()
-        return sorted(sentences.union(*(self._instances(form) + self._ending(form, state) for form in short)))
+        return sorted(sentences.union(*(self._sentences_with(form) + self._ending(form, state) for form in short)))
 
     def _usable(self, generation: int) -> bool:
+        """Tell whether the text index is of this generation. Raises IndexDamaged if its checksum does not match."""
         if self._checked[0] != generation:
             stamp = self._store.extra("words", generation=int, crc=int)
             fresh = stamp is not None and stamp["generation"] == generation
@@ -121,6 +130,7 @@ class TextSearch:
         return self._checked[1]
 
     def _matching(self, query: str, ids: IdRange = ALL_IDS) -> Iterator[int]:
+        """Yield the ids of the sentences that match a query in FTS5's syntax, ascending."""
         statement = (
             "SELECT rowid FROM words WHERE words MATCH CAST(? AS TEXT) AND rowid >= ? AND rowid < ? "
             "ORDER BY rowid LIMIT ?"
@@ -129,22 +139,23 @@ class TextSearch:
         return (identity for (identity,) in rows)
 
     def _unseen_signs(self, state: State) -> list[str]:
-        """List the invisible characters that the texts hold (before two others: there are hardly texts without)."""
+        """List the invisible characters, such as soft hyphens, with which a trigram of the index begins."""
         if self._unseen[0] != state.generation:
             self._unseen = (state.generation, [sign for sign in unseen_signs() if self._trigrams(sign)])
         return self._unseen[1]
 
-    def _parted(self, phrase: str, unseen: Sequence[str]) -> str:
-        """A query of texts in which such characters may stand within the phrase, as soft hyphens do.
+    def _split_query(self, phrase: str, unseen: Sequence[str]) -> str:
+        """Return a query for sentences with invisible characters, such as soft hyphens, within the phrase.
 
-        Of three characters of the phrase, each text has the trigram, or one that begins with the first, or with the
-        first two, and what is not seen after it.
+        The phrase is cut into windows of three characters. For each window a sentence must have its trigram, or a
+        trigram that begins with its first or first two characters and an invisible character.
         """
         text = _small(composed(plain(phrase)))
         windows = [text[at : at + _TRIGRAM] for at in range(0, len(text) - _TRIGRAM + 1, _TRIGRAM)][:_WINDOWS]
-        return " AND ".join(f"({_any_of(self._parted_window(window, unseen))})" for window in windows)
+        return " AND ".join(f"({_any_of(self._window_trigrams(window, unseen))})" for window in windows)
 
-    def _parted_window(self, window: str, unseen: Sequence[str]) -> Iterator[str]:
+    def _window_trigrams(self, window: str, unseen: Sequence[str]) -> Iterator[str]:
+        """Yield the trigrams that a sentence may have for one window of three characters; see `_split_query`."""
         for variant in _varied(window):
             yield variant
             for length, sign in product((1, 2), unseen):
@@ -153,18 +164,23 @@ class TextSearch:
     # -- phrases of one or two characters
 
     def _trigrams(self, start: str) -> list[tuple[str, int]]:
-        """The trigrams that begin with ``start``, and in how many sentences each is."""
+        """Return the trigrams of the index that begin with ``start``, each with the number of its sentences."""
         query = f"SELECT CAST(term AS BLOB), doc FROM {self._vocabulary('row')} {_BEGINNING}"
         return [
             (row_codec.decode_text(term), doc) for term, doc in self._store.connection.execute(query, _range(start))
         ]
 
-    def _instances(self, start: str) -> list[int]:
+    def _sentences_with(self, start: str) -> list[int]:
+        """Return the ids of the sentences that have a trigram that begins with ``start``."""
         query = f"SELECT DISTINCT doc FROM {self._vocabulary('instance')} {_BEGINNING}"
         return [doc for (doc,) in self._store.connection.execute(query, _range(start))]
 
     def _vocabulary(self, kind: str) -> str:
-        """A view of what the text index holds. It is gone when the transaction ends, so it is made each time."""
+        """Create a temporary ``fts5vocab`` table over the text index, and return its name.
+
+        ``kind``: "row" for one row per trigram, "instance" for one row per occurrence. The table disappears when the
+        transaction ends, so it is created for every query.
+        """
         run, table = self._store.connection.execute, f"temp.words_{kind}"
         if self._store.readonly:
             run("PRAGMA query_only = OFF")  # a temporary table changes no file of the index
@@ -176,13 +192,13 @@ class TextSearch:
         return table
 
     def _ending(self, end: str, state: State) -> list[int]:
-        """Sentences whose last two characters hold ``end``: no trigram begins there."""
+        """Return the ids of the sentences with ``end`` within their last two characters, where no trigram begins."""
         if self._ends[0] != state.generation:
             self._ends = (state.generation, self._by_ending())
         return [identity for ending, ids in self._ends[1].items() if end in ending for identity in ids]
 
     def _by_ending(self) -> dict[str, array[int]]:
-        """Ids by their last two characters: 8 bytes a sentence."""
+        """Group the ids of all sentences by their last two characters; this takes 8 bytes per sentence."""
         occurrences: dict[str, array[int]] = {}
         for identity, end in self._store.connection.execute(
             "SELECT id, CAST(substr(text, -2) AS BLOB) FROM sentences ORDER BY id"
@@ -195,29 +211,32 @@ _BEGINNING = "WHERE term >= CAST(? AS TEXT) AND term < CAST(? AS TEXT)"
 
 
 def _range(start: str) -> tuple[bytes, bytes]:
-    """The terms that begin with it; the text index has U+FFFD for what is not a character."""
-    first = row_codec.encode_text(_NONE.sub("\ufffd", start))
+    """Return the bounds of the terms that begin with ``start``; the text index has U+FFFD for noncharacters."""
+    first = row_codec.encode_text(_NOT_CHARACTERS.sub("\ufffd", start))
     return first, first + b"\xff"
 
 
 def check(phrase: str, limit: int) -> None:
-    """Raises InputError for a phrase of nothing that is seen, and for a limit below 1."""
+    """Raise InputError for a phrase without a visible character, and for a limit below 1."""
     if not visible(phrase) or limit < 1:
         raise InputError(f"cannot look for {phrase!r} with a limit of {limit}; expected a text and at least 1")
 
 
 def _any_of(texts: Iterable[str]) -> str:
-    """A query of the text index: it holds one of these."""
+    """Return a query in FTS5's syntax for the sentences that contain one of the texts."""
     return " OR ".join('"' + text.replace('"', '""') + '"' for text in texts)
 
 
 def lowered(text: str) -> str:
-    """Plain text in lower case; the sigma at the end of a word is one within a longer word."""
+    """Return plain text in lower case, with σ for ς: the end of a phrase may be within a longer word."""
     return plain(text).lower().replace("ς", "σ")
 
 
 def _varied(form: str) -> Iterator[str]:
-    """The form with each apostrophe and hyphen as each may be written; it ends where there are too many."""
+    """Yield the form with its apostrophes and hyphens in all ways to write them.
+
+    From the fourth apostrophe or hyphen on the form is cut off.
+    """
     pieces = [_ALIKE.get(character, character) for character in form]
     places = [at for at, piece in enumerate(pieces) if len(piece) > 1]
     pieces = pieces[: places[_VARIED]] if len(places) > _VARIED else pieces
@@ -225,20 +244,24 @@ def _varied(form: str) -> Iterator[str]:
 
 
 def _small(text: str) -> str:
-    """Small letters, character by character, as the text index has them: σ for ς, too."""
+    """Return the text in lower case, letter by letter as FTS5 folds it, with σ for ς."""
     return "".join(map(_letter, text))
 
 
 @lru_cache(1 << 14)
 def _letter(character: str) -> str:
-    if _LATER.match(character):
+    """Return the lower case of a character as FTS5 folds it: always a single character."""
+    if _UNPAIRED.match(character):
         return character
     small = character.lower()
     return next(form for form in (small.casefold(), small, character) if len(form) == 1)
 
 
 def forms(phrase: str) -> list[str]:
-    """The phrase as it may be written; the text index itself takes each lower-case letter for its capital."""
+    """Return the spellings of a phrase in which a sentence may contain it.
+
+    They differ by more than the case of single letters (STRASSE and straße), which FTS5 ignores by itself.
+    """
     small = phrase.lower()
     variants = [phrase, small, phrase.upper(), phrase.casefold(), small.title(), small.capitalize(), *_turkish(phrase)]
     variants += [form.replace("ss", "ß") for form in (small, phrase.casefold())]
@@ -247,7 +270,10 @@ def forms(phrase: str) -> list[str]:
 
 
 def _turkish(phrase: str) -> Iterator[str]:
-    """Variants with İ and ı, letters of their own for the text index. All, none or some words have their capital."""
+    """Yield spellings of a phrase with the Turkish letters İ and ı, which FTS5 does not fold to i and I.
+
+    In the first, every i and ı is a capital. In the others all, none or some of the first words begin with a capital.
+    """
     small = phrase.replace("I", "ı") if "ı" in phrase else phrase
     small = small.replace("İ", "i").lower()
     yield small.translate(_CAPITALS)

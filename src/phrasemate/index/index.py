@@ -1,4 +1,7 @@
-"""`Index`: create, open, add, delete, optimize, search, verify. docs/explanation/how-search-works.md explains it."""
+"""`Index`, an index in a folder of one machine: create, open, add, delete, optimize, search, verify.
+
+docs/explanation/how-search-works.md explains how an index is searched.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +52,10 @@ DEPTHS = (1, 10)  # k of the recall@k that `Index.optimize` can aim at
 
 
 class Index(BaseIndex):
-    """An index in a folder. Get one by ``Index.create`` or ``Index.open``; use it in ``with``, or ``close`` it.
+    """Index in a folder. Make it with ``Index.create`` or ``Index.open``; use it in ``with``, or ``close`` it.
 
-    Searching needs no lock and sees the latest committed state; ``add``, ``delete`` and ``optimize`` take the lock
-    of the writer while they work. Safe to share between threads: one works at a time.
+    A search needs no lock and sees the latest committed state. ``add``, ``delete`` and ``optimize`` hold the write
+    lock of the folder while they run. Threads may share an index; they take turns.
 
     >>> import phrasemate
     >>> index = phrasemate.Index.create("idx", phrasemate.load_model())
@@ -89,14 +92,14 @@ class Index(BaseIndex):
         settings: IndexSettings | None = None,
         segment: Mapping[str, Any] | None = None,
     ) -> Index:
-        """Make an empty index for ``model`` in a new or empty folder.
+        """Create an empty index for ``model`` in a new or empty folder.
 
         Args:
-            path: Folder to make, or an empty one.
-            model: Model that encodes all text and queries of the index.
-            threads: Threads of FAISS; None for all that the process may use.
-            settings: Numbers that steer the index.
-            segment: Options of ``model.segment`` (``threshold``, ``max_words``) for all text that comes in.
+            path: New or empty folder.
+            model: Model that encodes all texts and queries of the index.
+            threads: Number of threads of FAISS; None for one per processor that the process may use.
+            settings: Numbers such as the sentences per chunk (`IndexSettings`); None for the defaults.
+            segment: Options of ``model.segment`` (``threshold``, ``max_words``) for all texts that are added.
 
         Raises IndexExists if the folder holds anything, PhraseIndexError if it cannot be written.
         """
@@ -104,7 +107,7 @@ class Index(BaseIndex):
         check_threads(threads)
         make_folder(folder)
         with writer(folder):
-            make_folder(folder)  # once more: another process may have been quicker
+            make_folder(folder)  # again: another process may have created an index before this one held the lock
             manifest.write(folder / INDEX_JSON)
         return cls._open(folder, model, False, threads, settings)
 
@@ -118,16 +121,16 @@ class Index(BaseIndex):
         threads: int | None = None,
         settings: IndexSettings | None = None,
     ) -> BaseIndex:
-        """Open an index: a folder, a folder or URI (``s3://…``) of Lance tables, or a folder that names parts.
+        """Open an index of any kind: a folder, Lance tables, or a folder with the ``shards.json`` of an index in parts.
 
         Args:
-            path: Folder or URI of the index.
-            model: Model that it must have been built with; None loads that of the index when it is first needed.
-            readonly: Whether changes are refused; a folder without write permission opens for reading anyway.
-            threads: Threads of FAISS; None for all that the process may use.
-            settings: Numbers that steer the index.
+            path: Folder of the index, or the URI of its Lance tables (``s3://…``).
+            model: Model that the index must have been built with; None loads it when it is first needed.
+            readonly: Refuse changes. A folder without write permission is always opened for reading only.
+            threads: Number of threads of FAISS; None for one per processor that the process may use.
+            settings: Numbers such as the sentences per chunk (`IndexSettings`); None for the defaults.
 
-        Raises IndexMissing, IndexDamaged, IndexUnsupported, or ModelMismatch if it was not built with ``model``.
+        Raises IndexMissing, IndexDamaged, IndexUnsupported, or ModelMismatch if the index was built with another model.
         """
         from phrasemate.index.lance.tables import is_tables
 
@@ -163,7 +166,7 @@ class Index(BaseIndex):
         return cls(folder, manifest, store, model, settings or IndexSettings(), threads)
 
     def close(self) -> None:
-        """Close the store; release the FAISS file and the vectors in memory."""
+        """Close the store, and release the FAISS file and the vectors in memory."""
         with self.store.lock:  # another thread may be searching
             self._view.reset()
             self.store.close()
@@ -175,9 +178,9 @@ class Index(BaseIndex):
     # -- writing
 
     def begin(self, model: IndexModel, segment: Mapping[str, Any] | None = None) -> None:
-        """Take another model and other options of segmenting, as `create` does, while there is no document.
+        """Replace the model and the options of segmentation of an index that has no documents.
 
-        Raises InputError if there is one, IndexLocked.
+        Raises InputError if it has documents, and IndexLocked.
         """
         with self._writing():
             if self.store.state().documents:
@@ -188,19 +191,19 @@ class Index(BaseIndex):
 
     @single_blas
     def add(self, documents: Iterable[Document], lang: str = "", progress: Progress | None = None) -> AddReport:
-        """Store documents; each finished chunk is committed at once.
+        """Add documents; each chunk of sentences is committed as soon as it is encoded.
 
-        A document with the same name, digest and language is skipped. With another digest or language it replaces the
-        old version. An interrupted one is continued.
+        A document is skipped if one of the same name, digest and language is already there. If only the name is the
+        same, the new document replaces the old one. A document of an interrupted call is continued.
 
         Args:
-            documents: Documents to store.
-            lang: Language of the documents that do not name their own, such as "en"; "" for unknown.
-            progress: Called after each chunk, and while the search file and the table of wordings are made.
+            documents: Documents to add.
+            lang: Language of the documents, such as "en"; "" for unknown.
+            progress: Called after each chunk, and while the search file and the table of wordings are built.
 
-        The report's seconds are those of all of it. Raises IndexLocked, ReadError and InputError (what was read before
-        is kept), PhraseIndexError (no space, or the folder was rebuilt since it was opened), ModelMismatch (it was
-        rebuilt with another model).
+        The seconds of the report include the building of these files. Raises IndexLocked, ReadError, InputError,
+        PhraseIndexError (no space, or the folder was rebuilt since it was opened), and ModelMismatch (it was rebuilt
+        with another model). Chunks committed before the error stay in the index.
         """
         from phrasemate.index.ingest import Adder
 
@@ -217,7 +220,7 @@ class Index(BaseIndex):
         return replace(report, seconds=perf_counter() - begin)
 
     def delete(self, *names: str) -> None:
-        """Remove documents, all or none. Raises InputError if there is none of a name, IndexLocked."""
+        """Delete documents by name, all or none. Raises InputError for an unknown name, and IndexLocked."""
         from phrasemate.index import transactions
 
         with self._writing():
@@ -232,16 +235,16 @@ class Index(BaseIndex):
 
     @single_blas
     def optimize(self, *, target_recall: float | None = None, at: int = 1, seed: int = 0) -> TuneReport | None:
-        """Reclaim the space of deleted rows, and rebuild the FAISS file and the text index.
+        """Reclaim the space of deleted rows, and rebuild the FAISS file, the text index and the table of wordings.
 
         Args:
-            target_recall: Share of nearest phrases, above 0 and up to 1, that searches have to find. The cheapest
-                layout and search settings that reach it, measured on the index's own phrases, hold for every later
-                search.
+            target_recall: Recall@``at`` that searches must reach, above 0 and at most 1: the share of the nearest
+                phrases that they find. The fastest layout and search settings that reach it are stored for all later
+                searches. They are measured on phrases of the index. None keeps the present settings.
             at: Depth of the recall, 1 or 10.
-            seed: Seed of the phrases that it is measured on.
+            seed: Seed for drawing the phrases that the recall is measured on.
 
-        Returns the chosen settings if there is a target. Raises IndexLocked, InputError.
+        Returns the chosen settings, or None without ``target_recall``. Raises IndexLocked and InputError.
         """
         from phrasemate.index import faiss_build, transactions, wordings
         from phrasemate.index.tuning import tune
@@ -268,15 +271,16 @@ class Index(BaseIndex):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
+        """Hold the write lock and bring the manifest up to date; afterwards empty the caches of searches."""
         self._check_writable()
         with ExitStack() as stack:
             stack.enter_context(self.store.lock)
             with schema.translate_errors(self.path):
                 if self.store.connection.in_transaction:
                     raise InputError(f"{self.path}: cannot be changed within a snapshot; leave its with block first")
-            current_manifest(self.store)  # before the lock, whose file would bring back a folder that is gone
+            current_manifest(self.store)  # before the lock: its file would create a folder that was removed
             stack.enter_context(writer(self.path))
-            sweep(self.path, [f"*.json{PARTIAL}"])  # that a killed writer left
+            sweep(self.path, [f"*.json{PARTIAL}"])  # files that a killed writer left
             self.manifest = current_manifest(self.store)
             with self.store.reading() as state:
                 self.manifest = replace(self.manifest, generation=state.generation)
@@ -288,9 +292,9 @@ class Index(BaseIndex):
 
     @single_blas
     def _derive(self, tell: Callable[[str, float], None] = lambda stage, share: None) -> None:
-        """Update the files that are derived from the rows: text index, FAISS file, wordings.
+        """Update everything that is derived from the rows: text index, FAISS file, table of wordings.
 
-        ``tell`` takes what is made, and how much of it is ready, 0 to 1.
+        ``tell`` is called with the name of the step and the share of it that is done, 0 to 1.
         """
         from phrasemate.index import faiss_build, transactions, wordings
 
@@ -304,17 +308,17 @@ class Index(BaseIndex):
     # -- reading
 
     def codes(self, state: State, phrases: NDArray[np.int64]) -> NDArray[np.int8]:
-        """(phrases, dim) int8: the stored vectors of live phrases of a snapshot, in their order."""
+        """Return the stored vectors of live phrases of a snapshot, (phrases, dim) int8, in the order of the ids."""
         return self._view.codes(state, phrases)
 
     @property
     def generation(self) -> int:
-        """As in `BaseIndex`; it does not wait for searches of other threads."""
+        """Number of the latest change, as in `BaseIndex`; reading it does not wait for searches of other threads."""
         return Manifest.read(self.path / INDEX_JSON).generation
 
     @property
     def has_wordings(self) -> bool:
-        """Whether phrases can be looked up by their wording: not in a large index of an earlier version."""
+        """True if phrases can be looked up by their wording; False for a large index of an earlier version."""
         with self.store.reading() as state:
             return self._view.has_wordings(state)
 
@@ -327,13 +331,13 @@ class Index(BaseIndex):
             )
 
     def stats(self) -> IndexStats:
-        """Sizes and make-up; reads no sentence."""
+        """Return the counts, languages and file sizes of the index, without reading a sentence."""
         from phrasemate.index.verify import statistics
 
         return statistics(self.store, self.manifest)
 
     def verify(self) -> VerifyReport:
-        """Check every row and file; nothing is changed. Problems are listed, not raised."""
+        """Check every row and file without changing anything. Problems are listed in the report, not raised."""
         from phrasemate.index.verify import verify
 
         return verify(self.store, self._settings, self._threads)

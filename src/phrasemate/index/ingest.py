@@ -1,8 +1,8 @@
-"""Documents on their way in: which are new, where interrupted ones continue, and their sentences cut into chunks.
+"""Adding documents to an index: skip unchanged documents, continue interrupted ones, store sentences in chunks.
 
-The cuts fall where they would fall in one undisturbed run, however often it is interrupted: the next run begins at
-the end of the last chunk that was kept. A chunk is one model call and one transaction, stored with the progress of its
-documents. So a model that gives the same bits for the same texts in one call gives the same rows.
+A chunk of sentences is one model call and one transaction, stored with the progress of its documents. After an
+interruption the next run begins at the end of the last stored chunk. So the chunks are those of an uninterrupted run,
+and a deterministic model gives the same rows.
 """
 
 from __future__ import annotations
@@ -35,18 +35,21 @@ if TYPE_CHECKING:
 
 @dataclass
 class Task:
-    """Document being added; ``info`` is its record as of the sentences handed out so far."""
+    """Document that is being added.
+
+    ``info``: its record, up to the last sentence stored so far. ``replaces``: id of the old version to remove, if any.
+    """
 
     info: DocumentInfo
     document: Document
     replaces: int | None = None
 
 
-Item = tuple[Task, int, Sentence]  # its document, its position there, itself
+Item = tuple[Task, int, Sentence]  # the document, the position in it, and the sentence there
 
 
 class Intake:
-    """Documents of one call of ``add``, what to do about each, and the counts of what was done."""
+    """Documents of one call of ``add``: decides what to do with each, and counts what was done."""
 
     def __init__(
         self,
@@ -58,17 +61,17 @@ class Intake:
     ) -> None:
         self._known, self._next_document, self._lang, self._settings = existing, next_document, lang, settings
         self._progress = progress
-        self._given: dict[str, str] = {}  # name -> digest of what this call was given
+        self._digests: dict[str, str] = {}  # name -> digest of each document of this call
         self._counts = {"documents_added": 0, "replaced": 0, "unchanged": 0, "sentences": 0, "phrases": 0}
         self._encoder_seconds = 0.0
-        self._bytes_before = 0  # of the documents that the stream has gone past
+        self._bytes_before = 0  # size of the documents that have been read to their end
         self.bytes_total = 0
 
     def chunks(self, documents: Iterable[Document]) -> Iterator[tuple[list[Item], list[Task]]]:
-        """Yield the sentences of all documents, a chunk at a time, with the documents that they belong to.
+        """Yield the sentences of all documents in chunks, each with the documents that it has sentences of.
 
-        A document is complete when the stream has gone past it: a chunk that ends with its last sentence does not
-        know that yet, and the next one records it.
+        A document counts as complete once its end has been read. If a chunk ends with its last sentence, only the next
+        chunk records it as complete.
         """
         items: list[Item] = []
         tasks: list[Task] = []
@@ -88,9 +91,9 @@ class Intake:
             yield items, tasks
 
     def _task(self, document: Document) -> Task | None:
-        """Decide what to do about a document; None if it is in the index unchanged."""
+        """Decide what to do with a document; return None if it is in the index unchanged."""
         name, digest = document.name, document.digest
-        if self._given.setdefault(name, digest) != digest:
+        if self._digests.setdefault(name, digest) != digest:
             raise InputError(f"two documents are named {name!r} and differ; give each document a name of its own")
         old = self._known.get(name)
         if old is not None and (old.digest, old.language) == (digest, self._lang):
@@ -98,7 +101,7 @@ class Intake:
                 self._counts["unchanged"] += 1
                 return None
             self._counts["documents_added"] += 1
-            self._known[name] = replace(old, complete=True)  # given once more, it is unchanged
+            self._known[name] = replace(old, complete=True)  # a second one of this name in the call is skipped
             return Task(old, document)
         self._counts["documents_added" if old is None else "replaced"] += 1
         info = DocumentInfo(self._next_document, name, self._lang, digest, complete=False, sentences=0, phrases=0)
@@ -107,34 +110,35 @@ class Intake:
         return Task(info, document, None if old is None else old.id)
 
     def bytes_at(self, task: Task) -> int:
-        """Bytes of the documents that have been read, up to the last sentence handed out of this one."""
+        """Return the number of bytes read so far: all documents before this one, and the part of this one."""
         return self._bytes_before + (0 if task.info.complete else task.document.consumed())
 
     def count(self, sentences: int, phrases: int, seconds: float) -> None:
-        """Add what was stored, and the seconds that it took in the encoder."""
+        """Count stored sentences and phrases, and the seconds that their encoding took."""
         self._counts["sentences"] += sentences
         self._counts["phrases"] += phrases
         self._encoder_seconds += seconds
 
     def tell(self, bytes_done: int, document: str) -> None:
-        """Report the progress."""
+        """Call the progress callback, if there is one."""
         if self._progress is not None:
             counts = self._counts
             event = ProgressEvent(counts["sentences"], counts["phrases"], bytes_done, self.bytes_total, document)
             self._progress(event)
 
     def report(self, seconds: float) -> AddReport:
-        """The report of the call, which took so many seconds."""
+        """Return the report of the call. ``seconds``: its duration."""
         return AddReport(**self._counts, seconds=seconds, encoder_seconds=self._encoder_seconds)
 
     def frequent(
         self, documents: Iterable[Document], stored: dict[str, Any] | None
     ) -> tuple[dict[str, Any], Iterable[Document]]:
-        """The language's frequent words, and the documents again with those that learning has taken from the stream.
+        """Return the frequent words of the language, and the documents, including those already read for learning.
 
-        They are learned once from the first sentences and stored (``stored``: {"sentences": from how many, "words"}),
-        so that appending and resuming use the same. Only words from a small sample are replaced by those of a larger
-        one.
+        The words are learned from the first sentences and stored, so later calls use the same words. Only words
+        learned from fewer sentences than ``settings.learn`` are replaced, by words learned from more.
+
+        ``stored``: the stored record {"sentences": number of sentences learned from, "words"}, or None.
         """
         stored = stored or {"sentences": 0, "words": []}
         if stored["sentences"] >= self._settings.learn:
@@ -156,6 +160,7 @@ class Intake:
         return stored, chain(pending, stream)
 
     def _is_stored(self, document: Document) -> bool:
+        """Tell whether the index holds the whole document, unchanged."""
         old = self._known.get(document.name)
         return old is not None and old.complete and (old.digest, old.language) == (document.digest, self._lang)
 
@@ -163,7 +168,14 @@ class Intake:
 def extracted(
     model: IndexModel, texts: Sequence[str], frequent: Collection[str], segment: Mapping[str, Any]
 ) -> Sequence[PhraseSet]:
-    """The phrases of one chunk's texts. Raises ModelError."""
+    """Extract the phrases of the texts of a chunk. Raises ModelError if the model returns another number of results.
+
+    Args:
+        model: Model of the index.
+        texts: Texts of the sentences.
+        frequent: Frequent words of the language.
+        segment: Options of segmentation of the index.
+    """
     options = cast("SegmentOptions", {**segment, **({"indexed": True} if getattr(model, "longest", 0.0) else {})})
     extracts = model.extract(texts, frequent, **options) if texts else []
     if len(extracts) != len(texts):
@@ -172,7 +184,7 @@ def extracted(
 
 
 class Adder:
-    """Run of one call of ``Index.add``. The caller holds the lock of the writer."""
+    """One call of ``Index.add``. The caller holds the write lock."""
 
     def __init__(
         self, store: Store, model: IndexModel, lang: str, settings: IndexSettings, progress: Progress | None
@@ -184,7 +196,10 @@ class Adder:
         self._changing = False
 
     def run(self, documents: Iterable[Document], written: Manifest) -> AddReport:
-        """Store all documents; ``written`` is index.json, brought to the store's generation after each chunk."""
+        """Store all documents.
+
+        ``written``: the manifest in index.json, which is updated to the generation of the store after each chunk.
+        """
         start = perf_counter()
         self._manifest = written
         self._intake.bytes_total = total_bytes(documents)
@@ -196,6 +211,7 @@ class Adder:
     # -- one chunk
 
     def _store_chunk(self, items: list[Item], tasks: list[Task], frequent: frozenset[str]) -> None:
+        """Extract the phrases of a chunk, and store them with its sentences in one transaction."""
         start = perf_counter()
         texts = [sentence.text for _, _, sentence in items]
         phrase_sets = extracted(self._model, texts, frequent, self._manifest.segment)
@@ -215,17 +231,18 @@ class Adder:
         self._intake.tell(self._intake.bytes_at(tasks[-1]), tasks[-1].info.name)
 
     def _begin(self) -> None:
-        """Prepare the store before the first change of this call."""
+        """Repair the text index, if needed, before the first change of this call."""
         if not self._changing:
             transactions.mend_words(self._store)
         self._changing = True
 
     def _record(self, state: State) -> None:
+        """Write the generation of a state to index.json."""
         self._manifest = replace(self._manifest, generation=state.generation)
         self._manifest.write(self._store.path / INDEX_JSON)
 
     def _frequent(self, documents: Iterable[Document]) -> tuple[frozenset[str], Iterable[Document]]:
-        """The language's frequent words, as `Intake.frequent` has them; what was learned is kept."""
+        """Return the result of `Intake.frequent`; store newly learned words."""
         key = f"frequent {self._lang}"
         with self._store.reading():
             record = self._store.extra(key, sentences=int, words=list)
@@ -237,31 +254,31 @@ class Adder:
 
 
 def sound(document: Document) -> Document:
-    """The document; a sentence that would be kept only in part raises InputError when it is read.
+    """Return the document with checks: reading a sentence that cannot be stored completely raises InputError.
 
-    Raises InputError for anything but a document.
+    Raises InputError at once for anything but a document.
     """
     _checked(document)
 
     def sentences() -> Iterator[Sentence]:
         for number, sentence in enumerate(document.sentences(), 1):
-            if "\0" in sentence.text:  # FTS5 ends a text there
+            if "\0" in sentence.text:  # FTS5 would end the text there
                 raise InputError(
                     f"document {document.name!r}, sentence {number} (line {sentence.line}): holds the character "
                     f"U+0000, which an index cannot hold; remove it"
                 )
-            if sentence.metadata and (reason := _unkept(sentence.metadata)):
+            if sentence.metadata and (reason := _metadata_problem(sentence.metadata)):
                 raise InputError(
                     f"document {document.name!r}, sentence {number} (line {sentence.line}): its metadata cannot be "
-                    f"kept ({reason}); expected what JSON has, at most {row_codec.NESTING} brackets within one another"
+                    f"stored ({reason}); expected JSON values, nested at most {row_codec.NESTING} deep"
                 )
             yield sentence
 
     return replace(document, sentences=sentences)
 
 
-def _unkept(metadata: Mapping[str, Any]) -> str:
-    """Why metadata cannot be kept; nothing where they can. What is nested deeply could not be read everywhere."""
+def _metadata_problem(metadata: Mapping[str, Any]) -> str:
+    """Return why metadata cannot be stored, or "" if they can. Not every JSON reader can read deep nesting."""
     try:
         raw = row_codec.encode_metadata(metadata)
     except (TypeError, ValueError, RecursionError) as error:
@@ -275,13 +292,13 @@ def _unkept(metadata: Mapping[str, Any]) -> str:
     return "they are nested too deeply" if level else ""
 
 
-_DOCUMENTS = "expected documents, as read() and Document.from_texts() give them"
+_DOCUMENTS = "expected documents, as read() and Document.from_texts() return them"
 
 
 def total_bytes(documents: Iterable[Document]) -> int:
-    """Bytes of all documents if they are at hand without reading anything, else 0 for unknown.
+    """Return the size of all documents in bytes; 0 if it is unknown without reading them.
 
-    Raises InputError for one document, and for texts or names of files where documents are meant.
+    Raises InputError for a single document, and for texts or file names instead of documents.
     """
     items: Any = [documents] if isinstance(documents, str | PathLike) else documents
     check_list(items, "documents")
@@ -294,7 +311,7 @@ def total_bytes(documents: Iterable[Document]) -> int:
 
 
 def _checked(document: object) -> Document:
-    """The document. Raises InputError for a text, a path or anything else."""
+    """Return the document. Raises InputError for anything else, such as a text or a path."""
     if not isinstance(document, Document):
         raise InputError(f"{repr(document)[:40]}: {_DOCUMENTS}")
     return document

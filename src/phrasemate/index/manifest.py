@@ -1,7 +1,7 @@
-"""The JSON files of an index, written whole or not at all, and checksums of files.
+"""JSON files of an index, which are written atomically, and checksums of files.
 
-A file is accepted only if it is byte for byte what we would write for its content, its own ``crc`` included: every
-altered byte shows.
+A JSON file holds a checksum of its content, ``crc``. It is accepted only if it is, byte for byte, what phrasemate would
+write for this content. So every altered byte is detected.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ FORMAT = "phrasemate-index"
 VERSION = 1
 INDEX_JSON = "index.json"
 VECTORS_JSON = "vectors.json"
-SHARDS_JSON = "shards.json"  # names the parts of an index on several machines
+SHARDS_JSON = "shards.json"  # list of the parts of an index on several machines
 CHECKED_JSON = "checked.json"
-PARTIAL = ".partial"  # after the name of a JSON file that is being written
-PART = 1 << 26  # bytes of a file that are hashed by themselves
+PARTIAL = ".partial"  # suffix of a JSON file that is being written
+PART = 1 << 26  # bytes of a part; each part of a file has a hash of its own
 READ = 1 << 20  # bytes read at once
-_SETTLED = 2_000_000_000  # nanoseconds; a file system may tell times by the second
+_SETTLED = 2_000_000_000  # nanoseconds without a change; some file systems store times in whole seconds
 FACTORY = re.compile(r"(OPQ(?P<turned>\d{1,4}),)?(IVF(?P<lists>\d{1,9}),)?PQ(?P<parts>[1-9]\d{0,3})x4fs")  # of FAISS
 _FILE = re.compile(r"vectors-[\w-]+\.(faiss|codes)")
-_MOST = 1 << 62  # what is counted or sized is less
+_MOST = 1 << 62  # all counts and sizes are below this
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """``index.json``: the model, and the generation that the store has reached at least.
+    """Content of ``index.json``: the model of the index, and a generation that the store must have reached.
 
-    ``segment``: the segmentation settings, if they differ from the model's; fixed when the index is made.
+    ``segment``: the segmentation settings that differ from those of the model; fixed when the index is created.
     """
 
     model_name: str
@@ -56,6 +56,7 @@ class Manifest:
 
     @classmethod
     def of(cls, model: IndexModel, segment: Mapping[str, Any] | None = None, generation: int = 0) -> Manifest:
+        """Return the manifest of an index that is built with ``model``. Raises InputError for anything but a model."""
         check_opened(model, "a model, such as load_model(path)")
         where = None if model.path is None else str(model.path)
         return cls(model.name, model.hash, where, model.dim, generation, dict(segment or {}))
@@ -65,12 +66,12 @@ class Manifest:
 
     @classmethod
     def read(cls, path: Path) -> Manifest:
-        """Raises IndexMissing, IndexDamaged or IndexUnsupported."""
+        """Read ``index.json``. Raises IndexMissing, IndexDamaged or IndexUnsupported."""
         if not path.is_file():
             if "[[" in path.parent.name:
                 raise IndexMissing(f"no index at {str(path.parent)!r}; the index comes before the query")
             raise IndexMissing(f"no index at {path.parent}; make one with: phrasemate index TEXT -o DIR")
-        manifest = cls(**_only(cls, read_json(path), path))
+        manifest = cls(**_known_fields(cls, read_json(path), path))
         texts = isinstance(manifest.model_name, str) and isinstance(manifest.model_hash, str)
         numbers = [value for value in (manifest.dim, manifest.generation) if type(value) is int and value >= 0]
         where = manifest.model_path is None or isinstance(manifest.model_path, str)
@@ -81,11 +82,12 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class VectorsManifest:
-    """``vectors.json``: the FAISS file, the generation it was made from, and which phrase ids its rows are.
+    """Content of ``vectors.json``: the FAISS file, the generation it was built from, and the phrase ids of its rows.
 
-    ``file`` holds the 4-bit codes, ``codes`` the (rows, dim) int8 vectors that re-score what it finds.
-    ``runs``: (first phrase id, count) in the order of the rows; ``covered``: phrases from this id on are newer.
-    ``asking``: how it is asked (`approximate.Asking`), and ``tuned``: what was measured then; empty if never tuned.
+    ``file`` holds the 4-bit codes, ``codes`` the (rows, dim) int8 vectors with which its hits are scored again.
+    ``runs``: (first phrase id, count) in the order of the rows. ``covered``: phrases with this id or a higher one are
+    not in the file. ``asking``: the search settings of FAISS. ``tuned``: the measurements behind these settings; empty
+    if the index was never tuned.
     """
 
     file: str
@@ -97,26 +99,26 @@ class VectorsManifest:
     generation: int
     covered: int
     factory: str
-    trained: int  # how many phrases there were when its codes were trained
+    trained: int  # number of phrases when its codes were trained
     runs: list[list[int]]
     asking: dict[str, Any] = field(default_factory=dict)
     tuned: dict[str, Any] = field(default_factory=dict)
-    parts: list[str] = field(default_factory=list)  # SHA-256 of each 64 MB of ``file``; older indexes have none
-    codes_parts: list[str] = field(default_factory=list)  # and of ``codes``
+    parts: list[str] = field(default_factory=list)  # SHA-256 of each 64 MB of ``file``; empty in older indexes
+    codes_parts: list[str] = field(default_factory=list)  # the same for ``codes``
 
     def write(self, path: Path) -> None:
         write_json(path, asdict(self))
 
     @classmethod
     def read(cls, path: Path) -> VectorsManifest:
-        """Raises IndexMissing, IndexDamaged or IndexUnsupported."""
-        manifest = cls(**_only(cls, read_json(path), path))
-        if not manifest._possible():
+        """Read ``vectors.json``. Raises IndexMissing, IndexDamaged or IndexUnsupported."""
+        manifest = cls(**_known_fields(cls, read_json(path), path))
+        if not manifest._is_plausible():
             raise IndexDamaged(f"{path}: is corrupted; the next search rebuilds it")
         return manifest
 
-    def _possible(self) -> bool:
-        """Whether types, names and counts are such as are written: a forger can make checksums, too."""
+    def _is_plausible(self) -> bool:
+        """Check types, file names and counts: a forged file can have a valid checksum."""
         numbers = (self.size, self.rows, self.generation, self.covered, self.trained)
         hashes = (self.sha256, self.codes_sha256, self.parts, self.codes_parts)
         return (
@@ -126,19 +128,20 @@ class VectorsManifest:
             and all(isinstance(part, str) for part in (*self.parts, *self.codes_parts))
             and _is(FACTORY, self.factory)
             and isinstance(self.asking, dict)
-            and self._tuned_possibly()
-            and self._runs_possible()
+            and self._has_plausible_tuning()
+            and self._has_plausible_runs()
         )
 
-    def _tuned_possibly(self) -> bool:
+    def _has_plausible_tuning(self) -> bool:
+        """Check the types and values of ``tuned`` that are read later."""
         if not isinstance(self.tuned, dict):
             return False
         layout, phrases = self.tuned.get("layout", self.factory), self.tuned.get("phrases", 1)
         target = self.tuned.get("target", 1.0)
         return _is(FACTORY, layout) and type(phrases) is int and 0 < phrases < _MOST and isinstance(target, int | float)
 
-    def _runs_possible(self) -> bool:
-        """Whether runs of phrases follow one another, and are together as many as there are rows."""
+    def _has_plausible_runs(self) -> bool:
+        """Check that the runs of phrase ids ascend without overlap, and that their lengths add up to the rows."""
         if not isinstance(self.runs, list):
             return False
         end = count = 0
@@ -152,10 +155,12 @@ class VectorsManifest:
 
 
 def _is(pattern: re.Pattern[str], value: object) -> bool:
+    """Tell whether a value is a text that the whole pattern matches."""
     return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def _only(cls: type, content: dict[str, Any], path: Path) -> dict[str, Any]:
+def _known_fields(cls: type, content: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return the entries that are fields of the dataclass ``cls``. Raises IndexDamaged if a required one is missing."""
     fields_by_name = {f.name: f for f in fields(cls)}
     absent = sorted(
         name
@@ -168,13 +173,17 @@ def _only(cls: type, content: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _canonical(content: dict[str, Any]) -> bytes:
+    """Return the bytes of a JSON file with this content, including format, version and ``crc``."""
     body = {"format": FORMAT, "version": VERSION} | content
     body["crc"] = crc32(json.dumps(body | {"crc": 0}, sort_keys=True).encode())
     return (json.dumps(body, sort_keys=True, indent=1) + "\n").encode()
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write to a temporary name, flush to the disk, rename: a reader sees the old file or the new one."""
+    """Write a JSON file atomically: a reader sees the old file or the new one. Raises PhraseIndexError.
+
+    The content is written under a temporary name, flushed to the disk, and renamed.
+    """
     try:
         with atomic_file(path, "wb", PARTIAL) as file:
             file.write(_canonical(content))
@@ -185,17 +194,20 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def sweep(folder: Path, patterns: Sequence[str], keep: Collection[str] = ()) -> None:
-    """Remove the files whose names match one of the patterns, but those to keep; for who has the writer's lock."""
+    """Remove the files of a folder with names that match one of the patterns, except the names in ``keep``.
+
+    The caller holds the write lock.
+    """
     for path in list(chain.from_iterable(map(folder.glob, patterns))):
         if path.name not in keep:
-            with suppress(OSError):  # another system may refuse while a reader has it open
+            with suppress(OSError):  # Windows refuses while a reader has the file open
                 path.unlink()
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The content of a file of write_json.
+    """Read a file that `write_json` wrote, without its ``crc``.
 
-    Raises IndexMissing, IndexDamaged, or IndexUnsupported for a newer version.
+    Raises IndexMissing, IndexDamaged, IndexUnsupported for another version, or PhraseIndexError if the system refuses.
     """
     try:
         raw = path.read_bytes()
@@ -210,7 +222,7 @@ def read_json(path: Path) -> dict[str, Any]:
         intact = False
     if not intact:
         raise IndexDamaged(
-            f"{path}: is truncated or altered (its checksum does not hold); restore it or build the index again"
+            f"{path}: is truncated or altered (its checksum does not match); restore it or build the index again"
         )
     if body.get("format") != FORMAT or body.get("version") != VERSION:
         header = f"{body.get('format')} {body.get('version')}"
@@ -221,13 +233,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 class Digest:
-    """SHA-256 of a content that is given bit by bit: of all of it, and of each `PART` by itself."""
+    """SHA-256 of a file that is written piece by piece: of the whole, and of each part of `PART` bytes."""
 
     def __init__(self) -> None:
         self._whole, self._parts, self._room = sha256(), [sha256()], PART
 
     def update(self, content: bytes) -> None:
-        """More of the content."""
+        """Add the next piece of the content."""
         self._whole.update(content)
         rest = memoryview(content)
         while rest:
@@ -241,44 +253,45 @@ class Digest:
 
     @property
     def whole(self) -> str:
-        """Digest of the whole in hexadecimal digits, as `parts`."""
+        """Digest of the whole content, 64 hexadecimal digits."""
         return self._whole.hexdigest()
 
     @property
     def parts(self) -> list[str]:
-        """Digests of the parts, one at least."""
+        """Digest of each part, 64 hexadecimal digits; at least one part."""
         return [part.hexdigest() for part in self._parts]
 
 
 class CheckedFiles:
-    """Files of an index folder that had their SHA-256 when they were last read whole, with their size, times and inode.
+    """Record of the files of an index folder that matched their SHA-256 when they were last read whole.
 
-    While a file has the same size, times and inode as then, nobody has written to it, and it need not be read again to
-    open the index. ``checked.json`` says which; it is written where the folder can be written to.
+    The record, ``checked.json``, holds the size, times and inode of each file. While these are unchanged, nobody has
+    written to the file, so opening the index need not read it again. Without write permission nothing is recorded.
     """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / CHECKED_JSON
         try:
             files = read_json(self._path).get("files")
-        except PhraseIndexError:  # none, or a damaged one: it says nothing that cannot be found out again
+        except PhraseIndexError:  # absent or damaged: the files are read again
             files = None
         self._files: dict[str, Any] = files if isinstance(files, dict) else {}
 
     def has(self, file: Path, digest: str) -> bool:
-        """Whether a file is as it was when it had this digest."""
-        return bool(self._files.get(file.name) == [digest, *_facts(file)])
+        """Tell whether a file is recorded with this digest and unchanged since."""
+        return bool(self._files.get(file.name) == [digest, *_file_stamp(file)])
 
     def add(self, files: Mapping[Path, tuple[str, list[int]]]) -> None:
-        """Remember files with their digest and their facts of before it was computed.
+        """Record files, each with its digest and the `_file_stamp` from before the digest was computed.
 
-        A file that was written within the last seconds is left out: its times might not tell of the next change.
+        A file that was written within the last two seconds is left out, since a further change could leave its times
+        the same.
         """
         latest = time.time_ns() - _SETTLED
         additions = {
-            path.name: [digest, *facts]
-            for path, (digest, facts) in files.items()
-            if facts == _facts(path) and max(facts[1:3]) < latest
+            path.name: [digest, *stamp]
+            for path, (digest, stamp) in files.items()
+            if stamp == _file_stamp(path) and max(stamp[1:3]) < latest
         }
         if not additions:
             return
@@ -289,7 +302,8 @@ class CheckedFiles:
             file.write(_canonical(content))
 
 
-def _facts(file: Path) -> list[int]:
+def _file_stamp(file: Path) -> list[int]:
+    """Return size, time of modification, time of change of status (both in ns) and inode of a file."""
     status = file.stat()
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
@@ -297,17 +311,22 @@ def _facts(file: Path) -> list[int]:
 def differing(
     files: Sequence[tuple[Path, int, str, list[str]]], threads: int | None = None, whole: bool = False
 ) -> Path | None:
-    """The first of some (file, size, SHA-256 of all, SHA-256 of its parts) that is not what it should be, or None.
+    """Return the first file that does not have its expected size and digests, or None if all do.
 
-    All lie in one folder. Parts are hashed side by side; a file without parts is hashed as a whole. A file that has not
-    changed since it was last hashed is not read, but for ``whole``. Raises OSError for a file that cannot be read.
+    Args:
+        files: File, size, SHA-256 of the whole, and SHA-256 of each part, for each file. All lie in one folder. Without
+            digests of parts, the file is hashed as a whole.
+        threads: Number of threads that hash parts in parallel; None for one per processor.
+        whole: Read all files. Otherwise files that have not changed since they were last hashed are not read.
+
+    Raises OSError for a file that cannot be read.
     """
     for file, size, _, _ in files:
         if file.stat().st_size != size:
             return file
     history = CheckedFiles(files[0][0].parent)
     files = [entry for entry in files if whole or not history.has(entry[0], entry[2])]
-    before = {file: (digest, _facts(file)) for file, _, digest, _ in files}
+    before = {file: (digest, _file_stamp(file)) for file, _, digest, _ in files}
     pieces: list[tuple[Path, int, int, str]] = []
     for file, size, digest_of_all, parts in files:
         cuts = range(0, max(size, 1), PART) if parts else range(1)
@@ -316,14 +335,15 @@ def differing(
             return file
         pieces += [(file, at, PART if parts else size, digest) for at, digest in zip(cuts, digests, strict=True)]
     with ThreadPoolExecutor(threads or cores()) as pool:
-        matches = list(pool.map(lambda piece: _hashed(*piece[:3]) == piece[3], pieces))
+        matches = list(pool.map(lambda piece: _hash_range(*piece[:3]) == piece[3], pieces))
     wrong = next((file for (file, *_), good in zip(pieces, matches, strict=True) if not good), None)
     if files and wrong is None:
         history.add(before)
     return wrong
 
 
-def _hashed(path: Path, start: int, size: int) -> str:
+def _hash_range(path: Path, start: int, size: int) -> str:
+    """Return the SHA-256 of ``size`` bytes of a file from ``start`` on."""
     digest = sha256()
     with path.open("rb") as file:
         file.seek(start)

@@ -1,6 +1,6 @@
-"""The SQLite file of an index: its schema, how it is opened, its errors in our words, and the lock of its one writer.
+"""SQLite file of an index: its schema, its opening, the translation of its errors, and the write lock of the folder.
 
-The system frees the lock when its holder dies. A note beside it says who holds it.
+The operating system frees the write lock when its holder dies. The file ``writer.json`` beside it names the holder.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from phrasemate.index import row_codec
 STORE = "store.sqlite"
 PAGE_BYTES = 16_384  # on pages of 4 kB, rows of 2 to 4 kB lose up to 40 % (results/log/index.md)
 CACHE_KIB = 32_768
-VALUE_BYTES = 1 << 28  # of one value: the vectors of a sentence of a million characters have less than half of it
-BUSY_SECONDS = 10.0
-_LOOK_SECONDS = 0.05  # between two looks whether another process has laid the store out
+VALUE_BYTES = 1 << 28  # limit of a value; the vectors of a sentence of a million characters take less than half of it
+BUSY_SECONDS = 10.0  # waiting time for SQLite's lock
+_POLL_SECONDS = 0.05  # between two checks for tables created by another process
 
-# Text and names are written as bytes CAST to TEXT, so that what cannot be encoded strictly survives too.
+# Texts are written as bytes that are CAST to TEXT. So halves of surrogate pairs, which are not valid UTF-8, are kept.
 SCHEMA = {
     "state": "CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), generation INTEGER NOT NULL, "
     "documents INTEGER NOT NULL, sentences INTEGER NOT NULL, phrases INTEGER NOT NULL, next_document INTEGER NOT NULL, "
@@ -51,7 +51,7 @@ SCHEMA = {
 _STATE_COLUMNS = 7
 
 
-# Of the log's files, on a full disk or in a folder that is gone: they cannot grow, be made, be cut or be removed.
+# Errors of the files of the log on a full disk or in a removed folder: they cannot be created, resized or removed.
 _UNWRITTEN = {
     sqlite3.SQLITE_IOERR_FSYNC,
     sqlite3.SQLITE_IOERR_TRUNCATE,
@@ -64,7 +64,7 @@ _UNWRITTEN = {
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Turn what SQLite and the system raise into errors of phrasemate that name the index in ``path``."""
+    """Translate errors of SQLite and of the system into errors of phrasemate that name the index in ``path``."""
     try:
         yield
     except sqlite3.Error as error:
@@ -76,6 +76,7 @@ def translate_errors(path: Path) -> Iterator[None]:
 
 
 def _translate(error: sqlite3.Error, path: Path) -> PhraseIndexError:
+    """Return the error of phrasemate for an error of SQLite; IndexDamaged if its code is not a known one."""
     code = getattr(error, "sqlite_errorcode", 0) or 0
     primary = code & 0xFF
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
@@ -101,7 +102,7 @@ def _translate(error: sqlite3.Error, path: Path) -> PhraseIndexError:
 
 
 class Mark(NamedTuple):
-    """Identity of a state of the store's file: its inode and the time of its last change. 0: no file."""
+    """Identity of the file of a store and of its present content; all numbers are 0 if there is no file."""
 
     device: int
     inode: int
@@ -110,12 +111,15 @@ class Mark(NamedTuple):
 
     @property
     def file(self) -> tuple[int, int]:
-        """Numbers that no change of the file changes: it is in use, so no other can be given these numbers."""
+        """Device and inode, which stay the same when the content changes.
+
+        While the file is open, the system gives its inode to no other file.
+        """
         return self.device, self.inode
 
 
 def mark(path: Path) -> Mark:
-    """Mark of the store in the folder ``path``."""
+    """Return the mark of the store in the folder ``path``."""
     try:
         status = (path / STORE).stat()
     except FileNotFoundError:
@@ -124,7 +128,7 @@ def mark(path: Path) -> Mark:
 
 
 def has_log(path: Path) -> bool:
-    """Whether the log of the store in the folder ``path`` holds anything."""
+    """Tell whether the store in the folder ``path`` has a write-ahead log that is not empty."""
     try:
         return (path / f"{STORE}-wal").stat().st_size > 0
     except FileNotFoundError:
@@ -132,7 +136,7 @@ def has_log(path: Path) -> bool:
 
 
 class OpenConnection(NamedTuple):
-    """A connection, whether it is read-only after all, and of which state of the file it is if that is immutable."""
+    """Connection to a store. ``immutable``: mark of the file at its opening if SQLite takes it for immutable."""
 
     connection: sqlite3.Connection
     readonly: bool
@@ -142,7 +146,9 @@ class OpenConnection(NamedTuple):
 def connect(path: Path, readonly: bool) -> OpenConnection:
     """Open the store in the folder ``path``.
 
-    A folder that we may not write to is opened for reading: with the log of SQLite where it exists, else as immutable.
+    A folder without write permission is opened for reading only: with the write-ahead log if SQLite can read it,
+    otherwise as immutable. Raises PhraseIndexError if an interrupted writer left a log in such a folder, and
+    sqlite3.Error.
     """
     file = path / STORE
     readonly = readonly or not (os.access(path, os.W_OK) and (not file.exists() or os.access(file, os.W_OK)))
@@ -156,14 +162,15 @@ def connect(path: Path, readonly: bool) -> OpenConnection:
             raise
         if has_log(path):
             raise PhraseIndexError(
-                f"{path}: an interrupted writer left {STORE}-wal, which a read-only folder cannot take in; "
+                f"{path}: an interrupted writer left {STORE}-wal, which cannot be read in a read-only folder; "
                 f"open the index once with write permission"
             ) from error
-        before = mark(path)  # before it is opened, lest a change in between goes unnoticed
+        before = mark(path)  # before opening, so that a change in between is noticed
         return OpenConnection(_configured(uri + "?immutable=1", readonly=True), readonly=True, immutable=before)
 
 
 def _configured(uri: str, readonly: bool) -> sqlite3.Connection:
+    """Return a connection with the settings of phrasemate. Raises sqlite3.Error if the file cannot be read."""
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS)
     try:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES)
@@ -182,10 +189,10 @@ def _configured(uri: str, readonly: bool) -> sqlite3.Connection:
 
 
 def words_checksum(connection: sqlite3.Connection) -> int:
-    """CRC-32 over all that the full-text table ``words`` holds."""
+    """Compute the CRC-32 of the whole content of the text index, the FTS5 table ``words``."""
     value = 0
     for identity, block in connection.execute("SELECT id, block FROM words_data ORDER BY id"):
-        content = block if isinstance(block, bytes) else repr(block).encode()  # damage may be of any kind
+        content = block if isinstance(block, bytes) else repr(block).encode()  # a damaged block may have any type
         value = crc32(content, crc32(b"%d" % identity, value))
     for row in connection.execute("SELECT segid, term, pgno FROM words_idx ORDER BY segid, term"):
         value = crc32(repr(row).encode(), value)
@@ -193,11 +200,12 @@ def words_checksum(connection: sqlite3.Connection) -> int:
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
+    """Tell whether a database has no tables."""
     return not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
 
 
 def words_match(connection: sqlite3.Connection) -> bool:
-    """Whether the text index is sound and says what the sentences say; takes SQLite's lock for writing."""
+    """Tell whether the text index is intact and matches the sentences. This takes SQLite's lock for writing."""
     try:
         connection.execute("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)")
     except sqlite3.DatabaseError as error:
@@ -208,21 +216,24 @@ def words_match(connection: sqlite3.Connection) -> bool:
 
 
 def initialise(connection: sqlite3.Connection, folder: Path) -> None:
-    """Lay out an empty store in its folder, or wait until another process has. Raises IndexLocked."""
-    patience = monotonic() + BUSY_SECONDS
+    """Create the tables of an empty store, or wait until another process has created them.
+
+    Raises IndexLocked after `BUSY_SECONDS`.
+    """
+    deadline = monotonic() + BUSY_SECONDS
     while is_empty(connection):
         try:
             with write_lock(folder):
                 if is_empty(connection):
-                    _lay_out(connection)
+                    _create_tables(connection)
         except IndexLocked:
-            if monotonic() > patience:
+            if monotonic() > deadline:
                 raise
-            sleep(_LOOK_SECONDS)
+            sleep(_POLL_SECONDS)
 
 
-def _lay_out(connection: sqlite3.Connection) -> None:
-    """Create the tables in one transaction."""
+def _create_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables, and the row of counts with zeros, in one transaction."""
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
@@ -236,11 +247,12 @@ def _lay_out(connection: sqlite3.Connection) -> None:
 
 
 def verify_schema(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise IndexDamaged unless the store's own definitions are the ones we write."""
+    """Raise IndexDamaged unless the definitions in the file are exactly those of `SCHEMA`."""
     definitions = {
         name: sql for name, sql in connection.execute("SELECT name, sql FROM sqlite_master") if name in SCHEMA
     }
-    active = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"  # they would run when we write or read
+    # triggers and views of a forged file would run their statements when it is written or read
+    active = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"
     if strange := [str(name) for (name,) in connection.execute(active)]:
         raise IndexDamaged(
             f"{path}: the store holds {strange[0][:60]!a}, which no index has; restore it or build the index again"
@@ -260,11 +272,12 @@ NOTE_FILE = "writer.json"
 
 @contextmanager
 def write_lock(folder: Path) -> Iterator[None]:
-    """Hold the right to write to the index in ``folder``.
+    """Hold the write lock of the index in ``folder``.
 
-    Raises IndexLocked, naming the holder, if another process or another open Index of this one has it.
+    Raises IndexLocked, which names the holder, if another process or another `Index` of this process holds it. Raises
+    PhraseIndexError if the folder cannot be written.
     """
-    from filelock import FileLock, Timeout  # it loads asyncio: only writers pay for that
+    from filelock import FileLock, Timeout  # slow to import, and only needed by writers
 
     lock = FileLock(folder / LOCK_FILE, timeout=0, is_singleton=False)
     try:
@@ -283,7 +296,8 @@ def write_lock(folder: Path) -> Iterator[None]:
 
 
 def _leave_note(folder: Path) -> None:
-    import socket  # only writers pay for it
+    """Write the note that names this process as the holder of the write lock."""
+    import socket  # only needed by writers
 
     note = {
         "pid": os.getpid(),
@@ -291,12 +305,12 @@ def _leave_note(folder: Path) -> None:
         "since": datetime.now().astimezone().isoformat(timespec="seconds"),
         "command": " ".join(sys.argv)[:200],
     }
-    with suppress(OSError):  # the note informs, the lock protects
+    with suppress(OSError):  # the note is for information only
         (folder / NOTE_FILE).write_text(json.dumps(note), "utf-8")
 
 
 def _holder(folder: Path) -> str:
-    """Read who left the note; it is only a courtesy, so an unreadable one is not an error."""
+    """Describe the holder of the write lock by its note, or as "another process" if the note cannot be read."""
     try:
         note = json.loads((folder / NOTE_FILE).read_text("utf-8"))
         return f"process {note['pid']} on {note['host']} (since {note['since']}: {note['command']})"

@@ -1,4 +1,4 @@
-"""Search of a snapshot: the FAISS file, and in memory every phrase that it does not cover."""
+"""Vector search over a snapshot of the store: with FAISS, and exactly over the phrases that the FAISS file lacks."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from phrasemate.index.wordings import Segment, Wordings, WordingsManifest, build
 from phrasemate.utils.arrays import Floats, Ids
 from phrasemate.utils.machine import cores
 
-_CANDIDATES = 1 << 16  # of a query, or a quarter of the rows: where a filter needs more, what passes it is read instead
+# A search with a filter of documents fetches at most this many candidates per query, or a quarter of the rows if that
+# is more. If they are too few, the rows of the documents are scanned instead.
+_CANDIDATES = 1 << 16
 
 log = logging.getLogger("phrasemate.index")
 
 
 class SnapshotOutdated(Exception):
-    """Raised when the FAISS file is newer than the snapshot; ``args``: its generation."""
+    """Internal signal that the FAISS file is newer than the snapshot; ``args`` holds the generation of the file."""
 
 
-def in_force(
+def load_current(
     store: Store,
     state: State,
     settings: IndexSettings,
@@ -38,16 +40,23 @@ def in_force(
     loaded: Faiss | None = None,
     whole: bool = False,
 ) -> Faiss | None:
-    """Load the FAISS file that vectors.json names, or return ``loaded`` if it is that one; None if there is none.
+    """Load the FAISS file that vectors.json names.
 
-    ``whole``: read all of its files, even where they have not changed since they were last checked. Raises
-    SnapshotOutdated and IndexDamaged.
+    Args:
+        store: Store of the index.
+        state: State of the snapshot.
+        settings: Settings of the index.
+        threads: Number of threads of FAISS; None for one per processor.
+        loaded: FAISS file loaded earlier, which is returned if vectors.json still names it.
+        whole: Compare all files with their checksums, even if they are unchanged since the last check.
+
+    Returns None if there is no FAISS file. Raises SnapshotOutdated and IndexDamaged.
     """
     former: VectorsManifest | None = None
     while True:
         try:
             manifest = VectorsManifest.read(store.path / VECTORS_JSON)
-        except IndexMissing:  # a writer may take it away at any time
+        except IndexMissing:  # a writer may remove the file at any time
             return None
         if loaded is not None and loaded.manifest == manifest:
             return loaded
@@ -56,13 +65,15 @@ def in_force(
         try:
             return Faiss.load(store.path, manifest, store.dim, settings, threads, whole)
         except IndexDamaged:
-            if manifest == former:  # else a writer may have replaced it since it was named
+            if manifest == former:  # else a writer may have replaced the file after vectors.json was read
                 raise
             former = manifest
 
 
 class View:
-    """Search over one snapshot of the store, refreshed at each search: appended phrases are read, earlier ones stay in
+    """Search over the snapshot of the store that the caller holds open.
+
+    Each call refreshes the view to the state of the snapshot: only newly added phrases are read, the others stay in
     memory.
     """
 
@@ -71,20 +82,22 @@ class View:
         self.reset()
 
     def reset(self) -> None:
-        """Drop everything in memory; the next search reads it again."""
+        """Free all memory; the next search reads everything again."""
         self._generation = -1
-        self._from = self._to = 0  # self.exact holds the live phrases with these ids
-        self._scanning = False  # neither a FAISS file nor self.exact is of the snapshot: the store is read
+        self._from = self._to = 0  # self.exact holds the live phrases with ids from self._from to below self._to
+        self._scanning = False  # True if neither the FAISS file nor self.exact fits the snapshot: the store is scanned
         self.faiss: Faiss | None = None
         self.exact = Exact(self._store.dim, self._settings.block, self._threads or cores())
         self.dead = Runs(np.zeros((0, 2), np.int64))
         self._segments: dict[str, Segment] = {}
-        self._wordings: tuple[int, Wordings] | None = None  # with the generation that it is of
+        self._wordings: tuple[int, Wordings] | None = None  # generation and table
         self._wordings_whole = False
 
     def wordings(self, state: State) -> Wordings:
-        """The table of wordings of the snapshot. Phrases that no segment on the disk has are read from the store, if
-        they are few; else they are left out.
+        """Return the table of wordings of the snapshot.
+
+        Phrases that no segment on the disk covers are read from the store if they are few. Otherwise the table lacks
+        them, and a warning is logged.
         """
         self.refresh(state)
         if self._wordings is None or self._wordings[0] != state.generation:
@@ -92,11 +105,12 @@ class View:
         return self._wordings[1]
 
     def has_wordings(self, state: State) -> bool:
-        """Whether the table of wordings has every phrase of the snapshot."""
+        """Tell whether the table of wordings has every phrase of the snapshot."""
         self.wordings(state)
         return self._wordings_whole
 
     def _loaded_segments(self, state: State) -> list[Segment]:
+        """Load the segments of the table of wordings, and build one for phrases that they lack, if these are few."""
         try:
             manifest = WordingsManifest.read(self._store.path)
             files = manifest.segments if manifest.generation <= state.generation else ()
@@ -127,7 +141,7 @@ class View:
         return segments
 
     def codes(self, state: State, ids: Ids) -> NDArray[np.int8]:
-        """(ids, dim) int8: the stored vectors of live phrases, in their order."""
+        """Return the stored vectors of live phrases, (ids, dim) int8, in the order of the ids."""
         self.refresh(state)
         codes = np.empty((len(ids), self._store.dim), np.int8)
         missing = np.ones(len(ids), np.bool_)
@@ -147,7 +161,14 @@ class View:
         return codes
 
     def search(self, state: State, vectors: Floats, k: int, scope: Scope) -> tuple[Ids, Floats]:
-        """The k best live phrases of the documents that are searched."""
+        """Return ids and scores of the k best live phrases for each query, best first.
+
+        Args:
+            state: State of the snapshot.
+            vectors: Vectors of the queries, (queries, dim).
+            k: Number of hits per query.
+            scope: Documents to search.
+        """
         self.refresh(state)
         documents = scope.documents
         if self._scanning:
@@ -156,24 +177,27 @@ class View:
             return self.exact.search(vectors, k, documents)
         if documents is None:
             share = 1 - self._dead_rows(self.faiss) / max(1, self.faiss.manifest.rows)
-            more = self.faiss.search_where(vectors, k, lambda ids: ~self.dead.contains(ids), share)
+            approximate = self.faiss.search_where(vectors, k, lambda ids: ~self.dead.contains(ids), share)
         elif scope.phrases <= self._settings.exact_filtered:
             return self._scan(vectors, k, scope)
         else:
             share = scope.phrases / max(1, state.phrases)
             most = max(_CANDIDATES, self.faiss.manifest.rows // 4)
-            more = self.faiss.search_where(vectors, k, lambda ids: self._in_documents(ids, documents), share, most)
-        if more is None:  # hardly any of what is near passes: reading all that passes is cheaper
+            approximate = self.faiss.search_where(
+                vectors, k, lambda ids: self._in_documents(ids, documents), share, most
+            )
+        if approximate is None:  # hardly any candidate is in the documents: scanning their rows is cheaper
             return self._scan(vectors, k, scope)
         if not len(self.exact):
-            return more
-        nearest = self.exact.search(vectors, k, documents)
-        return best(np.concatenate([nearest[0], more[0]], 1), np.concatenate([nearest[1], more[1]], 1), k)
+            return approximate
+        exact = self.exact.search(vectors, k, documents)
+        ids, scores = (np.concatenate(pair, 1) for pair in zip(exact, approximate, strict=True))
+        return best(ids, scores, k)
 
     def refresh(self, state: State) -> None:
-        """Refresh with what has been committed since the last search.
+        """Bring the view to the state of the snapshot.
 
-        Raises IndexDamaged, PhraseIndexError or ModelMismatch if the index was rebuilt.
+        Raises IndexDamaged, and PhraseIndexError or ModelMismatch if the index was rebuilt.
         """
         if state.generation == self._generation:
             return
@@ -189,6 +213,7 @@ class View:
         self._generation = state.generation
 
     def _refresh_exact(self, covered: int, state: State) -> None:
+        """Make ``self.exact`` hold the live phrases with an id of ``covered`` or above. Raises IndexDamaged."""
         if not self._from <= covered <= self._to:
             self.exact, self._to = Exact(self._store.dim, self._settings.block, self._threads or cores()), covered
         self.exact.keep(~self.dead.contains(self.exact.ids) & (self.exact.ids >= covered))
@@ -199,30 +224,30 @@ class View:
             raise self._store.damaged(f"{live} phrases found, expected {state.phrases}")
 
     def _dead_rows(self, faiss: Faiss) -> int:
-        """Count the rows of a FAISS file that stand for deleted phrases."""
+        """Count the rows of a FAISS file that belong to deleted phrases."""
         coverage = faiss.manifest.covered
         return faiss.manifest.rows - (coverage - self.dead.below(coverage))
 
     def _refresh_faiss(self, state: State) -> None:
+        """Load the FAISS file of the snapshot; rebuild it if it is damaged or lacks too many phrases."""
         self._scanning = False
         try:
-            self.faiss = in_force(self._store, state, self._settings, self._threads, self.faiss)
+            self.faiss = load_current(self._store, state, self._settings, self._threads, self.faiss)
         except SnapshotOutdated:
-            self._make_do(state)
+            self._choose_fallback(state)
             return
         except IndexDamaged as error:
             self.faiss = None
             self._rebuild(state, str(error))
             return
-        if self._outside(state) > self._settings.forced_rebuild:
-            path = self._store.path / VECTORS_JSON
-            self._rebuild(state, f"{path}: does not cover {self._outside(state)} phrases")
+        if (count := self._uncovered(state)) > self._settings.forced_rebuild:
+            self._rebuild(state, f"{self._store.path / VECTORS_JSON}: does not cover {count} phrases")
 
-    def _make_do(self, state: State) -> None:
-        """The FAISS file is newer than this snapshot: reuse the loaded one, or scan the store."""
-        self._scanning = self.faiss is None or self._outside(state) > self._settings.forced_rebuild
+    def _choose_fallback(self, state: State) -> None:
+        """Use the FAISS file loaded earlier, or else scan the store: the present file is newer than this snapshot."""
+        self._scanning = self.faiss is None or self._uncovered(state) > self._settings.forced_rebuild
 
-    def _outside(self, state: State) -> int:
+    def _uncovered(self, state: State) -> int:
         """Count the live phrases that the FAISS file does not cover."""
         coverage = self.faiss.manifest.covered if self.faiss else 0
         return state.next_phrase - coverage - (self.dead.below(state.next_phrase) - self.dead.below(coverage))
@@ -235,21 +260,24 @@ class View:
             if self._store.readonly:
                 raise PhraseIndexError("the index is open for reading only")
             with write_lock(self._store.path):
-                if vectors_generation(self._store.path) > state.generation:  # another has built it by now
-                    self._make_do(state)
+                if vectors_generation(self._store.path) > state.generation:  # another process has built it meanwhile
+                    self._choose_fallback(state)
                     return
                 log.warning("%s; rebuilding the FAISS file from the store", reason)
                 is_built = faiss_build.build(self._store, self._settings, self._threads)
-                self.faiss = in_force(self._store, state, self._settings, self._threads) if is_built else None
+                self.faiss = load_current(self._store, state, self._settings, self._threads) if is_built else None
         except IndexLocked:
-            log.info("%s; its writer is at work, searching exactly meanwhile", reason)
+            log.info("%s; another process is writing to the index, so this search is exact", reason)
         except IndexDamaged:
             raise
         except PhraseIndexError as error:
             log.warning("%s; it cannot be rebuilt (%s), searching exactly in memory", reason, error)
 
     def _scan(self, vectors: Floats, k: int, scope: Scope) -> tuple[Ids, Floats]:
-        """Exact search over the rows of the store, each read once: of all documents, or of some."""
+        """Search exactly by reading the rows of the store, each once; only those of ``scope``.
+
+        Raises IndexDamaged if their number is not the expected one.
+        """
         count = 0
 
         def blocks() -> Iterator[tuple[Floats, Ids]]:
@@ -266,7 +294,7 @@ class View:
         return results
 
     def _in_documents(self, ids: Ids, documents: Ids) -> NDArray[np.bool_]:
-        """Tell which phrase ids are live and in the documents."""
+        """Return a mask of the phrase ids that are live and belong to the documents, in the shape of ``ids``."""
         unique, inverse = np.unique(ids, return_inverse=True)
         document_ids = set(documents.tolist())
         keep = np.zeros(len(unique), bool)

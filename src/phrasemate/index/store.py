@@ -1,8 +1,8 @@
-"""The store: one SQLite file that is the truth about an index, its connection, and the checks when it is opened.
+"""The store of an index: one SQLite file with its documents, sentences and vectors, and the checks at opening.
 
-This file reads it; ``transactions.py`` changes it. Every row carries a checksum that is compared whenever the row is
-read, and every scan compares its rows with the counts. A phrase id that is neither live nor known as deleted is damage:
-nothing is ever silently missing.
+All other files of an index are derived from the store. This module reads it, and ``transactions.py`` changes it. Every
+row has a checksum that is compared whenever the row is read, and every scan compares the number of rows with the stored
+counts. A phrase id that is neither live nor recorded as deleted is damage. So no row can be missing unnoticed.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from phrasemate.index.schema import LOCK_FILE, NOTE_FILE
 from phrasemate.index.types import DocumentInfo, IndexModel
 from phrasemate.utils.storage import durable_folder, is_entry
 
-_BATCH = 256
-_OTHER = re.compile("[^A-Za-z0-9]+")  # what JSON may write otherwise, LIKE takes for a sign, or has another capital
-_MOST = 1 << 53  # ids and counts are less, and so are exact as floats
+_BATCH = 256  # rows of vectors per block
+# Characters that JSON may escape, that LIKE takes for wildcards, or that have case variants LIKE does not know.
+_OTHER = re.compile("[^A-Za-z0-9]+")
+_MOST = 1 << 53  # all ids and counts are below this, so they are exact as floats
 _SENTENCE = (
     "id, document, position, line, first_phrase, phrases, CAST(text AS BLOB), CAST(metadata AS BLOB), spans, crc"
 )
@@ -46,7 +47,11 @@ _DOCUMENT = "id, CAST(name AS BLOB), CAST(language AS BLOB), CAST(digest AS BLOB
 
 
 class State(NamedTuple):
-    """Counts of a store. Ids are given in ascending order and never again, so next - live = deleted."""
+    """Row of counts of a store.
+
+    ``documents``, ``sentences`` and ``phrases`` count the live ones; ``next_…`` is the id that the next new one gets.
+    Ids ascend and are never used again, so ``next_phrase - phrases`` is the number of deleted phrases.
+    """
 
     generation: int
     documents: int
@@ -58,6 +63,8 @@ class State(NamedTuple):
 
 
 class SentenceRow(NamedTuple):
+    """Sentence of the store. Its phrases have the ids from ``first_phrase`` on; ``spans`` are packed (`row_codec`)."""
+
     id: int
     document: int
     position: int
@@ -70,6 +77,8 @@ class SentenceRow(NamedTuple):
 
 
 class VectorRow(NamedTuple):
+    """Vectors of the phrases of a sentence. ``codes``: (phrases, dim) int8 as bytes. ``id``: id of the sentence."""
+
     id: int
     document: int
     first_phrase: int
@@ -80,7 +89,16 @@ class VectorRow(NamedTuple):
 def all_in_order(
     rows: Iterable[SentenceRow], document: int | None, count_due: int, damaged: Callable[[str], IndexDamaged]
 ) -> Iterator[SentenceRow]:
-    """Yield sentences as they come; raises ``damaged`` unless they are so many, by id, and of the document, if any."""
+    """Yield the rows unchanged, and check them.
+
+    Args:
+        rows: Sentences.
+        document: Document that all of them must belong to; None for any.
+        count_due: Expected number of rows.
+        damaged: Makes the error for a message.
+
+    Raises IndexDamaged unless the ids ascend and the number of rows is as expected.
+    """
     count, last = 0, -1
     for row in rows:
         if row.id <= last or document not in (None, row.document):
@@ -92,25 +110,28 @@ def all_in_order(
 
 
 class Store:
-    """An open store, safe to share between threads: one works at a time.
+    """Open store. Threads may share it; they take turns.
 
-    ``dim`` and ``model_hash``: of the model that it was opened for (None: any). A file that had to be opened as
-    immutable has no log that SQLite would look at, so we look for a writer ourselves.
+    ``dim`` and ``model_hash`` are those of the model that the store was opened for; without ``model_hash`` any model of
+    the same ``dim`` is accepted. If the file had to be opened as immutable, SQLite does not notice writers, so this
+    class checks for them.
     """
 
     def __init__(self, path: Path, dim: int, readonly: bool = False, model_hash: str | None = None) -> None:
         self.path, self.dim, self.model_hash = path, dim, model_hash
         self.lock = RLock()
-        self._frozen: State | None = None  # of the snapshot that is being read
+        self._frozen: State | None = None  # state of the snapshot that is open
         with schema.translate_errors(path):
-            self._take(schema.connect(path, readonly))
+            self._use(schema.connect(path, readonly))
 
-    def _take(self, opened: schema.OpenConnection) -> None:
+    def _use(self, opened: schema.OpenConnection) -> None:
+        """Use a connection from now on."""
         self.connection, self.readonly, self._immutable = opened
         self.file = schema.mark(self.path).file
 
     def close(self) -> None:
-        with self.lock:  # SQLite ends the process where a connection is closed that another thread reads
+        """Close the connection, after the reads of other threads have ended."""
+        with self.lock:  # SQLite crashes if a connection is closed while another thread reads from it
             self.connection.close()
 
     def same(self) -> None:
@@ -119,7 +140,7 @@ class Store:
             raise PhraseIndexError(f"{self.path}: was rebuilt or removed since it was opened; open it again")
 
     def checkpoint(self) -> None:
-        """Merge the log into the file, as far as readers allow at once; the rest is merged later."""
+        """Merge the write-ahead log into the file, as far as readers permit; the rest is merged later."""
         with self.lock, schema.translate_errors(self.path):
             self.connection.execute("PRAGMA busy_timeout = 0")
             try:
@@ -129,15 +150,15 @@ class Store:
 
     @contextmanager
     def moment(self) -> Iterator[None]:
-        """Freeze one state of the store for all reads inside, whatever a writer commits meanwhile. Can be nested."""
+        """Hold a read transaction: all reads inside see the same state of the store. Calls can be nested."""
         with self.lock:
             with schema.translate_errors(self.path):
                 outermost = not self.connection.in_transaction
             if not outermost:
                 yield
                 return
-            self._renew()
-            with self._unchanged():
+            self._reopen_if_changed()
+            with self._check_unchanged():
                 try:
                     with schema.translate_errors(self.path):
                         self.connection.execute("BEGIN")
@@ -148,9 +169,9 @@ class Store:
 
     @contextmanager
     def snapshot(self) -> Iterator[State]:
-        """Everything read inside is of one moment, whatever a writer commits meanwhile. Can be nested.
+        """Hold a snapshot and yield its state: all reads inside see it, whatever a writer commits. Can be nested.
 
-        Raises IndexLocked where a file without write permission is changed meanwhile.
+        Raises IndexLocked if a file that was opened as immutable is changed meanwhile.
         """
         with self.lock:
             if self._frozen is not None:
@@ -166,25 +187,30 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[State]:
-        """Snapshot that also turns SQLite's errors into errors of phrasemate."""
+        """Hold a `snapshot`, and translate errors of SQLite into errors of phrasemate."""
         with schema.translate_errors(self.path), self.snapshot() as state:
             yield state
 
     def damaged(self, what: str) -> IndexDamaged:
+        """Return the error for damage of the store. ``what``: description of the damage."""
         return IndexDamaged(f"{self.path}: {what}; restore the store from a copy or build the index again")
 
     def state(self) -> State:
-        """The row of counts: that of the snapshot that is being read, else the latest. Raises IndexDamaged."""
+        """Return the row of counts of the open snapshot, or the latest one without a snapshot. Raises IndexDamaged."""
         if self._frozen is not None:
             return self._frozen
         row = self.connection.execute(f"SELECT {', '.join(State._fields)}, crc FROM state WHERE id = 1").fetchone()
         if row is None or not row_codec.same(row[-1], b"state", row[:-1]):
             raise self.damaged("the row of counts does not match its checksum")
-        self._counted("the row of counts", *row[:-1])
+        self._check_numbers("the row of counts", *row[:-1])
         return State(*row[:-1])
 
     def extra(self, key: str, **kinds: type) -> dict[str, Any] | None:
-        """Stored JSON object with entries of these kinds (``int``, or ``list``, of texts), or None."""
+        """Return the JSON object that is stored under a key, or None.
+
+        ``kinds``: types of its entries by name; ``int``, or ``list`` for a list of texts. Raises IndexDamaged if an
+        entry has another type or a checksum does not match.
+        """
         for name, value, crc in self.connection.execute(
             "SELECT CAST(key AS BLOB), CAST(value AS BLOB), crc FROM extras"
         ):
@@ -195,10 +221,10 @@ class Store:
                     content = json.loads(value)
                     if is_entry(content, kinds):
                         return dict(content)
-                raise self.damaged(f"the entry {key!r} of the table extras is none of phrasemate's")
+                raise self.damaged(f"the entry {key!r} of the table extras is not as phrasemate writes it")
         return None
 
-    def _counted(self, what: str, *numbers: int) -> None:
+    def _check_numbers(self, what: str, *numbers: int) -> None:
         """Raise IndexDamaged for ids and counts that no store reaches: a forged row can have a valid checksum."""
         if min(numbers) < 0 or max(numbers) >= _MOST:
             raise self.damaged(f"{what} has numbers that phrasemate never writes ({', '.join(map(str, numbers))})")
@@ -206,7 +232,7 @@ class Store:
     # -- documents
 
     def documents(self) -> Iterator[DocumentInfo]:
-        """Read the documents in the order of their ids. Raises IndexDamaged if one is altered or missing."""
+        """Yield the documents in the order of their ids. Raises IndexDamaged if one is altered or missing."""
         count, last = 0, -1
         for row in self.connection.execute(f"SELECT {_DOCUMENT} FROM documents ORDER BY id"):
             document = self._document(row)
@@ -218,16 +244,18 @@ class Store:
             raise self.damaged(f"{count} documents found, expected {document_count}")
 
     def document(self, identity: int) -> DocumentInfo:
+        """Return a document by id. Raises IndexDamaged if it is altered or missing."""
         row = self.connection.execute(f"SELECT {_DOCUMENT} FROM documents WHERE id = ?", (identity,)).fetchone()
         if row is None:
             raise self.damaged(f"document {identity} is missing")
         return self._document(row)
 
     def _document(self, row: tuple[Any, ...]) -> DocumentInfo:
+        """Check and decode a row of the table of documents."""
         identity, name, language, digest, complete, sentences, phrases, crc = row
         if not row_codec.same(crc, b"document", (identity, complete, sentences, phrases), name, language, digest):
             raise self.damaged(f"document {identity} does not match its checksum")
-        self._counted("a document", identity, sentences, phrases)
+        self._check_numbers("a document", identity, sentences, phrases)
         return DocumentInfo(
             identity,
             row_codec.decode_text(name),
@@ -241,7 +269,11 @@ class Store:
     # -- sentences
 
     def sentences_of(self, phrases: Sequence[int]) -> list[SentenceRow | None]:
-        """The sentence of each phrase id, each read once, by one statement; None for phrases that were deleted."""
+        """Return the sentence of each phrase id, or None for a deleted phrase.
+
+        A sentence with several of the phrases is checked and decoded once. Raises InputError for an id that was never
+        given, and IndexDamaged.
+        """
         query = (
             f"WITH places(place) AS (SELECT value FROM json_each(?)) SELECT place, {_SENTENCE} FROM places "
             f"JOIN sentences ON id = (SELECT id FROM sentences WHERE phrases > 0 AND first_phrase <= place "
@@ -263,13 +295,14 @@ class Store:
         return sentences
 
     def _check_deleted(self, phrase: int) -> None:
+        """Check that a phrase that is in no sentence was deleted. Raises InputError or IndexDamaged."""
         if not 0 <= phrase < self.state().next_phrase:
             raise InputError(f"no phrase {phrase}: ids of this index are below {self.state().next_phrase}")
         if not self._is_tombstone(phrase):
             raise self.damaged(f"phrase {phrase} is in no sentence and was never deleted")
 
     def sentences(self, ids: Iterable[int]) -> Iterator[SentenceRow]:
-        """Read sentences by id, in the order of the ids. Raises IndexDamaged for one that is missing."""
+        """Yield sentences by id, in the order of the ids. Raises IndexDamaged if one is missing."""
         for identity in ids:
             raw = self.connection.execute(
                 f"SELECT {_SENTENCE} FROM sentences WHERE id = ?", (int(identity),)
@@ -279,7 +312,10 @@ class Store:
             yield self._sentence(raw)
 
     def all_sentences(self, document: int | None = None) -> Iterator[SentenceRow]:
-        """Read the sentences, or those of a document, by id. Raises IndexDamaged: altered, absent or doubled ones."""
+        """Yield all sentences, or those of a document, in the order of their ids.
+
+        Raises IndexDamaged if one is altered, missing or doubled.
+        """
         count_due = (self.state() if document is None else self.document(document)).sentences
         where, order, parameters = (
             ("", "id", ()) if document is None else ("WHERE document = ?", "position", (document,))
@@ -288,15 +324,16 @@ class Store:
         yield from all_in_order(map(self._sentence, cursor), document, count_due, self.damaged)
 
     def sentences_after(self, sentence: int, count: int, document: int | None = None) -> list[SentenceRow]:
-        """The next ``count`` sentences after an id, or those of a document, by id."""
+        """Return up to ``count`` sentences with ids above ``sentence``, ascending; only those of a document, if given.
+        """
         where, parameters = ("", ()) if document is None else ("AND document = ?", (document,))
         query = f"SELECT {_SENTENCE} FROM sentences WHERE id > ? {where} ORDER BY id LIMIT ?"
         return [self._sentence(raw) for raw in self.connection.execute(query, (sentence, *parameters, count))]
 
     def translated_sentences(self, fragment: str = "", after: int = -1) -> Iterator[SentenceRow]:
-        """The sentences with a translation that may hold ``fragment``, by id; the caller compares the texts.
+        """Yield the sentences with a translation that may contain ``fragment``, in the order of their ids.
 
-        ``after``: only those with a higher id.
+        The caller compares the texts. ``after``: yield only sentences with a higher id.
         """
         query = f"SELECT {_SENTENCE} FROM sentences WHERE id > ? AND metadata LIKE ? ORDER BY id"
         pattern = '%"translation":%' + _OTHER.sub("%", fragment) + "%"
@@ -304,40 +341,46 @@ class Store:
         return (row for row in rows if "translation" in row.metadata)
 
     def sentences_of_phrases(self, low: int, high: int) -> Iterator[SentenceRow]:
-        """The sentences whose phrases have ids of ``low`` to below ``high``, by id."""
+        """Yield the sentences with phrase ids from ``low`` to below ``high``, in the order of their ids."""
         first, last = self._from(low), self._from(high)
         query = f"SELECT {_SENTENCE} FROM sentences WHERE phrases > 0 AND id >= ? AND id < ? ORDER BY id"
         yield from map(self._sentence, self.connection.execute(query, (first, last)))
 
     def next_sentence_start(self, phrase: int) -> int:
-        """The id of the first phrase of the first sentence that begins at this phrase id or after it."""
+        """Return the lowest phrase id of at least ``phrase`` that begins a sentence, or the next unused phrase id."""
         query = "SELECT min(first_phrase) FROM sentences WHERE phrases > 0 AND first_phrase >= ?"
         start = self.connection.execute(query, (phrase,)).fetchone()[0]
         return self.state().next_phrase if start is None else int(start)
 
     def near(self, sentence: SentenceRow, count: int) -> Iterator[SentenceRow]:
-        """The sentences of the same document that stand at most ``count`` places from one, itself too, in order."""
+        """Yield a sentence and up to ``count`` sentences before and after it in its document, in text order."""
         query = f"SELECT {_SENTENCE} FROM sentences WHERE document = ? AND position BETWEEN ? AND ? ORDER BY position"
         place = (sentence.document, sentence.position - count, sentence.position + count)
         yield from map(self._sentence, self.connection.execute(query, place))
 
     def _sentence(self, raw: tuple[Any, ...]) -> SentenceRow:
+        """Check and decode a row of the table of sentences."""
         *numbers, text, metadata, spans, crc = raw
         if not row_codec.same(crc, b"sentence", tuple(numbers), text, metadata, spans):
             raise self.damaged(f"sentence {raw[0]} does not match its checksum")
-        self._counted("a sentence", *numbers)
+        self._check_numbers("a sentence", *numbers)
         try:
             content = row_codec.decode_metadata(metadata)
         except (ValueError, RecursionError) as error:
-            raise self.damaged(f"the metadata of sentence {raw[0]} are none of phrasemate's") from error
+            raise self.damaged(f"the metadata of sentence {raw[0]} are not as phrasemate writes them") from error
         return SentenceRow._make([*numbers, row_codec.decode_text(text), content, spans])
 
     # -- vectors
 
     def vectors(self, first_phrase: int = 0, document: int | None = None) -> Iterator[list[VectorRow]]:
-        """Blocks of rows with a phrase id of ``first_phrase`` or above, or those of one document, by sentence id.
+        """Yield the rows of vectors in blocks, in the order of sentence ids.
 
-        The caller compares the number of phrases with the count that it expects.
+        Args:
+            first_phrase: Yield only sentences with phrase ids of at least this number.
+            document: Yield only the sentences of this document, and ignore ``first_phrase``.
+
+        Raises IndexDamaged for rows that are altered or out of order. The caller must compare the number of phrases
+        with the count that it expects, since missing rows are not noticed here.
         """
         if document is not None:
             where = "WHERE id IN (SELECT id FROM sentences WHERE document = ?)"
@@ -346,7 +389,7 @@ class Store:
             cursor = self.connection.execute(
                 f"SELECT {_VECTORS} FROM vectors WHERE id >= ? ORDER BY id", (self._from(first_phrase),)
             )
-        last = (-1, 0)  # the last sentence id, and where its phrases end
+        last = (-1, 0)  # id of the last sentence, and the end of its phrase ids
         while batch := cursor.fetchmany(_BATCH):
             block = [self._vector(raw) for raw in batch]
             for row in block:
@@ -356,7 +399,7 @@ class Store:
             yield block
 
     def vectors_of(self, phrases: Sequence[int]) -> NDArray[np.int8]:
-        """(phrases, dim) int8 of ascending phrase ids, each sentence read once. Raises InputError for a deleted one."""
+        """Return the vectors of ascending phrase ids, (phrases, dim) int8. Raises InputError for a deleted phrase."""
         codes = np.empty((len(phrases), self.dim), np.int8)
         row: VectorRow | None = None
         for place, (phrase, sentence) in enumerate(zip(phrases, self.sentences_of(phrases), strict=True)):
@@ -371,13 +414,15 @@ class Store:
         return codes
 
     def sampled_vectors(self, count: int, pieces: int = 256) -> NDArray[np.int8]:
-        """About ``count`` (n, dim) int8 vectors in up to ``pieces`` runs spread evenly over the store."""
+        """Return about ``count`` vectors, (n, dim) int8, from up to ``pieces`` runs that are spread over the store."""
         codes = b"".join(row.codes for row in self.sampled_rows(count, pieces))
         return np.frombuffer(codes, np.int8).reshape(-1, self.dim)
 
     def sampled_rows(self, count: int, pieces: int) -> list[VectorRow]:
-        """Sample rows as `sampled_vectors` does, by sentence id; a range with too few phrases is made up for by the
-        others.
+        """Return the rows that `sampled_vectors` samples, in the order of sentence ids.
+
+        The sentence ids are divided into ``pieces`` equal ranges. If a range has too few phrases, more are taken from
+        the others.
         """
         first, last = self.connection.execute("SELECT min(id), max(id) FROM sentences").fetchone()
         if first is None:
@@ -387,22 +432,25 @@ class Store:
         rows: list[VectorRow] = []
         draw_count = 0
         while places and draw_count < count:
-            more, places = self._drawn(places, count - draw_count)
+            more, places = self._draw_rows(places, count - draw_count)
             rows += more
             draw_count += sum(row.phrases for row in more)
         return sorted(rows)
 
-    def _drawn(self, places: Sequence[tuple[int, int]], count: int) -> tuple[list[VectorRow], list[tuple[int, int]]]:
-        """Rows of about ``count`` phrases from ranges of sentence ids, one at least of each, and what is left of them.
+    def _draw_rows(
+        self, places: Sequence[tuple[int, int]], count: int
+    ) -> tuple[list[VectorRow], list[tuple[int, int]]]:
+        """Draw rows of about ``count`` phrases from ranges of sentence ids, at least one from each range.
 
-        A range makes up for what those before it had too little of.
+        Where ranges have too few phrases, more are drawn from the next one. Returns the rows, and the rest of each
+        range that has one.
         """
         rows: list[VectorRow] = []
         rest = []
-        in_all = 0
+        total = 0
         for number, (start, end) in enumerate(places):
-            size = min(0, in_all - number * count // len(places))
-            in_all -= size
+            size = min(0, total - number * count // len(places))  # negative by the phrases that earlier ranges lacked
+            total -= size
             query = f"SELECT {_VECTORS} FROM vectors WHERE id >= ? AND id < ? ORDER BY id"
             for raw in self.connection.execute(query, (start, end)):
                 row = self._vector(raw)
@@ -411,11 +459,14 @@ class Store:
                 if size * len(places) >= count:
                     rest.append((row.id + 1, end))
                     break
-            in_all += size
+            total += size
         return rows, rest
 
     def _from(self, first_phrase: int) -> int:
-        """The first sentence whose phrases begin at ``first_phrase`` or above: ids and phrases ascend together."""
+        """Return the id of the first sentence with phrases from ``first_phrase`` on, or the next unused sentence id.
+
+        Sentence ids and phrase ids ascend together.
+        """
         if first_phrase <= 0:
             return 0
         query = "SELECT id FROM sentences WHERE phrases > 0 AND first_phrase >= ? ORDER BY first_phrase LIMIT 1"
@@ -423,6 +474,7 @@ class Store:
         return self.state().next_sentence if row is None else int(row[0])
 
     def _vector(self, raw: tuple[Any, ...]) -> VectorRow:
+        """Check a row of the table of vectors."""
         *numbers, codes, crc = raw
         if not row_codec.same(crc, b"vectors", tuple(numbers), codes) or len(codes) != numbers[3] * self.dim:
             raise self.damaged(f"the vectors of sentence {raw[0]} do not match their checksum")
@@ -431,7 +483,8 @@ class Store:
     # -- deleted phrases
 
     def tombstones(self) -> NDArray[np.int64]:
-        """(runs, 2) int64: first id and count of each run of deleted phrases, ascending."""
+        """Return first id and length of each run of deleted phrases, ascending, (runs, 2) int64. Raises IndexDamaged.
+        """
         cursor = self.connection.execute(
             "SELECT first_phrase, phrases, crc FROM tombstones ORDER BY first_phrase"
         ).fetchall()
@@ -444,6 +497,7 @@ class Store:
         return runs
 
     def _is_tombstone(self, phrase: int) -> bool:
+        """Tell whether a phrase is recorded as deleted."""
         query = (
             "SELECT first_phrase, phrases, crc FROM tombstones WHERE first_phrase <= ? ORDER BY "
             "first_phrase DESC LIMIT 1"
@@ -453,11 +507,10 @@ class Store:
 
     # -- a file that was opened as immutable
 
-    def _renew(self) -> None:
+    def _reopen_if_changed(self) -> None:
         """Reopen an immutable file if a writer has changed it.
 
-        Raises IndexLocked where a writer's log cannot be read, PhraseIndexError as `same` does: what is known of
-        another file is not of this one.
+        Raises IndexLocked if the log of a writer cannot be read, and PhraseIndexError if the path now has another file.
         """
         if not self._has_writer():
             return
@@ -466,37 +519,40 @@ class Store:
             with schema.translate_errors(self.path):
                 connection = schema.connect(self.path, readonly=True)
         except PhraseIndexError as error:
-            raise self._written() from error
+            raise self._locked_error() from error
         self.connection.close()
-        self._take(connection)
+        self._use(connection)
 
     @contextmanager
-    def _unchanged(self) -> Iterator[None]:
-        """Raise IndexLocked if the file changed during the read, so that it is of two states or looks damaged."""
+    def _check_unchanged(self) -> Iterator[None]:
+        """Raise IndexLocked if an immutable file changes during the reads inside, which then mix two states."""
         try:
             yield
         except (IndexDamaged, UnicodeDecodeError, sqlite3.Error) as error:
             if self._has_writer():
-                raise self._written() from error
+                raise self._locked_error() from error
             raise
         if self._immutable is not None and schema.mark(self.path) != self._immutable:
-            raise self._written()
+            raise self._locked_error()
 
     def _has_writer(self) -> bool:
-        """Whether the file has changed since it was opened, or a log has newer rows."""
+        """Tell whether an immutable file has changed since it was opened, or has a log with newer rows."""
         if self._immutable is None:
             return False
         return schema.mark(self.path) != self._immutable or schema.has_log(self.path)
 
-    def _written(self) -> IndexLocked:
+    def _locked_error(self) -> IndexLocked:
         return IndexLocked(f"{self.path}: is being written by another process; try again when it has finished")
 
 
-_LEFT_BY_CREATE = {LOCK_FILE, NOTE_FILE, INDEX_JSON + PARTIAL}  # all that a killed create leaves before index.json
+_LEFT_BY_CREATE = {LOCK_FILE, NOTE_FILE, INDEX_JSON + PARTIAL}  # files that `create` may leave if it is killed
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of a new index. Raises IndexExists if it holds anything but what a killed ``create`` left."""
+    """Create the folder of a new index.
+
+    Raises IndexExists if the folder holds any file, except those that an interrupted ``create`` leaves.
+    """
     with schema.translate_errors(folder):
         if folder.exists() and not folder.is_dir():
             raise IndexExists(f"{folder}: is a file; choose another place for the index")
@@ -509,6 +565,7 @@ def make_folder(folder: Path) -> None:
 
 
 def check_model(folder: Path | str, manifest: Manifest, model: IndexModel) -> None:
+    """Raise ModelMismatch if an index was not built with this model."""
     if model.hash != manifest.model_hash or model.dim != manifest.dim:
         raise ModelMismatch(
             f"{folder}: was built with the model {manifest.model_name} ({manifest.model_hash[:12]}), "
@@ -518,15 +575,15 @@ def check_model(folder: Path | str, manifest: Manifest, model: IndexModel) -> No
 
 
 def unfinished(folder: Path) -> IndexMissing:
-    """Error for an index whose creation was interrupted: there is an index.json, but an empty store."""
+    """Return the error for an index with an index.json and an empty store: its creation has not finished."""
     return IndexMissing(
-        f"{folder}: the index is being made, or its making was stopped; try again, or continue with: "
+        f"{folder}: the index is being created, or its creation was interrupted; try again, or continue with: "
         f"phrasemate index TEXT -o {folder}"
     )
 
 
 def vectors_generation(folder: Path) -> int:
-    """The generation of vectors.json, 0 if it is absent or must be repaired."""
+    """Return the generation of vectors.json; 0 if the file is absent or damaged."""
     try:
         return VectorsManifest.read(folder / VECTORS_JSON).generation
     except PhraseIndexError:
@@ -534,10 +591,12 @@ def vectors_generation(folder: Path) -> int:
 
 
 def check_store(store: Store, manifest: Manifest, newest: int) -> None:
-    """Finish an interrupted ``create``, or check that the store is of this format and has all that was committed.
+    """Create the tables of a new store, or check the format and the generation of an existing one.
 
-    Raises IndexMissing for what only a writer can finish, IndexDamaged, IndexLocked where a file without write
-    permission is changed meanwhile.
+    ``newest``: the highest generation that the files of the index name. An older store has lost commits.
+
+    Raises IndexMissing for a store without tables that is open for reading only, IndexDamaged, and IndexLocked if a
+    file that was opened as immutable is changed meanwhile.
     """
     with schema.translate_errors(store.path), store.lock:
         if manifest.generation == 0 and schema.is_empty(store.connection):
@@ -556,10 +615,10 @@ def check_store(store: Store, manifest: Manifest, newest: int) -> None:
 
 
 def current_manifest(store: Store) -> Manifest:
-    """Read ``index.json``, checked against the open store.
+    """Read ``index.json``, and check that it belongs to the open store.
 
-    Raises PhraseIndexError if the file is no longer the one that was opened, to which new rows and derived files would
-    not belong. Raises ModelMismatch if the index was created again with another model, IndexMissing, IndexDamaged.
+    Raises PhraseIndexError if the file of the store was replaced or removed since it was opened, ModelMismatch if the
+    index was rebuilt with another model, IndexMissing, and IndexDamaged.
     """
     store.same()
     manifest = Manifest.read(store.path / INDEX_JSON)
@@ -568,7 +627,7 @@ def current_manifest(store: Store) -> Manifest:
 
 
 def check_rebuilt(path: Path | str, manifest: Manifest, dim: int, model_hash: str | None) -> None:
-    """Raise ModelMismatch if an index was made again with another model than that which it was opened for."""
+    """Raise ModelMismatch if an index was rebuilt with another model since it was opened."""
     if manifest.dim != dim or model_hash not in (None, manifest.model_hash):
         raise ModelMismatch(
             f"{path}: has been rebuilt with another model, {manifest.model_name} "

@@ -17,7 +17,7 @@ from phrasemate.index.base import Reader
 from phrasemate.index.exact import Runs, scan, unpack
 from phrasemate.index.manifest import INDEX_JSON, VECTORS_JSON, Manifest, VectorsManifest
 from phrasemate.index.schema import write_lock
-from phrasemate.index.snapshot_search import SnapshotOutdated, in_force
+from phrasemate.index.snapshot_search import SnapshotOutdated, load_current
 from phrasemate.index.store import State, Store
 from phrasemate.index.types import DocumentInfo, IndexSettings, IndexStats, VerifyReport
 from phrasemate.utils.arrays import Floats, Ids
@@ -194,7 +194,7 @@ def _words(store: Store, state: State, report: VerifyReport) -> None:
         report.checked["text index"] = "not in use: an interrupted add left it without a checksum"
         return
     elif (count_due := _words_by_sentences(store)) is None:
-        report.checked["text index"] = "not in use: a writer is at work"
+        report.checked["text index"] = "not in use: another process is writing"
         return
     else:
         report.checked["text index"] = "sentences"
@@ -217,7 +217,7 @@ def _words_by_sentences(store: Store) -> bool | None:
 
 def _faiss(store: Store, state: State, report: VerifyReport, settings: IndexSettings, threads: int | None) -> None:
     try:
-        engine = in_force(store, state, settings, threads, whole=True)
+        engine = load_current(store, state, settings, threads, whole=True)
     except SnapshotOutdated as newer:
         if Manifest.read(store.path / INDEX_JSON).generation <= state.generation:  # no writer said that it is
             raise IndexDamaged(f"vectors.json is of generation {newer}, the store of {state.generation}") from None
