@@ -36,7 +36,7 @@ def likelihood(query: list[str], document: list[str], documents: list[list[str]]
 @pytest.mark.parametrize("at_once", [1_000_000, 23])
 def test_qlm_is_the_formula(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The difference between any two documents is that of their log-likelihoods."""
-    monkeypatch.setattr(baselines, "_ADDED_AT_ONCE", at_once)
+    monkeypatch.setattr(baselines, "_SUMS_PER_BLOCK", at_once)
     queries, documents = random_sentences(7), random_sentences(11)
     queries[3], documents[4] = ["w1", "w1", "unseen"], []
     scores = qlm(queries, documents, mu=0.8)

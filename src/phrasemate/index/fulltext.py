@@ -93,7 +93,7 @@ class TextSearch:
             return list(plan[bisect_left(plan, ids.first) : bisect_left(plan, ids.before)][: ids.limit])
 
     def _plan(self, phrase: str, state: State) -> _Plan:
-        """Plan the search for a phrase. The last plan is cached, since callers ask for one range of ids after another."""
+        """Plan the search for a phrase. The last plan is cached, as callers ask for one range of ids after another."""
         key = (state.generation, phrase)
         if self._planned[0] != key:
             self._planned = (key, self._build_plan(phrase, state))

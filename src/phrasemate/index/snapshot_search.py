@@ -191,7 +191,7 @@ class View:
         if not len(self.exact):
             return approximate
         exact = self.exact.search(vectors, k, documents)
-        ids, scores = (np.concatenate(pair, 1) for pair in zip(exact, approximate, strict=True))
+        ids, scores = np.concatenate([exact[0], approximate[0]], 1), np.concatenate([exact[1], approximate[1]], 1)
         return best(ids, scores, k)
 
     def refresh(self, state: State) -> None:

@@ -324,8 +324,7 @@ class Store:
         yield from all_in_order(map(self._sentence, cursor), document, count_due, self.damaged)
 
     def sentences_after(self, sentence: int, count: int, document: int | None = None) -> list[SentenceRow]:
-        """Return up to ``count`` sentences with ids above ``sentence``, ascending; only those of a document, if given.
-        """
+        """Return up to ``count`` sentences with ids above ``sentence``, ascending; of ``document`` only, if given."""
         where, parameters = ("", ()) if document is None else ("AND document = ?", (document,))
         query = f"SELECT {_SENTENCE} FROM sentences WHERE id > ? {where} ORDER BY id LIMIT ?"
         return [self._sentence(raw) for raw in self.connection.execute(query, (sentence, *parameters, count))]
@@ -483,8 +482,7 @@ class Store:
     # -- deleted phrases
 
     def tombstones(self) -> NDArray[np.int64]:
-        """Return first id and length of each run of deleted phrases, ascending, (runs, 2) int64. Raises IndexDamaged.
-        """
+        """Return first id and length of each run of deleted phrases, (runs, 2), ascending. Raises IndexDamaged."""
         cursor = self.connection.execute(
             "SELECT first_phrase, phrases, crc FROM tombstones ORDER BY first_phrase"
         ).fetchall()
