@@ -28,10 +28,7 @@ PROGRAMS := fonts-liberation groovy libreoffice-calc-nogui libreoffice-impress-n
 programs: ## install OmegaT and LibreOffice, with which some tests compare (Debian, as root); else these are skipped
 	@apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends $(PROGRAMS) >/dev/null
 
-# Browsers and processes wait for each other now and then, so one more than there are cores runs.
-test: WORKERS := auto
-test-slow: WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
-PYTEST = $(OFFLINE) $(SHM) OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/cluster --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10
+PYTEST := $(OFFLINE) $(SHM) OMP_NUM_THREADS=1 $(BIN)/python -m pytest --ignore tests/cluster --numprocesses auto --dist loadfile --no-loadscope-reorder --durations 10
 
 test: $(VENV)/.dev ## run the unit tests, offline
 	@$(PYTEST) -m "not data and not browser and not slow"
