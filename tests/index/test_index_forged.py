@@ -215,7 +215,7 @@ def test_a_vector_of_zeros_is_reported(tmp_path: Path) -> None:
         codes = bytes(16 * numbers[3])
         crc = row_codec.checksum(b"vectors", numbers, codes)
         store.execute("UPDATE vectors SET codes = ?, crc = ? WHERE id = 3", (codes, crc))
-    assert _problems(folder) == ["vectors: one of sentences 0 to 29 is zero"]
+    assert _problems(folder) == ["vectors: a vector of the sentences 0 to 29 is zero"]
 
 
 def test_vectors_of_phrases_before_those_of_the_last_sentence_are_one_error(tmp_path: Path) -> None:

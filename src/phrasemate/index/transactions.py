@@ -1,4 +1,4 @@
-"""Changes to the store: each function is one transaction, whole or not at all."""
+"""Changes to the store. Each public function that writes is one transaction, so it takes effect completely or not."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from phrasemate.types import Sentence
 
 log = logging.getLogger("phrasemate.index")
 
-_ROW_BYTES = 200  # of a row beside its text and blobs, at most
+_ROW_BYTES = 200  # upper bound for the bytes of a row besides its text and blobs
 
 
 class Addition(NamedTuple):
-    """A sentence on its way into the store, with the document it belongs to and its phrases."""
+    """Sentence to add to the store, with its phrases, the id of its document and its position there."""
 
     document: int
     position: int
@@ -33,7 +33,7 @@ class Addition(NamedTuple):
 
 @contextmanager
 def transaction(store: Store) -> Iterator[State]:
-    """Begin, and commit unless something is raised."""
+    """Run a transaction and yield the state before it: it is committed at the end, or rolled back after an error."""
     with store.lock, schema.translate_errors(store.path):
         store.connection.execute("BEGIN IMMEDIATE")
         try:
@@ -48,7 +48,17 @@ def transaction(store: Store) -> Iterator[State]:
 def commit(
     store: Store, additions: Sequence[Addition], documents: Sequence[DocumentInfo], replaced: Sequence[int]
 ) -> State:
-    """Store one chunk: sentences, their documents' new records, and the removal of the versions they replace."""
+    """Store a chunk of sentences in one transaction, and return the new state.
+
+    Args:
+        store: Store to change.
+        additions: Sentences to add.
+        documents: New records of their documents.
+        replaced: Ids of the documents that they replace, which are removed.
+
+    Raises ModelError for phrases that cannot be stored, InputError for a sentence too large for a row, and
+    IndexDamaged.
+    """
     with transaction(store) as state:
         for old in replaced:
             state = _remove(store, state, old)
@@ -61,7 +71,7 @@ def commit(
 
 
 def delete(store: Store, documents: Sequence[int]) -> State:
-    """Remove documents with all their sentences, all or none."""
+    """Remove documents by id with all their sentences, all or none, and return the new state."""
     with transaction(store) as state:
         for document in documents:
             state = _remove(store, state, document)
@@ -69,14 +79,14 @@ def delete(store: Store, documents: Sequence[int]) -> State:
 
 
 def put_extra(store: Store, key: str, value: Any) -> State:
-    """Keep a JSON value under a key."""
+    """Store a JSON value under a key, and return the new state."""
     with transaction(store) as state:
         _put_extra(store, key, value)
         return _put_next(store, state)
 
 
 def stamp_words(store: Store) -> None:
-    """Record the checksum of the text index as of now; it changes no content, so the generation stays."""
+    """Store the checksum of the text index. The generation stays the same, since no content changes."""
     with transaction(store) as state:
         stamp = store.extra("words", generation=int, crc=int)
         if stamp is None or stamp["generation"] != state.generation:
@@ -84,9 +94,10 @@ def stamp_words(store: Store) -> None:
 
 
 def mend_words(store: Store) -> None:
-    """Rebuild the text index before a change if it is damaged, lest its next stamp vouches for the damage.
+    """Rebuild the text index if it is damaged; otherwise the checksum after the next change would hide the damage.
 
-    A fresh stamp is compared (fast); after an interruption there is none, and the index is compared with the text.
+    The text index is compared with its checksum, which is fast. After an interruption there is no checksum of this
+    generation, and the text index is compared with the sentences.
     """
     with transaction(store) as state:
         stamp = store.extra("words", generation=int, crc=int)
@@ -96,22 +107,26 @@ def mend_words(store: Store) -> None:
             intact = schema.words_match(store.connection)
         if not intact:
             log.warning("%s: the text index is damaged; rebuilding it from the sentences", store.path)
-            _rebuild_words(store, state)  # with its stamp: the change that was to follow may never come
+            _rebuild_words(store, state)  # stores its checksum too, in case the change that follows is interrupted
 
 
 def optimise_words(store: Store) -> None:
-    """Build the text index again, in one piece, and stamp it."""
+    """Rebuild the text index as a single segment, and store its checksum."""
     with transaction(store) as state:
         _rebuild_words(store, state)
 
 
 def _rebuild_words(store: Store, state: State) -> None:
+    """Rebuild the text index within the open transaction, and store its checksum."""
     store.connection.execute("INSERT INTO words (words) VALUES ('rebuild')")
-    store.connection.execute("INSERT INTO words (words) VALUES ('optimize')")  # writes all of it, so it can be stamped
+    store.connection.execute(
+        "INSERT INTO words (words) VALUES ('optimize')"
+    )  # writes everything, so the checksum is complete
     _put_stamp(store, state)
 
 
 def _insert(store: Store, state: State, additions: Sequence[Addition]) -> State:
+    """Insert sentences, their vectors and their entries in the text index; return the state with the new counts."""
     sentence, phrase = state.next_sentence, state.next_phrase
     texts, sentences, vectors = [], [], []
     for item in additions:
@@ -119,7 +134,7 @@ def _insert(store: Store, state: State, additions: Sequence[Addition]) -> State:
         text, metadata = row_codec.encode_text(item.sentence.text), row_codec.encode_metadata(item.sentence.metadata)
         spans = row_codec.pack_spans(phrases.starts, phrases.ends, phrases.scores)
         count = len(phrases.starts)
-        _fits(item.sentence.text, max(len(text) + len(metadata) + len(spans), count * store.dim))
+        _check_size(item.sentence.text, max(len(text) + len(metadata) + len(spans), count * store.dim))
         numbers = (sentence, item.document, item.position, item.sentence.line, phrase, count)
         sentences.append(
             (*numbers, text, metadata, spans, row_codec.checksum(b"sentence", numbers, text, metadata, spans))
@@ -142,8 +157,8 @@ def _insert(store: Store, state: State, additions: Sequence[Addition]) -> State:
     )
 
 
-def _fits(text: str, size: int) -> None:
-    """SQLite refuses what it would refuse to read again, and does not say which row it was."""
+def _check_size(text: str, size: int) -> None:
+    """Raise InputError for a value too large for SQLite, which would refuse it without naming the sentence."""
     if size > schema.VALUE_BYTES - _ROW_BYTES:
         raise InputError(
             f"the sentence {text[:60]!r} takes {size} bytes with its phrases, more than the store holds in a row "
@@ -152,7 +167,7 @@ def _fits(text: str, size: int) -> None:
 
 
 def validated(phrases: PhraseSet, text: str, dim: int) -> PhraseSet:
-    """Check that what a model gave can be stored; an index must not outlive a bug in a model unnoticed."""
+    """Return the phrases of a text if they can be stored. Raises ModelError for faulty output of a model."""
     count = len(phrases.starts)
     if not (len(phrases.ends) == len(phrases.scores) == count and phrases.vectors.shape == (count, dim)):
         raise ModelError(
@@ -166,7 +181,7 @@ def validated(phrases: PhraseSet, text: str, dim: int) -> PhraseSet:
 
 
 def _remove(store: Store, state: State, identity: int) -> State:
-    """Take a document out of all tables, leaving tombstones for its phrase ids."""
+    """Remove a document from all tables, record its phrase ids as deleted, and return the state with the new counts."""
     document = store.document(identity)
     dead: list[list[int]] = []
     phrases = 0
@@ -192,6 +207,7 @@ def _remove(store: Store, state: State, identity: int) -> State:
 
 
 def _put_document(store: Store, document: DocumentInfo) -> None:
+    """Insert the record of a document, or update its counts."""
     texts = [row_codec.encode_text(text) for text in (document.name, document.language, document.digest)]
     numbers = (int(document.complete), document.sentences, document.phrases)
     crc = row_codec.checksum(b"document", (document.id, *numbers), *texts)
@@ -204,7 +220,7 @@ def _put_document(store: Store, document: DocumentInfo) -> None:
 
 
 def _put_next(store: Store, state: State) -> State:
-    """Store the counts, as those of the next generation."""
+    """Store the counts of a state as the next generation, and return the new state."""
     state = state._replace(generation=state.generation + 1)
     columns = ", ".join(f"{name} = ?" for name in State._fields)
     store.connection.execute(
@@ -214,11 +230,12 @@ def _put_next(store: Store, state: State) -> State:
 
 
 def _put_stamp(store: Store, state: State) -> None:
-    """The checksum of the text index as it is now."""
+    """Store the present checksum of the text index with the generation of the state."""
     _put_extra(store, "words", {"generation": state.generation, "crc": schema.words_checksum(store.connection)})
 
 
 def _put_extra(store: Store, key: str, value: Any) -> None:
+    """Store a JSON value under a key, within the open transaction."""
     name, content = row_codec.encode_text(key), json.dumps(value, sort_keys=True).encode()
     crc = row_codec.checksum(b"extra", (), name, content)
     store.connection.execute(

@@ -1,6 +1,6 @@
 """Statistics and verification of an index.
 
-Every checksum, offset and count of an index, and FAISS against exact search.
+Verification checks every checksum, offset and count, and compares the hits of FAISS with those of exact search.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from phrasemate.utils.arrays import Floats, Ids
 
 
 def statistics(store: Store, manifest: Manifest) -> IndexStats:
-    """Raises IndexDamaged."""
+    """Return the counts, languages and file sizes of an index. Raises IndexDamaged."""
     with store.reading() as state:
         documents = list(store.documents())
         dead = Runs(store.tombstones())
@@ -47,7 +47,7 @@ def statistics(store: Store, manifest: Manifest) -> IndexStats:
 
 
 def common_figures(path: str, manifest: Manifest, state: State, documents: Sequence[DocumentInfo]) -> dict[str, Any]:
-    """The figures of `IndexStats` that an index of either kind takes from its manifest, state and documents."""
+    """Return the fields of `IndexStats` that every kind of index takes from its manifest, state and documents."""
     return {
         **{"path": path, "model": manifest.model_name, "model_hash": manifest.model_hash, "dim": manifest.dim},
         **{"generation": state.generation, "segment": manifest.segment, "documents": state.documents},
@@ -58,24 +58,24 @@ def common_figures(path: str, manifest: Manifest, state: State, documents: Seque
 
 
 def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
-    """Names and bytes of the files in it; one that a writer is just taking away is passed over."""
+    """Yield name and size in bytes of each file of an index; files that a writer removes meanwhile are skipped."""
     for file in sorted((*folder.iterdir(), *folder.glob("dictionaries/*"))):
         with suppress(FileNotFoundError):
             if file.is_file():
                 yield str(file.relative_to(folder)), file.stat().st_size
 
 
-_QUERIES = 100
-_DEPTH = 10
-_SHORT = 0.1  # of recall, by which a file may miss what it was tuned for, on other queries
-_LEAST_RECALL = 0.9  # of the first place; files that are not tuned have 0.98 and more of real vectors
-_SHOWN = 20  # problems of one kind that are listed
+_QUERIES = 100  # queries that the recall is measured on
+_DEPTH = 10  # hits per query
+_SHORT = 0.1  # recall that a tuned file may lack, since it was tuned on other queries
+_LEAST_RECALL = 0.9  # required recall@1; files that were not tuned reach 0.98 or more with real vectors
+_SHOWN = 20  # at most this many problems of a kind are listed
 
 S = TypeVar("S")
 
 
 def verify(store: Store, settings: IndexSettings, threads: int | None) -> VerifyReport:
-    """Check everything within one snapshot; a problem in one part does not keep the others from being checked."""
+    """Check all parts of an index within one snapshot, even if some have problems. Problems are listed, not raised."""
     report = VerifyReport()
     parts: dict[str, Callable[[Store, State, VerifyReport], None]] = {
         "index.json": _manifest,
@@ -105,7 +105,15 @@ def check_parts(
     report: VerifyReport,
     mapped: Callable[[], AbstractContextManager[Any]],
 ) -> None:
-    """Check each part, whatever the others are like; ``mapped`` makes errors of the storage ours."""
+    """Check each part of an index; an error in one part is listed in the report and does not stop the others.
+
+    Args:
+        parts: Checks by the name of the part; each is called with ``store``, ``state`` and ``report``.
+        store: Store of the index.
+        state: State of the snapshot.
+        report: Report that receives counts and problems.
+        mapped: Context manager that translates errors of the storage into errors of phrasemate.
+    """
     for name, check in parts.items():
         try:
             with mapped():
@@ -115,20 +123,23 @@ def check_parts(
 
 
 def _manifest(store: Store, state: State, report: VerifyReport) -> None:
+    """Check index.json."""
     manifest = Manifest.read(store.path / INDEX_JSON)
     if manifest.dim != store.dim:
         report.problems.append(f"index.json: says {manifest.dim} dimensions, expected {store.dim}")
 
 
 def _sqlite(store: Store, state: State, report: VerifyReport) -> None:
+    """Check the definitions of the tables, and the structure of the file by SQLite's own check."""
     schema.verify_schema(store.connection, store.path)
     messages = [row[0] for row in store.connection.execute(f"PRAGMA integrity_check({_SHOWN})")]
-    # SQLite checks the text index, too, from 3.44 on; that has a check of its own
+    # from version 3.44 on SQLite also checks the text index, for which `_words` is responsible
     report.problems.extend(f"store.sqlite: {line}" for line in messages if line != "ok" and "fts5" not in line.lower())
     report.checked["pages"] = store.connection.execute("PRAGMA page_count").fetchone()[0]
 
 
 def _dictionaries(store: Store, state: State, report: VerifyReport) -> None:
+    """Check the dictionaries of the index, if there are any, by reading them."""
     if (store.path / "dictionaries").is_dir():
         from phrasemate.lexicon.dictionary import DictionaryFolder
 
@@ -136,6 +147,7 @@ def _dictionaries(store: Store, state: State, report: VerifyReport) -> None:
 
 
 def _documents(store: Store, state: State, report: VerifyReport) -> None:
+    """Check that the counts of the documents add up to the counts of the store."""
     documents = list(store.documents())
     for name, count_due in (("sentences", state.sentences), ("phrases", state.phrases)):
         total = sum(getattr(document, name) for document in documents)
@@ -145,7 +157,7 @@ def _documents(store: Store, state: State, report: VerifyReport) -> None:
 
 
 def check_sentences(store: Reader, state: State, report: VerifyReport) -> None:
-    """Every phrase lies in its text, and the counts of documents and of all are those of the sentences."""
+    """Check that every phrase lies within its sentence, and that all counts match the sentences."""
     count = phrases = 0
     documents = {document.id: [document.sentences, document.phrases] for document in store.documents()}
     for row in store.all_sentences():
@@ -163,11 +175,12 @@ def check_sentences(store: Reader, state: State, report: VerifyReport) -> None:
 
 
 def _vectors(store: Store, state: State, report: VerifyReport) -> None:
+    """Check that every phrase has a vector, that no vector is zero, and that the rows match those of the sentences."""
     count = 0
     for block in store.vectors():
         codes, _, _ = unpack(block, store.dim)
         if not codes.any(axis=1).all():
-            report.problems.append(f"vectors: one of sentences {block[0].id} to {block[-1].id} is zero")
+            report.problems.append(f"vectors: a vector of the sentences {block[0].id} to {block[-1].id} is zero")
         count += len(codes)
     if count != state.phrases:
         report.problems.append(f"vectors: {count} found, expected {state.phrases}")
@@ -181,11 +194,12 @@ def _vectors(store: Store, state: State, report: VerifyReport) -> None:
 
 
 def _tombstones(store: Store, state: State, report: VerifyReport) -> None:
+    """Check the list of deleted phrases by reading it."""
     report.checked["deleted phrases"] = len(Runs(store.tombstones()))
 
 
 def _words(store: Store, state: State, report: VerifyReport) -> None:
-    """The text index against its checksum or, where an interrupted add left none, against the sentences."""
+    """Check the text index by its checksum or, if an interrupted add left none, by comparing it with the sentences."""
     stamp = store.extra("words", generation=int, crc=int)
     if stamp is not None and stamp["generation"] == state.generation:
         report.checked["text index"] = "checksum"
@@ -193,20 +207,20 @@ def _words(store: Store, state: State, report: VerifyReport) -> None:
     elif store.readonly:
         report.checked["text index"] = "not in use: an interrupted add left it without a checksum"
         return
-    elif (count_due := _words_by_sentences(store)) is None:
+    elif (is_match := _words_by_sentences(store)) is None:
         report.checked["text index"] = "not in use: another process is writing"
         return
     else:
         report.checked["text index"] = "sentences"
-        intact = count_due
+        intact = is_match
     if not intact:
         report.problems.append("text index: does not match; the next change rebuilds it, or: phrasemate index optimize")
 
 
 def _words_by_sentences(store: Store) -> bool | None:
-    """Whether the text index says what the sentences say; None: a writer is at work.
+    """Tell whether the text index matches the sentences; None if another process is writing to the index.
 
-    It takes SQLite's lock for writing, which a connection of its own gives back at once and not with the snapshot.
+    The check takes SQLite's lock for writing. A separate connection frees this lock before the snapshot ends.
     """
     try:
         with write_lock(store.path), closing(schema.connect(store.path, readonly=False).connection) as connection:
@@ -216,12 +230,14 @@ def _words_by_sentences(store: Store) -> bool | None:
 
 
 def _faiss(store: Store, state: State, report: VerifyReport, settings: IndexSettings, threads: int | None) -> None:
+    """Check the checksums and phrase ids of the FAISS file, and its recall against exact search."""
     try:
         engine = load_current(store, state, settings, threads, whole=True)
     except SnapshotOutdated as newer:
-        if Manifest.read(store.path / INDEX_JSON).generation <= state.generation:  # no writer said that it is
+        # a writer that built it would have updated index.json before
+        if Manifest.read(store.path / INDEX_JSON).generation <= state.generation:
             raise IndexDamaged(f"vectors.json is of generation {newer}, the store of {state.generation}") from None
-        report.checked["FAISS"] = "made since; a writer was at work"
+        report.checked["FAISS"] = "not checked: another process has rebuilt it meanwhile"
         return
     if engine is None:
         report.checked["FAISS"] = "none"
@@ -246,8 +262,8 @@ def _faiss(store: Store, state: State, report: VerifyReport, settings: IndexSett
     if missing:
         report.problems.append(f"FAISS: lacks {missing} phrases")
     results = engine.search_where(queries, _DEPTH, lambda ids: ~dead.contains(ids), live / manifest.rows)
-    assert results is not None  # where there is no limit
-    # a place counts as found if what stands there scores as well: equal sentences have equal vectors
+    assert results is not None  # the number of candidates is not limited
+    # the hit at a rank is right if its score is that of the exact hit: equal sentences have equal vectors
     recall = [float((results[1][:, at] >= exact[1][:, at] - 0.01).mean()) for at in (0, _DEPTH - 1)]
     target = manifest.tuned.get("target")
     least = min(_LEAST_RECALL, target - _SHORT) if isinstance(target, float) else _LEAST_RECALL

@@ -1,9 +1,10 @@
-"""The table of wordings: which phrases of an index read the same, and where each wording occurs.
+"""Table of wordings: the distinct wordings of the phrases of an index, with the ids of the phrases of each.
 
-A search proposes candidates by wording as well as by vector, and groups what it finds without reading a sentence. The
-table is derived from the sentences, like the FAISS file. It consists of segments, each a sealed safetensors file over
-a range of phrase ids; ``wordings.json`` names those in force. An index without it works, and its next change makes
-it. A wording is folded text (`phrasemate.text.folded`).
+A wording is the folded text of a phrase (`phrasemate.text.folded`). With the table, a search finds candidates by
+wording as well as by vector, and groups its hits without reading a sentence. Like the FAISS file, the table is derived
+from the sentences. It consists of segments: safetensors files that cover a range of phrase ids each.
+``wordings.json`` lists the segments with their checksums. An index without the table works, and its next change builds
+it.
 """
 
 from __future__ import annotations
@@ -32,16 +33,17 @@ from phrasemate.utils.arrays import Floats, Ids
 from phrasemate.utils.storage import install, map_arrays, save_arrays, sha256_of, sync
 
 WORDINGS_JSON = "wordings.json"
-# Phrases of a segment, to the end of the last one's sentence: bounds the memory that making one takes.
+# Phrases per segment, rounded up to whole sentences. It limits the memory that building a segment takes.
 SEGMENT = 1_000_000
 _PARTIAL = "wordings.partial"
 _FILES = ("wordings-*.safetensors", f"{_PARTIAL}*")
-_ABSENT = 0xFFFFFFFF  # row of a phrase id that was deleted before the segment was made
+_ABSENT = 0xFFFFFFFF  # stands for the row of a phrase that was deleted before the segment was built
 
 
 class SegmentFile(NamedTuple):
-    """A segment as ``wordings.json`` names it: its file with size and SHA-256, and its phrase ids, ``low`` to below
-    ``high``, of which ``phrases`` were live when it was made.
+    """Entry of a segment in ``wordings.json``: its file, and the phrase ids from ``low`` to below ``high``.
+
+    ``phrases``: number of these that were live when the segment was built. ``size``: bytes of the file.
     """
 
     file: str
@@ -54,7 +56,7 @@ class SegmentFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WordingsManifest:
-    """``wordings.json``: the segments in ascending order, and the generation of the store they were made from."""
+    """Content of ``wordings.json``: the segments, ascending, and the generation of the store they were built from."""
 
     generation: int
     segments: tuple[SegmentFile, ...]
@@ -64,7 +66,7 @@ class WordingsManifest:
 
     @classmethod
     def read(cls, folder: Path) -> WordingsManifest:
-        """Raises IndexMissing, IndexDamaged or IndexUnsupported."""
+        """Read ``wordings.json``. Raises IndexMissing, IndexDamaged or IndexUnsupported."""
         path = folder / WORDINGS_JSON
         content = read_json(path)
         try:
@@ -82,11 +84,19 @@ class WordingsManifest:
 
 
 class Segment:
-    """The wordings of a range of phrase ids, sorted by their UTF-8 bytes.
+    """Wordings of a range of phrase ids, sorted by their UTF-8 bytes. The row of a wording is its place in this order.
 
-    ``text`` (bytes,) and ``bounds`` (wordings + 1,) hold the wordings. ``ids`` (phrases,) int64 and ``occurrences``
-    (wordings + 1,) hold the phrases of each. ``rows`` (high - low,) uint32 is the wording of each phrase id. ``stems``
-    (wordings,) uint64 are ascending hashes of stemmed wordings, and ``stem_rows`` (wordings,) the wording of each.
+    Row r has the UTF-8 bytes ``text[bounds[r] : bounds[r + 1]]`` and the phrase ids
+    ``ids[occurrences[r] : occurrences[r + 1]]``.
+
+    Attributes:
+        text: Wordings in UTF-8, one after the other, (bytes,) uint8.
+        bounds: Start of each wording in ``text``, and the end of the last one, (wordings + 1,) int64.
+        ids: Phrase ids, by row, (phrases,) int64.
+        occurrences: Start of each row in ``ids``, and the end of the last one, (wordings + 1,) int64.
+        rows: Row of each phrase id from ``low`` to below ``high``, (high - low,) uint32.
+        stems: Hashes of the stemmed wordings, ascending, (wordings,) uint64.
+        stem_rows: Row that each hash belongs to, (wordings,) uint32.
     """
 
     def __init__(self, low: int, arrays: dict[str, NDArray[Any]]) -> None:
@@ -107,31 +117,31 @@ class Segment:
         return self.low + len(self.rows)
 
     def wording(self, row: int) -> str:
-        """The wording of a row."""
+        """Return the wording of a row."""
         return self._texts[row]
 
     def rows_of(self, wordings: Sequence[str]) -> list[int]:
-        """The row of each of some wordings; -1 for one that is not there."""
+        """Return the row of each wording, or -1 if the segment does not have it."""
         return self._texts.find_all(wordings)
 
     def phrases(self, row: int) -> Ids:
-        """The phrase ids of a row, ascending; some may have been deleted since."""
+        """Return the phrase ids of a row, ascending; some may have been deleted after the segment was built."""
         return self.ids[int(self.occurrences[row]) : int(self.occurrences[row + 1])]
 
     def rows_of_stems(self, stems: NDArray[np.uint64]) -> list[list[int]]:
-        """The rows whose stemmed wording has each of some hashes."""
+        """Return for each hash the rows with a stemmed wording of this hash."""
         places = (self.stems.searchsorted(stems, side).tolist() for side in ("left", "right"))
         return [self.stem_rows[first:last].tolist() for first, last in zip(*places, strict=True)]
 
 
 class Wordings:
-    """The segments of an index, searched as one table; ``dead``: phrase ids that were deleted."""
+    """Table of wordings of an index, searched across its segments. ``dead``: runs of deleted phrase ids."""
 
     def __init__(self, segments: Sequence[Segment], dead: Runs) -> None:
         self._segments, self._dead = list(segments), dead
 
     def of_phrases(self, ids: Sequence[int]) -> list[str]:
-        """The wording of each phrase id; "" for one that no segment has."""
+        """Return the wording of each phrase id, or "" if no segment has it."""
         places = np.asarray(ids, np.int64)
         texts = [""] * len(places)
         for segment in self._segments:
@@ -143,7 +153,7 @@ class Wordings:
         return texts
 
     def occurrences(self, wordings: Sequence[str]) -> list[Ids]:
-        """The live phrases with each of some wordings, ascending ids."""
+        """Return for each wording the ids of the live phrases that have it, ascending."""
         parts: list[list[Ids]] = [[] for _ in wordings]
         for segment in self._segments if wordings else []:
             for part, row in zip(parts, segment.rows_of(wordings), strict=True):
@@ -153,7 +163,7 @@ class Wordings:
         return [ids[~self._dead.contains(ids)] for ids in ids_of] if len(self._dead) else ids_of
 
     def of_stems(self, stemmed: Sequence[str]) -> list[list[str]]:
-        """The wordings of each of some stemmed forms (`phrasemate.lexicon.stemmed`)."""
+        """Return for each stemmed form (`phrasemate.lexicon.stemmed`) the wordings with this stemmed form."""
         hashes = _hashes(stemmed)
         wordings: list[dict[str, None]] = [{} for _ in stemmed]
         for segment in self._segments:
@@ -163,18 +173,25 @@ class Wordings:
 
 
 def joined(parts: Sequence[Ids]) -> Ids:
-    """Arrays of phrase ids, one after the other."""
+    """Concatenate arrays of phrase ids; there may be none."""
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 def _hashes(stems: Iterable[str]) -> NDArray[np.uint64]:
-    """(stems,) 64 bits that stand for each stemmed wording."""
+    """Return a 64-bit hash of each stemmed wording, (stems,) uint64."""
     digests = (blake2b(row_codec.encode_text(stem), digest_size=8).digest() for stem in stems)
     return np.frombuffer(b"".join(digests), "<u8")
 
 
 def build_segment(sentences: Iterable[SentenceRow], low: int, high: int, languages: dict[int, str]) -> Segment:
-    """The segment of phrase ids ``low`` to below ``high``; ``languages``: of documents by id ("" counts as English)."""
+    """Build the segment of the phrase ids from ``low`` to below ``high``.
+
+    Args:
+        sentences: Sentences with these phrases, ascending.
+        low: First id of the segment.
+        high: One more than its last id.
+        languages: Language of each document by its id; "" counts as English.
+    """
     number_of: dict[str, int] = {}
     language_of: list[str] = []
     numbers: list[int] = []
@@ -191,17 +208,17 @@ def build_segment(sentences: Iterable[SentenceRow], low: int, high: int, languag
 def segment_of(
     wordings: Sequence[str], languages: Sequence[str], numbers: Ids, ids: Ids, low: int, high: int
 ) -> Segment:
-    """Return the segment of phrase ids ``low`` to below ``high`` with these distinct, folded wordings.
+    """Build the segment of the phrase ids from ``low`` to below ``high`` from its distinct wordings.
 
     Args:
-        wordings: Wordings in any order.
+        wordings: Distinct folded wordings in any order.
         languages: Language of each wording.
-        numbers: Place of each phrase's wording among them (phrases,).
-        ids: Id of each phrase (phrases,), ascending.
+        numbers: Position in ``wordings`` of the wording of each phrase, (phrases,).
+        ids: Id of each phrase, ascending, (phrases,).
         low: First id of the segment.
         high: One more than its last id.
     """
-    places = sorted(range(len(wordings)), key=wordings.__getitem__)  # UTF-8 sorts as its characters do
+    places = sorted(range(len(wordings)), key=wordings.__getitem__)  # code points sort as UTF-8 does
     row_of = np.empty(len(wordings), np.uint32)
     row_of[places] = np.arange(len(wordings), dtype=np.uint32)
     phrase_rows = row_of[numbers]
@@ -225,7 +242,7 @@ def segment_of(
 
 
 def _stem_hashes(wordings: Sequence[str], languages: Sequence[str]) -> NDArray[np.uint64]:
-    """(wordings,) the hash of each stemmed wording."""
+    """Stem each wording by the rules of its language, and return the hash of each, (wordings,) uint64."""
     hashes = np.zeros(len(wordings), np.uint64)
     places: dict[str, list[int]] = {}
     for place, language in enumerate(languages):
@@ -237,12 +254,18 @@ def _stem_hashes(wordings: Sequence[str], languages: Sequence[str]) -> NDArray[n
 
 
 def update(store: Store, whole: bool = False, tell: Callable[[float], None] = lambda share: None) -> None:
-    """Bring the table up to date with the store; ``whole``: make all of it again. The caller holds the writer's lock.
-    ``tell`` takes how much is ready, 0 to 1.
+    """Bring the table of wordings up to date with the store. The caller holds the write lock.
 
-    New phrases become a segment; it is joined with the one before while that is not twice as large, so that there are
-    few. A segment with more deleted phrases than live ones is made again. Raises PhraseIndexError (no space),
-    IndexDamaged.
+    New phrases become a new segment, up to `SEGMENT` phrases each. It also takes over the segments before it that are
+    less than twice as large, as far as this limit allows, so there are few segments. Once more than half of the phrases
+    of a segment are deleted, it and all later ones are rebuilt.
+
+    Args:
+        store: Store of the index.
+        whole: Rebuild all segments.
+        tell: Called with the share of the phrase ids that are done, 0 to 1.
+
+    Raises PhraseIndexError (no space) and IndexDamaged.
     """
     with store.reading() as state:
         old: tuple[SegmentFile, ...] = ()
@@ -253,12 +276,12 @@ def update(store: Store, whole: bool = False, tell: Callable[[float], None] = la
         dead = Runs(store.tombstones())
         valid = _valid(old, state, dead)
         if valid == old and (not state.next_phrase or (old and old[-1].high == state.next_phrase)):
-            sweep(store.path, _FILES, {file.file for file in old})  # of a run that was killed before it came to this
+            sweep(store.path, _FILES, {file.file for file in old})  # files that an interrupted call left
             return
         languages = {document.id: document.language for document in store.documents()}
         files = list(valid)
         high = valid[-1].high if valid else 0
-        while high < state.next_phrase:  # segments of whole sentences
+        while high < state.next_phrase:  # a segment ends with a sentence
             low, high = high, min(store.next_sentence_start(high + SEGMENT), state.next_phrase)
             segment = build_segment(store.sentences_of_phrases(low, high), low, high, languages)
             files.append(_write(store.path, segment))
@@ -269,7 +292,7 @@ def update(store: Store, whole: bool = False, tell: Callable[[float], None] = la
 
 
 def _valid(old: Sequence[SegmentFile], state: State, dead: Runs) -> tuple[SegmentFile, ...]:
-    """The segments that stay as they are."""
+    """Return the segments that need not be rebuilt: the first ones, up to the first that `update` replaces."""
     sound = []
     for file in old:
         live = file.high - file.low - (dead.below(file.high) - dead.below(file.low))
@@ -286,7 +309,7 @@ def _valid(old: Sequence[SegmentFile], state: State, dead: Runs) -> tuple[Segmen
 
 
 def _write(folder: Path, segment: Segment) -> SegmentFile:
-    """Write a segment and flush it to the disk; its name is its hash. Raises PhraseIndexError."""
+    """Write a segment to a file with a name from its SHA-256, and flush it to the disk. Raises PhraseIndexError."""
     partial = folder / _PARTIAL
     try:
         save_arrays(partial, segment.arrays)
@@ -302,7 +325,10 @@ def _write(folder: Path, segment: Segment) -> SegmentFile:
 
 
 def load_segment(folder: Path, file: SegmentFile, whole: bool = False) -> Segment:
-    """Raises IndexDamaged unless the file is the one that the manifest names; ``whole`` as in `differing`."""
+    """Map the file of a segment into memory, after comparing it with its SHA-256.
+
+    ``whole``: compare even if the file has not changed since the last comparison. Raises IndexDamaged.
+    """
     path = folder / file.file
     try:
         if differing([(path, file.size, file.sha256, [])], whole=whole):
@@ -316,14 +342,14 @@ def load_segment(folder: Path, file: SegmentFile, whole: bool = False) -> Segmen
 
 
 def check(store: Store, state: State, report: VerifyReport) -> None:
-    """Compare every segment with the sentences it was made from; a part of ``Index.verify``."""
+    """Compare every segment with the sentences it was built from, as a part of ``Index.verify``."""
     try:
         manifest = WordingsManifest.read(store.path)
     except IndexMissing:
         report.checked["wordings"] = "none"
         return
     if manifest.generation > state.generation:
-        report.checked["wordings"] = "made since; a writer was at work"
+        report.checked["wordings"] = "not checked: another process has rebuilt it meanwhile"
         return
     languages = {document.id: document.language for document in store.documents()}
     dead = Runs(store.tombstones())
@@ -334,7 +360,7 @@ def check(store: Store, state: State, report: VerifyReport) -> None:
         names = np.repeat(np.arange(len(segment)), np.diff(segment.occurrences))[~dead.contains(segment.ids)]
         texts = [segment.wording(row) for row in names.tolist()]
         right = [reference.wording(row) for row in reference.rows[live - file.low].tolist()] if len(live) else []
-        # a table may be older than the composing of letters in `folded`
+        # in tables of earlier versions, letters are not composed as `folded` composes them now
         is_right = texts == right or [*map(folded, texts)] == right
         if len(live) != len(reference.ids) or not is_right:
             report.problems.append(f"{file.file}: does not match the sentences; run: phrasemate index optimize")
@@ -342,7 +368,10 @@ def check(store: Store, state: State, report: VerifyReport) -> None:
 
 
 class WordingSearch(NamedTuple):
-    """Phrases by wording, within one snapshot: the ``table``, and ``vectors`` of phrase ids, (ids, dim) unit length."""
+    """Access to phrases by their wording, within one snapshot of an index.
+
+    ``table``: the table of wordings. ``vectors``: function that returns the unit vectors of phrase ids, (ids, dim).
+    """
 
     table: Wordings
     vectors: Callable[[Ids], Floats]
