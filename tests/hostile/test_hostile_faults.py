@@ -89,7 +89,7 @@ def test_sums_that_were_altered_are_not_gone_on_from(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    with pytest.raises(InputError, match="checksum does not hold"):
+    with pytest.raises(InputError, match="checksum does not match"):
         ResumableSum(path, facts, again)
 
 

@@ -115,7 +115,7 @@ def test_a_crash_while_a_checkpoint_gets_its_name(
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", crash)
-    monkeypatch.setattr("phrasemate.utils.storage._exchanged", lambda *folders: False)  # as outside Linux
+    monkeypatch.setattr("phrasemate.utils.storage._exchange", lambda *folders: False)  # as outside Linux
     with pytest.raises(KeyboardInterrupt):
         checkpoint.save(tensors, {"step": 2})
     assert checkpoint.exists()

@@ -75,7 +75,7 @@ def test_a_swapped_folder_is_whole(
 ) -> None:
     recorder, folder, cut = disk
     if not exchange:
-        monkeypatch.setattr(storage, "_exchanged", lambda one, other: False)
+        monkeypatch.setattr(storage, "_exchange", lambda one, other: False)
     for number, text in enumerate(versions(), 1):
         finished = folder / "part"
         finished.mkdir()
@@ -109,7 +109,7 @@ def exchanges(folder: Path) -> bool:
     for name in ("one", "other"):
         (folder / name).mkdir()
     (folder / "one" / "first").touch()
-    success = storage._exchanged(folder / "one", folder / "other")
+    success = storage._exchange(folder / "one", folder / "other")
     assert (folder / ("other" if success else "one") / "first").exists()
     for name in ("one", "other"):
         shutil.rmtree(folder / name)

@@ -1,4 +1,4 @@
-"""Bricks for every part: storage that survives a crash, nearest neighbours, batching, locks, processors."""
+"""Helpers for all packages: storage that survives a crash, locks, nearest neighbours, memory, threads, lazy imports."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ __all__ = ["import_extra", "lazy_names"]
 
 
 def import_extra(module: str, package: str, name: str) -> Any:
-    """A module of a package that is optional. Raises MissingExtra where the package is not installed.
+    """Import a module of an optional package. Raises MissingExtra if the package is not installed.
 
     Args:
-        module: Name to import.
-        package: The package as it is called where it is installed from.
-        name: Optional dependencies that have it.
+        module: Name of the module.
+        package: Name of the package in the package index.
+        name: Name of the extra of phrasemate that installs it.
     """
     with needs_extra(name, package):
         return import_module(module)
 
 
 def lazy_names(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package that imports an exported name when it is first used.
+    """Return a ``__getattr__`` for a package, which imports a module when one of its names is first used.
 
-    ``names``: module within the package -> the names that it has. Most users of a package need few of its modules.
+    Most users of a package need few of its modules.
+
+    Args:
+        package: Name of the package.
+        names: Exported names of each module of the package, separated by spaces.
     """
     homes = {name: module for module, some in names.items() for name in some.split()}
 

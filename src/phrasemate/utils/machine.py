@@ -1,9 +1,9 @@
-"""Processors, memory and threads: what this process may use, heaps handed back, work in parts that fit into memory.
+"""Processors, memory and threads: limits of this process, return of free memory, and work in parts of limited size.
 
-Threads are those of the libraries that compute: FAISS with its OpenMP, and BLAS. OpenVINO is given its own with each
-model. The tokenizer has one for each core, and is asked for texts one by one where fewer may work. A call divides its
-work among its own threads, so BLAS computes with one. BLAS's threads wait for the next product by spinning, which
-costs more than they gain on small ones.
+The functions for threads concern the libraries that compute: FAISS with OpenMP, and BLAS. The threads of OpenVINO are
+set with each model. The tokenizer uses one thread per core; where fewer are allowed it gets its texts one by one. A
+call divides its work among its own threads, so BLAS computes with one (`single_blas`). The threads of BLAS spin while
+they wait, which costs more than they gain for small products.
 """
 
 from __future__ import annotations
@@ -28,39 +28,38 @@ _ABSENT = (OSError, AttributeError, TypeError)  # TypeError: Windows, where None
 
 
 def cores() -> int:
-    """Number of processors that this process may use; macOS and Windows only tell how many there are."""
+    """Return the number of processors that this process may use, or of all processors on macOS and Windows."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def check_threads(threads: int | None) -> None:
-    """Raises InputError for a number of threads that is not 1 or more; None stands for all."""
+    """Raise InputError for a number of threads below 1; None, which stands for one per processor, is accepted."""
     if threads is not None and not (isinstance(threads, int) and threads > 0):
         raise InputError(f"threads: {threads!r}; expected 1 or more")
 
 
 def share_heaps() -> None:
-    """Have all threads share two heaps: many threads with their own keep 80 MB that is free.
+    """Make all threads share two heaps of glibc. With a heap per thread, 80 MB of free memory would stay reserved.
 
-    To be called before there are threads. Nothing is done where the library has no such call.
+    Call this before the first thread starts. It does nothing with other C libraries.
     """
     with suppress(*_ABSENT):
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
 
 
 def trim_heap() -> None:
-    """Return what is free to the system, which the library does by itself only at the end of a heap.
+    """Return free memory to the system; glibc by itself only returns memory at the end of a heap.
 
-    To be called after work that took much memory and is seldom done. Nothing is done where the library has no such
-    call.
+    Call this after rare work that takes much memory. It does nothing with other C libraries.
     """
     with suppress(*_ABSENT):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def check_memory(size: int) -> None:
-    """Raises MemoryError where the process has a limit of its address space, and not so many bytes left.
+    """Raise MemoryError if the address space of the process is limited and ``size`` more bytes do not fit into it.
 
-    Libraries that are not Python's end the process when they get no memory; so the memory is asked for before.
+    Call this before a native library needs memory: such libraries end the process if they get none.
     """
     try:
         import resource
@@ -75,11 +74,11 @@ def check_memory(size: int) -> None:
 
 
 _WAITING = "OMP_WAIT_POLICY"
-_FAISS = 240_000_000  # bytes of address space that FAISS and its libraries take
+_FAISS = 240_000_000  # bytes of address space that FAISS and its libraries need
 
 
 def cache_folder() -> Path:
-    """Folder of what later runs use again. Raises InputError for a user without a home."""
+    """Return the folder of files that later runs use again. Raises InputError if the user has no home folder."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:
         return (Path(base) if base else Path.home() / ".cache") / "phrasemate"
@@ -88,9 +87,11 @@ def cache_folder() -> Path:
 
 
 def load_faiss(threads: int | None = None) -> Any:
-    """Import FAISS; with ``threads``, this thread's calls of it compute with so many from now on.
+    """Import FAISS and return the module. Raises MemoryError.
 
-    Raises MemoryError. FAISS brings an OpenMP library of its own, whose threads sleep between calls, not spin.
+    ``threads``: number of OpenMP threads for later calls from the present Python thread; None leaves it as it is.
+
+    FAISS has its own OpenMP library. Its threads are made to sleep between calls instead of spinning.
     """
     if "faiss" not in sys.modules:
         check_memory(_FAISS)
@@ -109,7 +110,10 @@ def load_faiss(threads: int | None = None) -> Any:
 
 
 class _SingleBlas(ContextDecorator):
-    """Within, BLAS computes with one thread; as before when the last one in the process has left."""
+    """Context manager and decorator within which BLAS computes with one thread.
+
+    The former numbers of threads are restored when the last block in the process has ended.
+    """
 
     def __init__(self) -> None:
         self._lock, self._inside = Lock(), 0
@@ -135,14 +139,15 @@ single_blas = _SingleBlas()
 
 
 def _set_threads(library: Any, count: int) -> None:
+    """Set the number of threads of a BLAS library."""
     library.set_num_threads(count)
-    if hasattr(library, "clear_controlling_thread"):  # another thread may leave last; by itself it could not set it
+    if hasattr(library, "clear_controlling_thread"):  # otherwise only the present thread could set the number later
         library.clear_controlling_thread()
 
 
-@cache  # looked for once: it takes a millisecond
+@cache  # the search takes a millisecond
 def _blas() -> list[Any]:
-    """The BLAS libraries with threads of their own; one on OpenMP follows `load_faiss`."""
+    """Return the controllers of the loaded BLAS libraries, except those on OpenMP, which `load_faiss` controls."""
     libraries = ThreadpoolController().select(user_api="blas").lib_controllers
     return [library for library in libraries if getattr(library, "threading_layer", "") != "openmp"]
 
@@ -151,9 +156,13 @@ T = TypeVar("T")
 
 
 def parts(items: Iterable[T], size: Callable[[T], int], most: int, count: int | None = None) -> Iterator[list[T]]:
-    """Split the items, in order, into parts of a total ``size`` of up to ``most`` and of up to ``count`` items.
+    """Split items, in order, into parts with a total size of at most ``most``.
 
-    An item that is larger is a part by itself; without ``count`` the number of items is free.
+    Args:
+        items: Items to split.
+        size: Returns the size of an item. A larger item than ``most`` forms a part by itself.
+        most: Greatest total size of a part.
+        count: Greatest number of items of a part; None for any.
     """
     part: list[T] = []
     total = 0

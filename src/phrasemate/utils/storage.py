@@ -1,13 +1,14 @@
 """Storage that survives a crash: atomic files and folders, sealed folders of weights, resumable files and sums, locks.
 
-A file or folder is written beside its place, flushed to the disk, and renamed; the renaming is flushed, too. A reader
-sees the old content or the new one.
+A new file or folder is written under a temporary name next to its destination, flushed to the disk, and renamed. The
+renaming is flushed too. So a reader sees either the old content or the new one.
 
-A sealed folder has ``weights.safetensors``, and ``config.json`` that seals it. A configuration is accepted only if it
-is byte for byte what would be written for its content, weights only if they have the SHA-256 that it names.
+A sealed folder holds ``weights.safetensors`` and a configuration, ``config.json``, with the SHA-256 of the weights. The
+configuration is accepted only if it is, byte for byte, what phrasemate would write for its content. The weights are
+accepted only if their SHA-256 matches.
 
-A lock stands beside what one process at a time may write. The system frees the lock of a process that dies; its file
-stays, and the next holder takes it.
+A lock file lies next to a file that only one process at a time may write. The operating system frees the lock of a
+process that dies; the lock file stays, and the next holder uses it.
 """
 
 from __future__ import annotations
@@ -37,11 +38,12 @@ if TYPE_CHECKING:
 
 
 def acquire_lock(path: Path, refusal: str, seconds: float = 0) -> BaseFileLock:
-    """The lock at ``path``, at once or within some seconds.
+    """Acquire the lock at ``path`` and return it.
 
-    Raises InputError, which says ``refusal``, if another process has it until then.
+    ``seconds``: how long to wait for it. Raises InputError with the message ``refusal`` if another process still holds
+    the lock after that.
     """
-    from filelock import FileLock, Timeout  # it loads asyncio: only writers pay for that
+    from filelock import FileLock, Timeout  # slow to import, and only needed by writers
 
     lock = FileLock(path)
     try:
@@ -52,10 +54,11 @@ def acquire_lock(path: Path, refusal: str, seconds: float = 0) -> BaseFileLock:
 
 
 def release_lock(lock: BaseFileLock) -> None:
-    """Let others have it.
+    """Release a lock and remove its file.
 
-    The file goes first: who has opened it, and gets the lock of a file that has no name, tries again (filelock does).
-    The other way round it could be the file of the next holder that goes, and a third would hold the lock as well.
+    The file is removed before the lock is released. A process that then gets the lock of the removed file notices this
+    and tries again (filelock does so). In the reverse order the file of the next holder could be removed, and a third
+    process could acquire the lock at the same time.
     """
     Path(lock.lock_file).unlink(missing_ok=True)
     lock.release()
@@ -63,7 +66,7 @@ def release_lock(lock: BaseFileLock) -> None:
 
 @contextmanager
 def locked(path: Path, refusal: str, seconds: float = 0) -> Iterator[None]:
-    """Hold the lock of `acquire_lock` for as long as this lasts."""
+    """Hold a lock while the block runs. The arguments and errors are those of `acquire_lock`."""
     lock = acquire_lock(path, refusal, seconds)
     try:
         yield
@@ -75,13 +78,13 @@ CONFIG, WEIGHTS = "config.json", "weights.safetensors"
 
 
 def flush(file: IO[Any]) -> None:
-    """Bring what was written to an open file to the disk."""
+    """Flush the content of an open file to the disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def sync(path: Path) -> None:
-    """Bring a closed file to the disk, or the names in a folder (where the system can open folders)."""
+    """Flush a closed file to the disk, or the file names in a folder (nothing for folders on Windows)."""
     if os.name != "posix" and path.is_dir():
         return
     handle = os.open(path, os.O_RDONLY)
@@ -92,30 +95,31 @@ def sync(path: Path) -> None:
 
 
 def install(partial: Path, path: Path) -> None:
-    """Give a finished and flushed file its name, and make the renaming itself durable."""
+    """Rename a finished and flushed file to its final name, and flush the renaming to the disk."""
     partial.replace(path)
     sync(path.parent)
 
 
 def durable_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are absent, and make their names durable. Raises OSError."""
+    """Create a folder and its missing parents, and flush their names to the disk. Raises OSError."""
     if not folder.parent.is_dir():
         durable_folder(folder.parent)
     folder.mkdir(exist_ok=True)
-    with suppress(PermissionError):  # the folder above may be closed to us
+    with suppress(PermissionError):  # the parent may not be readable
         sync(folder.parent)
 
 
 def swap_folder(finished: Path, folder: Path, old: Path) -> None:
-    """Put a finished folder in the place of ``folder``, whose content is deleted last.
+    """Replace ``folder`` by a finished folder. The old content is deleted last.
 
-    Linux exchanges the two names in one step. Elsewhere ``folder`` is called ``old`` for a moment.
+    Linux exchanges the two names in one step. On other systems ``folder`` is renamed to ``old`` first, so there is a
+    moment without ``folder``.
     """
     for path in (*sorted(finished.rglob("*")), finished):
         sync(path)
-    if folder.exists():  # else the old one is all there is, until the finished one has its name
+    if folder.exists():  # otherwise an interrupted call may have left the content in ``old``: keep it for now
         shutil.rmtree(old, ignore_errors=True)
-        if _exchanged(finished, folder):
+        if _exchange(finished, folder):
             sync(folder.parent)
             shutil.rmtree(finished, ignore_errors=True)
             return
@@ -128,8 +132,8 @@ def swap_folder(finished: Path, folder: Path, old: Path) -> None:
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
-def _exchanged(one: Path, other: Path) -> bool:
-    """Whether two folders have taken each other's name; False where the system cannot do that in one step."""
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange the names of two folders in one step. Return False, and do nothing, if the system cannot do this."""
     try:
         exchange = ctypes.CDLL(None).renameat2
     except (OSError, AttributeError, TypeError):  # TypeError: Windows
@@ -139,9 +143,15 @@ def _exchanged(one: Path, other: Path) -> bool:
 
 @contextmanager
 def atomic_file(path: Path, mode: str = "w", suffix: str = ".part", **options: Any) -> Iterator[IO[Any]]:
-    """A file that is written beside its place, as ``path`` and ``suffix``, and takes its name when the block ends.
+    """Open a file that replaces ``path`` when the block ends; after an error ``path`` is unchanged.
 
-    After an error nothing has changed. ``options`` are those of ``open``. Raises OSError.
+    Args:
+        path: Name of the finished file.
+        mode: Mode of ``open``.
+        suffix: Added to the name while the file is being written.
+        options: Further arguments of ``open``.
+
+    Raises OSError.
     """
     partial = path.with_name(path.name + suffix)
     try:
@@ -155,13 +165,17 @@ def atomic_file(path: Path, mode: str = "w", suffix: str = ".part", **options: A
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small file in UTF-8: a reader sees the old one or the new one. Raises OSError."""
+    """Write a text file in UTF-8 atomically: a reader sees the old file or the new one. Raises OSError."""
     with atomic_file(path, encoding="utf-8") as file:
         file.write(text)
 
 
 class Seal(NamedTuple):
-    """A kind of folder: its ``format`` and ``version``, the command that ``maker`` names, what to do about damage."""
+    """Kind of sealed folder.
+
+    ``format`` and ``version`` are written to its configuration. ``maker`` is the command that writes such folders, and
+    ``remedy`` says what to do about damage; both appear in error messages.
+    """
 
     format: str
     version: int
@@ -169,18 +183,21 @@ class Seal(NamedTuple):
     remedy: str
 
     def write(self, folder: Path, weights: bytes, content: Mapping[str, Any]) -> None:
-        """Write weights and configuration into a folder that is there, and flush both; ``content`` is plain data."""
+        """Write weights and configuration into an existing folder, and flush both to the disk.
+
+        ``content``: entries of the configuration, as JSON values. Raises OSError.
+        """
         with atomic_file(folder / WEIGHTS, "wb") as file:
             file.write(weights)
         seal = {"format": self.format, "version": self.version, "sha256": hashlib.sha256(weights).hexdigest()}
         with atomic_file(folder / CONFIG, "wb") as file:
-            file.write(_written({**content, **seal}))
+            file.write(_canonical({**content, **seal}))
 
     def read(self, folder: Path) -> tuple[dict[str, Any], str]:
-        """The content of the configuration, and its hash (64 hex digits), which stands for the folder.
+        """Read the configuration: return its content and its SHA-256 (64 hex digits), which identifies the folder.
 
-        Raises ModelError where there is none, ModelUnsupported for a foreign or newer format, ModelDamaged where it is
-        altered.
+        Raises ModelError if there is no configuration, ModelUnsupported for another format or a newer version, and
+        ModelDamaged for an altered file.
         """
         path = folder / CONFIG
         if not path.is_file():
@@ -188,7 +205,7 @@ class Seal(NamedTuple):
         raw = path.read_bytes()
         try:
             content = json.loads(raw)
-            intact = raw == _written(content)
+            intact = raw == _canonical(content)
         except (ValueError, RecursionError) as error:
             raise ModelDamaged(f"{path}: not readable as JSON ({error}); {self.remedy}") from error
         if not isinstance(content, dict) or content.get("format") != self.format:
@@ -200,7 +217,10 @@ class Seal(NamedTuple):
         return content, hashlib.sha256(raw).hexdigest()
 
     def weights(self, folder: Path, content: Mapping[str, Any]) -> bytes:
-        """The weights that ``content`` seals. Raises ModelDamaged, and KeyError where it names no SHA-256."""
+        """Read the weights, and compare them with the SHA-256 in the configuration ``content``.
+
+        Raises ModelDamaged, and KeyError if the configuration has no SHA-256.
+        """
         try:
             weights = (folder / WEIGHTS).read_bytes()
         except OSError as error:
@@ -210,39 +230,40 @@ class Seal(NamedTuple):
         return weights
 
     def misfit(self, folder: Path, error: Exception) -> ModelDamaged:
-        """Weights and configuration are whole, and do not belong together."""
+        """Return the error for weights and a configuration that are intact but do not belong together."""
         reason = " ".join(str(error).split())
         return ModelDamaged(f"{folder}: {CONFIG} and {WEIGHTS} do not fit ({reason}); {self.remedy}")
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, 64 hex digits. Raises OSError."""
+    """Return the SHA-256 of a file, 64 hex digits. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def is_entry(value: Any, kinds: Mapping[str, type]) -> bool:
-    """Whether a stored value is an object with entries of these kinds (``int``, or ``list``, of texts)."""
+    """Tell whether a JSON value is an object with entries of these types (``int``, or ``list`` for a list of texts)."""
     if not isinstance(value, dict) or not all(type(value.get(name)) is kind for name, kind in kinds.items()):
         return False
     return all(isinstance(text, str) for name, kind in kinds.items() if kind is list for text in value[name])
 
 
-def _written(content: Mapping[str, Any]) -> bytes:
-    """The one form of a configuration."""
+def _canonical(content: Mapping[str, Any]) -> bytes:
+    """Return the bytes that are written for a configuration."""
     text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    return text.encode("utf-8", "surrogatepass")  # half a character is not UTF-8: it equals no file
+    return text.encode("utf-8", "surrogatepass")  # with half of a surrogate pair the bytes equal those of no file
 
 
 _DTYPES = {"bool": "BOOL", "uint8": "U8", "int8": "I8", "int16": "I16", "uint16": "U16", "float16": "F16"}
 _DTYPES |= {"int32": "I32", "uint32": "U32", "float32": "F32", "float64": "F64", "int64": "I64", "uint64": "U64"}
-_ORDER = list(_DTYPES)  # of the library, in which the largest come first: so all are aligned
+_ORDER = list(_DTYPES)  # arrays are written from the last type to the first, as safetensors does, which aligns them
 
 
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str] | None = None) -> None:
-    """Write a safetensors file to ``path``. Raises OSError if it cannot be written.
+    """Write arrays by name to a safetensors file. Raises OSError.
 
-    The library writes a private file of a random name first, which a kill leaves behind.
+    ``about``: texts to store with the arrays. The safetensors library is not used because it first writes a file with a
+    random name and private permissions, which stays behind if the process is killed.
     """
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     names = sorted(whole, key=lambda name: (-_ORDER.index(whole[name].dtype.name), name))
@@ -264,9 +285,9 @@ def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[s
 
 
 def map_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a safetensors file, mapped into memory and read-only; the library's own reader copies them.
+    """Map the arrays of a safetensors file into memory, read-only. The reader of the library would copy them.
 
-    Raises OSError, and ValueError for a file of another kind.
+    Raises OSError, and ValueError for another kind of file.
     """
     dtypes = {code: name for name, code in _DTYPES.items()}
     with path.open("rb") as file:
@@ -274,7 +295,7 @@ def map_arrays(path: Path) -> dict[str, NDArray[Any]]:
         if 8 + length > path.stat().st_size:
             raise ValueError(f"a header of {length} bytes, which is longer than the file")
         text = file.read(length)
-    data = np.memmap(path, np.uint8, "r", offset=8 + length).view(np.ndarray)  # a map's own indexing is slower
+    data = np.memmap(path, np.uint8, "r", offset=8 + length).view(np.ndarray)  # indexing a memmap is slower
     try:
         return {
             name: data[slice(*entry["data_offsets"])].view(dtypes[entry["dtype"]]).reshape(entry["shape"])
@@ -286,9 +307,10 @@ def map_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def unlock(path: Path) -> None:
-    """Give a file of weights the permissions of other files: safetensors leaves it private.
+    """Give a file the default permissions of new files; the safetensors library leaves its files private.
 
-    They are those of a file made beside it: the umask itself cannot be asked for without setting it, for all threads.
+    The permissions are copied from a temporary file in the same folder. The umask cannot be read without setting it,
+    which would affect all threads.
     """
     beside = path.with_name(f"{path.name}.{os.getpid()}.part")
     beside.touch()
@@ -298,14 +320,18 @@ def unlock(path: Path) -> None:
         beside.unlink()
 
 
-_HALVES = re.compile("[\ud800-\udfff]")
+_HALVES = re.compile("[\ud800-\udfff]")  # of surrogate pairs
 
 
 def check_new(path: Path, force: bool = False, folder: bool = False) -> None:
-    """Raises InputError unless a file, or ``folder``, may be made at ``path``: to be asked before long work.
+    """Raise InputError unless a file, or a folder, may be created at ``path``. Call this before long work.
 
-    The folder around it must be there, and itself not, unless ``force`` allows overwriting it; a folder is not
-    replaced by a file.
+    The parent folder must exist. ``path`` must not exist, unless ``force`` is set. A file never replaces a folder.
+
+    Args:
+        path: Path of the new file or folder.
+        force: Allow overwriting.
+        folder: The new thing is a folder.
     """
     if not folder and (not path.name or path.is_dir()):
         raise InputError(f"{path}: is a folder; expected the name of a file")
@@ -316,9 +342,9 @@ def check_new(path: Path, force: bool = False, folder: bool = False) -> None:
 
 
 class NewFile:
-    """A file that is written beside its place and put there at the end; after an error nothing has changed.
+    """Context manager for a file that replaces ``path`` at the end; after an error ``path`` is unchanged.
 
-    A context manager. Raises InputError if it cannot be written.
+    Unlike `atomic_file`, it raises InputError if the file cannot be written. ``binary``: write bytes to ``stream``.
     """
 
     def __init__(self, path: str | os.PathLike[str], binary: bool = False) -> None:
@@ -330,8 +356,8 @@ class NewFile:
                 self.stream = self._part.open("wb")
             else:
                 self.stream = self._part.open("w", encoding="utf-8", newline="\n")
-        except (OSError, ValueError) as error:  # ValueError: of a path with a NUL or half a character
-            raise self._trouble(error) from None
+        except (OSError, ValueError) as error:  # ValueError: a path with a NUL or half of a surrogate pair
+            raise self._input_error(error) from None
 
     def __enter__(self) -> NewFile:
         return self
@@ -343,33 +369,40 @@ class NewFile:
             self.stream.close()
             if kind is None:
                 install(self._part, self.path)
-        except OSError as trouble:
-            error = trouble
+        except OSError as write_error:
+            error = write_error
         finally:
             self._part.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise self._trouble(error) from None
+            raise self._input_error(error) from None
 
     def write(self, text: str) -> None:
-        """Writes text, with U+FFFD for halves of surrogate pairs."""
+        """Write text, with U+FFFD for halves of surrogate pairs."""
         self.stream.write(_HALVES.sub("\ufffd", text))  # type: ignore[call-overload]
 
-    def _trouble(self, error: OSError | ValueError) -> InputError:
+    def _input_error(self, error: OSError | ValueError) -> InputError:
         reason = getattr(error, "strerror", None) or error
         return InputError(f"{self.path}: cannot be written ({reason}); check the folder, its permissions and the disk")
 
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 20  # bytes read at once
 
 
 class ResumableFile:
-    """Lines go to ``PATH.part``; `finish` gives it its name. ``done`` is the number of lines that already exist.
+    """Text file that an interrupted run can continue; a context manager.
 
-    A stopped run resumes at its last whole line. Its ``settings`` must be those of the first run (they lie beside it,
-    in ``PATH.part.json``), and it must have no more than ``most`` lines. ``force`` overwrites a finished file, and
-    starts again where what was started does not fit. A context manager; one process at a time. Raises InputError for a
-    name that no plain file can have, if the finished file is there, the settings differ, too many lines are there, or
-    another process is writing.
+    Lines are written to ``PATH.part``, which `finish` renames to ``PATH``. The settings of the run are stored in
+    ``PATH.part.json``. A later run with the same settings continues after the last whole line. ``done`` is the number
+    of lines that already exist.
+
+    Args:
+        path: Name of the finished file; not a ``.gz`` file.
+        settings: Settings of the run by name.
+        force: Overwrite a finished file, and start again if an unfinished one cannot be continued.
+        most: Greatest number of lines that an unfinished file may have; None for any.
+
+    Raises InputError for a name that cannot be used, if the finished file exists, or if another process is writing it.
+    It also raises InputError if an unfinished file has other settings or too many lines.
     """
 
     def __init__(
@@ -377,7 +410,7 @@ class ResumableFile:
     ) -> None:
         self.path, self._most = Path(path), most
         if self.path.suffix == ".gz":
-            reason = "lines are not written packed; take a name without .gz, and pack the file afterwards"
+            reason = "lines are not written compressed; choose a name without .gz, and compress the file afterwards"
             raise InputError(f"{self.path}: {reason}")
         check_new(self.path, force)
         self.part = self.path.with_name(self.path.name + ".part")
@@ -397,32 +430,38 @@ class ResumableFile:
             raise
 
     def written(self) -> Iterator[str]:
-        """The lines that already exist; what is not UTF-8 in them is U+FFFD."""
+        """Yield the lines that already exist, without line ends; U+FFFD replaces bytes that are not UTF-8."""
         with self.part.open(encoding="utf-8", errors="replace", newline="\n") as file:
             for _, line in zip(range(self.done), file, strict=False):
                 yield line.rstrip("\n")
 
     def write(self, lines: Iterable[str]) -> None:
-        """Append lines (without line ends) and hand them to the system."""
+        """Append lines, given without line ends, and pass them to the operating system."""
         self._file.writelines(line + "\n" for line in lines)
         self._file.flush()
 
     def finish(self) -> None:
-        """Give the whole file its name."""
+        """Close the complete file, and rename it to its final name."""
         flush(self._file)
         self._file.close()
         install(self.part, self.path)
         self._facts.unlink(missing_ok=True)
 
     def _begin(self, settings: dict[str, str]) -> None:
-        """Start with no lines; none ever stand beside settings that they were not made with, even after a power cut."""
+        """Start with an empty file and store the settings.
+
+        Old lines are removed first, so lines never lie next to the settings of another run, even after a power cut.
+        """
         self.part.unlink(missing_ok=True)
         sync(self.part.parent)
-        write_text(self._facts, json.dumps(settings, indent=1) + "\n")  # in ASCII: names may be of any bytes
+        write_text(self._facts, json.dumps(settings, indent=1) + "\n")  # ASCII, as file names may not be valid UTF-8
         self.part.touch()
 
     def _continue(self, settings: dict[str, str]) -> int:
-        """Cut what is not a whole line, and count the lines; raises InputError where the settings differ."""
+        """Remove an incomplete last line, and return the number of lines.
+
+        Raises InputError if the settings differ or there are too many lines.
+        """
         try:
             before = json.loads(self._facts.read_text("utf-8"))
         except (OSError, ValueError, RecursionError):
@@ -436,7 +475,7 @@ class ResumableFile:
         lines = whole = at = 0
         with self.part.open("rb+") as file:
             while block := file.read(_BLOCK):
-                block, hole, _ = block.partition(b"\0")  # zeros are what a power cut leaves of lines that it took
+                block, hole, _ = block.partition(b"\0")  # a power cut may leave zeros instead of lines
                 lines += block.count(b"\n")
                 whole = at + block.rindex(b"\n") + 1 if b"\n" in block else whole
                 at += len(block)
@@ -445,7 +484,7 @@ class ResumableFile:
             file.truncate(whole)
         if self._most is not None and lines > self._most:
             raise InputError(
-                f"{self.part}: {lines:,} lines; expected at most {self._most:,}, as the text has: --force starts again"
+                f"{self.part}: {lines:,} lines; expected at most the {self._most:,} of the text; --force starts again"
             )
         return lines
 
@@ -456,22 +495,29 @@ class ResumableFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            with suppress(OSError) if kind else nullcontext():  # of a full disk: what ended the run is reported
+            with suppress(OSError) if kind else nullcontext():  # the error that ended the run is the one to report
                 self._file.close()
         finally:
             release_lock(self._lock)
 
 
 SAVE_SECONDS = 30.0  # between two saves
-_MOST_SENTENCES = 1 << 53  # sentences are fewer
+_MOST_SENTENCES = 1 << 53  # all numbers of sentences are below this
 
 
 class ResumableSum:
-    """A context manager around the sum: ``sums`` gets what is in the file, ``done`` says how far that is.
+    """Sum of vectors over sentences that an interrupted run can continue; a context manager.
 
-    ``path`` None keeps nothing. ``facts`` tell what is being summed: raises InputError if the file was started with
-    others. The state is saved when the block is left, with an exception (Ctrl-C, too) or without. The caller deletes
-    the file once the result is stored.
+    The sum is loaded from a file, and saved to it every `SAVE_SECONDS` and at the end of the block, also after an
+    exception such as Ctrl-C. ``done`` is the number of sentences summed so far. The caller deletes the file once the
+    result is stored.
+
+    Args:
+        path: File of the sum; None saves nothing.
+        facts: Texts and settings that the sum depends on.
+        sums: Array of the sums, which the saved state overwrites.
+
+    Raises InputError if the file is damaged or was started with other ``facts``.
     """
 
     def __init__(self, path: Path | None, facts: Mapping[str, Any], sums: NDArray[np.float32]) -> None:
@@ -481,8 +527,8 @@ class ResumableSum:
         self._kept = self.done = self._load() if path is not None and path.exists() else 0
 
     def add(self, count: int, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
-        """Add vectors to their rows, after which the sums are of the first ``done`` sentences; now and then saved."""
-        self._whole = False  # Ctrl-C may come between the two
+        """Add vectors to the rows of the sum; ``count`` is the number of sentences summed then. Save if it is time."""
+        self._whole = False  # Ctrl-C may interrupt the next two statements; the sum is then not saved
         np.add.at(self._sums, rows, vectors)
         self.done = count
         self._whole = True
@@ -490,6 +536,7 @@ class ResumableSum:
             self._save()
 
     def _save(self) -> None:
+        """Save the sum atomically, if it has changed."""
         self._saved = time.monotonic()
         if self._path is None or self.done == self._kept:
             return
@@ -505,6 +552,7 @@ class ResumableSum:
         self._kept = self.done
 
     def _load(self) -> int:
+        """Load the sum, and return the number of sentences in it. Raises InputError."""
         from safetensors import SafetensorError, safe_open
 
         assert self._path is not None
@@ -513,10 +561,10 @@ class ResumableSum:
                 about, sums = file.metadata() or {}, file.get_tensor("sums")
             count = int(about["done"])
             intact = about["crc"] == self._checksum(count, sums, about["facts"])
-        except (OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:  # of other floats
+        except (OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
             raise InputError(f"{self._path}: not a readable state ({error}); delete it to start again") from error
         if not intact:
-            raise InputError(f"{self._path}: altered, its checksum does not hold; delete it to start again")
+            raise InputError(f"{self._path}: altered, its checksum does not match; delete it to start again")
         if not 0 <= count < _MOST_SENTENCES or sums.dtype != self._sums.dtype or not np.isfinite(sums).all():
             raise InputError(f"{self._path}: is corrupted; delete it to start again")
         if about.get("facts") != self._facts or sums.shape != self._sums.shape:
