@@ -7,7 +7,7 @@ candidate are fitted.
 
 Each index holds one of the yardstick's collections, and was built with the model. One query in `WITHOUT` is asked again
 without the lexicon, so that there are enough queries without a listed candidate to fit their weights. Queries without a
-right candidate count in the fit of the probability, which thus says when there is no equivalent. The script prints the
+right candidate count in the fit of the probability, so that it says when there is no equivalent. The script prints the
 share of dev queries whose first candidate is right, and of ambiguous ones whose first candidate has the right sense.
 For this, the weights are fitted on the other half of the dev queries.
 

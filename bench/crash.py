@@ -1,7 +1,7 @@
 """Kill seven jobs of indexing, copying and training at random, again and again, and check that nothing is lost.
 
 Each trial copies the initial files of a job, starts the job in a forked process and kills it with SIGKILL after a
-random part of its usual processor time. A busy machine thus makes trials slower, but not different. The remains are
+random part of its usual processor time. So a busy machine makes trials slower, but not different. The remains are
 opened and verified: every row is of the old or the new state, everything that was reported as done is there, and
 searches give right answers. Then the job is started and killed again, up to six times. At the end all rows are compared
 with those of an undisturbed run.

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
@@ -49,6 +49,7 @@ READ = 16  # sampled sentences that show which words a wording mostly stands wit
 PRECEDED = 8  # translations of a query without its leading function word, at most (`preceded`)
 SURROUNDINGS = 32  # words around a phrase that help to tell its sense
 SHORTEST = 4  # characters of a part of a compound, at least
+LONGEST_COMPOUND = 80  # characters of a word that is split, at most
 LINKING = {  # linking elements of closed compounds, for the languages whose compounds are split
     "da": ("s", "e"),
     "de": ("s", "es", "n", "en", "er", "e"),
@@ -270,7 +271,7 @@ def _pieces(word: str, dictionaries: Dictionaries, language: str) -> list[str]:
 
     A word of unknown language is split if all languages that can split it agree.
     """
-    if len(word) < 2 * SHORTEST or dictionaries.equivalents(word, language):
+    if not 2 * SHORTEST <= len(word) <= LONGEST_COMPOUND or dictionaries.equivalents(word, language):
         return [word]
     languages = [name for name in LINKING if language in ("", name)]
     splits = {tuple(split) for name in languages if (split := _split(folded(word), dictionaries, name))}
@@ -279,7 +280,7 @@ def _pieces(word: str, dictionaries: Dictionaries, language: str) -> list[str]:
 
 def _split(word: str, dictionaries: Dictionaries, language: str) -> list[str]:
     """Split a folded compound into words of its language; return an empty list if that is impossible."""
-    knows, links = partial(dictionaries.knows, language=language), LINKING[language]
+    knows, links = cache(partial(dictionaries.knows, language=language)), LINKING[language]
     return compound(word, knows, links) or compound(word, knows, links, STEMS.get(language, ()))
 
 
@@ -292,21 +293,29 @@ def compound(word: str, knows: Callable[[str], bool], linking: Sequence[str], st
         word: Folded word.
         knows: Whether a word is known.
         linking: Strings that may join two parts.
-        stems: Endings that the first part may have lost. With "n", "schweigeminute" is "schweigen" and "minute".
+        stems: Endings that the first part may have lost. With "en", "grenzgebiet" is "grenzen" and "gebiet".
     """
-    for at in range(SHORTEST, len(word) - SHORTEST + 1):
-        if not knows(word[at:]):
-            continue
-        for link in ("", *linking):
-            first = word[: at - len(link)]
-            if len(first) >= SHORTEST and word[:at].endswith(link):
-                parts_before = [first] if knows(first) else compound(first, knows, linking, stems)
-                if parts_before:
-                    return [*parts_before, word[at:]]
-        for ending in stems:
-            if knows(word[:at] + ending):
-                return [word[:at] + ending, word[at:]]
-    return []
+
+    @cache  # without it, repeated parts would take exponential time
+    def split(length: int) -> tuple[str, ...]:
+        """Split the first ``length`` letters."""
+        start = word[:length]
+        for at in range(SHORTEST, length - SHORTEST + 1):
+            last = start[at:]
+            if not knows(last):
+                continue
+            for link in ("", *linking):
+                first = start[: at - len(link)]
+                if len(first) >= SHORTEST and start[:at].endswith(link):
+                    parts_before = (first,) if knows(first) else split(len(first))
+                    if parts_before:
+                        return *parts_before, last
+            for ending in stems:
+                if knows(start[:at] + ending):
+                    return start[:at] + ending, last
+        return ()
+
+    return list(split(len(word)))
 
 
 def surroundings(phrase: Phrase, lexicon: InducedLexicon, language: str) -> dict[str, float]:

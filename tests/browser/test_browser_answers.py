@@ -25,7 +25,7 @@ def test_the_match_is_centred_in_its_own_column(page: Any) -> None:
 
 
 def test_order_of_lines_and_candidates(page: Any) -> None:
-    page.goto(address(GERMAN, "Bank"))
+    page.goto(address("Danach herrschte Stille im Saal.", "Stille"))
     scores = [int(text.removesuffix(" %")) for text in page.locator(".value").all_text_contents()]
     assert scores == sorted(scores, reverse=True)
     page.get_by_label("Sort by").select_option("count")
@@ -37,7 +37,7 @@ def test_order_of_lines_and_candidates(page: Any) -> None:
     expect(page).to_have_url(re.compile("sort=right"))
     expect(page.locator("#sift select").first).to_have_value("right")
     right = [re.sub(r"[^a-z ]", "", text.lower()).strip() for text in contexts(page, "r")]
-    assert len(right) > 1
+    assert len(right) > 2
     assert right == sorted(right)
 
 

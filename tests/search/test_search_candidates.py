@@ -668,6 +668,27 @@ def test_a_compound_is_cut_into_known_parts() -> None:
     assert compound("schlüssel", is_listed, ()) == []
 
 
+def test_a_word_that_cannot_be_split_takes_no_exponential_time() -> None:
+    forms: list[str] = []
+
+    def knows(form: str) -> bool:  # every end of the word, and no beginning
+        forms.append(form)
+        return not form.startswith("x")
+
+    assert compound("x" + 60 * "a", knows, ("a",)) == []
+    assert len(forms) < 3 * 61**2  # for each beginning: each last part, and what comes before it with each link
+
+
+def test_the_bundled_lexicon_splits_compounds() -> None:
+    dictionaries = Dictionaries([bundled_lexicon()], ["en"])
+    for language in ("de", ""):
+        first, last = parts("Schweigeminute", dictionaries, language)
+        assert "silenc" in first.stems
+        assert "minut" in last.stems
+    assert len(parts("Grenzgebiet", dictionaries, "de")) == 2
+    assert len(parts(20 * "essens", dictionaries, "de")) == 1  # too long for a word
+
+
 def test_the_first_part_of_a_compound_may_be_a_stem() -> None:
     is_listed = {"schweigen", "grenzen", "minute", "gebiet", "karte", "los"}.__contains__
     assert compound("schweigeminute", is_listed, ("s", "e")) == []

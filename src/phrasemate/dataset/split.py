@@ -276,10 +276,10 @@ def candidates(pairs: Iterable[Pair], languages: Pair, settings: DatasetSettings
 
 
 def divided(pairs: Iterable[ExamplePair], settings: DatasetSettings, removed: Counter[str]) -> Split:
-    """Divide pairs into train, dev and test (3:1:1), so that no phrase is in two pairs and hence in two splits.
+    """Divide pairs into train, dev and test (3:1:1), so that no phrase is in two pairs, and so in two splits.
 
     The first of several pairs that share a phrase is taken. A pair's split is drawn by a hash of seed and target
-    phrase. A phrase of the target language is thus in the same split for all source languages, and no test pair was
+    phrase. So a phrase of the target language is in the same split for all source languages, and no test pair was
     trained on for another language pair. The shares are exact only on average, unless ``most`` cuts each split to its
     share.
     """

@@ -42,9 +42,9 @@ from phrasemate.index.types import (
 from phrasemate.index.wordings import Wordings, WordingSearch
 from phrasemate.utils.arrays import Floats, Ids
 
-BITS = 40  # of an id that are the part's own; the others are its number
+BITS = 40  # lower bits of an id: the id within the part; the upper bits are the number of the part
 MOST = 1 << 13  # parts: ids stay exact as floats, as JavaScript has them
-PATIENCE = 60.0  # seconds for an answer; a part that has to be opened again takes some
+PATIENCE = 60.0  # seconds to wait for an answer; a part may have to be opened again first
 _LOCAL = (1 << BITS) - 1
 _PAGE = 1024  # sentences that a part sends at once
 
@@ -53,7 +53,7 @@ Opener = Callable[..., BaseIndex]  # `Index.open`
 
 
 class Place(NamedTuple):
-    """Where a part is: a folder, and the address of the machine that has it; "" where all have it."""
+    """Location of a part: its folder, and the address of the machine that has it; "" if all machines have it."""
 
     folder: str
     node: str = ""
@@ -61,7 +61,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShardsFile:
-    """``shards.json``: the address of the Ray cluster, and the places of the parts.
+    """Content of ``shards.json``: the address of the Ray cluster, and the places of the parts.
 
     >>> import json, pathlib
     >>> folder = pathlib.Path("corpus")
@@ -76,7 +76,7 @@ class ShardsFile:
 
     @classmethod
     def read(cls, folder: Path) -> ShardsFile:
-        """Raises InputError, which says what is wrong with it."""
+        """Read ``shards.json`` of a folder. Raises InputError if it is absent or malformed."""
         path = folder / SHARDS_JSON
         example = '{"cluster": "HOST:PORT", "shards": ["FOLDER", {"folder": "FOLDER", "node": "ADDRESS"}]}'
         try:
@@ -94,7 +94,7 @@ class ShardsFile:
 
 
 class Facts(NamedTuple):
-    """What a part says of itself when it is opened."""
+    """Properties of a part that it reports when it is opened."""
 
     manifest: Manifest
     state: State
@@ -107,7 +107,7 @@ def _of_wordings(index: BaseIndex, question: str, *arguments: Any) -> Any:
         return getattr(search.table, question)(*arguments)
 
 
-# What a part may be asked, and how its index and the state that was opened answer it.
+# Questions to a part, and the functions of its index and of the opened state that answer them.
 QUESTIONS: Mapping[str, Callable[..., Any]] = {
     "pid": lambda index, state: os.getpid(),
     "facts": lambda index, state: Facts(index.manifest, state, index.documents(), index.has_wordings),
@@ -132,7 +132,7 @@ QUESTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 class Shard:
-    """A part, as its actor has it: every question is answered from the state that was opened."""
+    """Part of an index inside its actor. It answers every question from the state that was opened."""
 
     def __init__(self, opener: Opener, folder: str, threads: int, settings: IndexSettings | None) -> None:
         self._open, self._folder, self._threads, self._settings = opener, folder, threads, settings
@@ -140,7 +140,7 @@ class Shard:
         self._snapshot = ExitStack()  # which ends with the process
 
     def answer(self, question: str, *arguments: Any) -> tuple[int, Any]:
-        """The generation of the part, and the answer to one of `QUESTIONS`, or a `Failure`."""
+        """Return the generation of the part, and the answer to one of `QUESTIONS` or a `Failure`."""
         try:
             index, state = self._index()
             return state.generation, QUESTIONS[question](index, state, *arguments)
@@ -157,7 +157,7 @@ class Shard:
 
 
 class Actors:
-    """An actor of Ray for each part. One that dies is started again, and asked again; questions wait meanwhile."""
+    """Ray actors, one for each part. An actor that dies is started and asked again; until then its questions wait."""
 
     def __init__(self, file: ShardsFile, opener: Opener, threads: int, settings: IndexSettings | None) -> None:
         connect(file.cluster, len(file.places))
@@ -170,7 +170,7 @@ class Actors:
             self._actors.append(remote.options(resources=resources).remote(opener, place.folder, threads, settings))
 
     def ask(self, question: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, tuple[int, Any]]:
-        """Answers of the parts with these numbers, to a question with arguments for each; see `Shard.answer`.
+        """Ask parts by their numbers, each with its own arguments, and return the answers; see `Shard.answer`.
 
         Raises ClusterError for a part that does not answer within `PATIENCE` seconds.
         """
@@ -194,7 +194,7 @@ class Actors:
 
 
 class Parts:
-    """All parts: questions to all of them, or to those that have some ids."""
+    """Parts of an index: asks all of them, or those that have the given ids."""
 
     def __init__(self, caller: Actors, places: Sequence[Place]) -> None:
         self._caller, self._places = caller, places
@@ -202,7 +202,7 @@ class Parts:
         self.facts = self.all("facts")
 
     def some(self, question: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
-        """Answers of some parts, each to its own arguments. Raises what one of them raised.
+        """Ask some parts, each with its own arguments, and return the answers. Raises what one of them raised.
 
         A part that was changed and opened again meanwhile, since its actor had died, tells its facts once more.
         """
@@ -215,12 +215,12 @@ class Parts:
         return {number: answer for number, (_, answer) in answers.items()}
 
     def all(self, question: str, *arguments: Any) -> list[Any]:
-        """Answers of all parts, in their order."""
+        """Ask all parts; return the answers in the order of the parts."""
         answers = self.some(question, dict.fromkeys(range(len(self._places)), arguments))
         return [answers[number] for number in range(len(self._places))]
 
     def by_id(self, question: str, ids: Sequence[int] | Ids) -> list[tuple[int, Ids, Any]]:
-        """Ask each part for its own ones of some ids: its number, their places among all, and the answer."""
+        """Ask each part about its own ids; return its number, the positions of its ids in the input, and the answer."""
         every = np.asarray(ids, np.int64)
         owners = every >> BITS
         if len(every) and (owners.min() < 0 or owners.max() >= len(self._places)):
@@ -236,7 +236,7 @@ def _shifted(row: SentenceRow, shard: int) -> SentenceRow:
 
 
 class ShardedStore:
-    """Rows of all parts, by the methods of `phrasemate.index.base.Reader`. Any number of threads may ask."""
+    """Rows of all parts, by the methods of `phrasemate.index.base.Reader`; safe for several threads."""
 
     def __init__(self, path: str, parts: Parts) -> None:
         self.path, self._parts = path, parts
@@ -247,7 +247,7 @@ class ShardedStore:
 
     @contextmanager
     def snapshot(self) -> Iterator[State]:
-        """Nothing has to be held: the parts are read as they were opened."""
+        """Yield the state of all parts, as they were opened; nothing is locked."""
         yield self.state()
 
     reading = snapshot
@@ -261,7 +261,7 @@ class ShardedStore:
                 yield replace(document, id=(number << BITS) + document.id)
 
     def sentences_of(self, phrases: Sequence[int]) -> list[SentenceRow | None]:
-        """The sentence of each phrase id; None for those that were deleted."""
+        """Return the sentence of each phrase id; None for deleted phrases."""
         rows: list[SentenceRow | None] = [None] * len(phrases)
         for shard, places, answer in self._parts.by_id("sentences_of", phrases):
             for place, row in zip(places.tolist(), answer, strict=True):
@@ -269,7 +269,7 @@ class ShardedStore:
         return rows
 
     def sentences(self, ids: Iterable[int]) -> Iterator[SentenceRow]:
-        """Sentences by id, in the order of the ids."""
+        """Return sentences by id, in the order of the ids."""
         stream = iter(ids)
         while page := list(islice(stream, _PAGE)):
             rows: dict[int, SentenceRow] = {}
@@ -278,7 +278,7 @@ class ShardedStore:
             yield from (rows[place] for place in range(len(page)))
 
     def all_sentences(self, document: int | None = None) -> Iterator[SentenceRow]:
-        """The sentences, or those of a document, by id."""
+        """Yield all sentences, or those of a document, by ascending id."""
         if document is None:
             for shard in range(len(self._parts.facts)):
                 yield from self._pages(shard, "sentences_after", None)
@@ -286,7 +286,7 @@ class ShardedStore:
             yield from self._pages(document >> BITS, "sentences_after", document & _LOCAL)
 
     def translated_sentences(self, fragment: str = "") -> Iterator[SentenceRow]:
-        """The sentences with a translation that may hold ``fragment``, by id."""
+        """Yield the sentences with a translation that may contain ``fragment``, by ascending id."""
         for shard in range(len(self._parts.facts)):
             yield from self._pages(shard, "translated_after", fragment)
 
@@ -300,18 +300,18 @@ class ShardedStore:
                 yield _shifted(row, shard)
 
     def near(self, sentence: SentenceRow, count: int) -> Iterator[SentenceRow]:
-        """The sentences of the same document that stand at most ``count`` places from one."""
+        """Return the sentences of the same document that are at most ``count`` positions from a sentence."""
         shard = sentence.id >> BITS
         row = _shifted(sentence, -shard)
         for other in self._parts.some("near", {shard: (row, count)})[shard]:
             yield _shifted(other, shard)
 
     def vectors_of(self, phrases: Sequence[int]) -> NDArray[np.int8]:
-        """(phrases, dim) int8 of phrase ids. Raises InputError for a deleted one."""
+        """Return the codes of phrase ids, (phrases, dim) int8. Raises InputError for a deleted phrase."""
         return self.codes("codes", np.asarray(phrases, np.int64))
 
     def codes(self, question: str, phrases: Ids) -> NDArray[np.int8]:
-        """(phrases, dim) int8, as the parts answer the question."""
+        """Gather the codes that the parts return to a question, (phrases, dim) int8."""
         codes = np.empty((len(phrases), self._parts.facts[0].manifest.dim), np.int8)
         for _, places, answer in self._parts.by_id(question, phrases):
             codes[places] = answer
@@ -325,7 +325,7 @@ class ShardedView:
         self._parts = parts
 
     def search(self, state: State, vectors: Floats, k: int, scope: Scope) -> tuple[Ids, Floats]:
-        """The k best phrases of the documents that are searched, of all parts."""
+        """Return the k best phrases of all parts, of the given documents only."""
         documents = scope.documents
         questions: dict[int, tuple[Any, ...]] = {}
         for shard in range(len(self._parts.facts)):
@@ -346,11 +346,11 @@ class ShardedTexts:
         self._parts = parts
 
     def containing(self, phrase: str, limit: int) -> list[int]:
-        """Ids of up to ``limit`` sentences whose text contains ``phrase``, ascending."""
+        """Return the ids of up to ``limit`` sentences that contain ``phrase``, ascending."""
         return self._chained(limit, lambda shard, rest: ("containing", (phrase, rest)))
 
     def candidates(self, phrase: str, ids: IdRange = ALL_IDS) -> list[int]:
-        """Ids of sentences that may hold ``phrase``, ascending."""
+        """Return the ids of sentences that may contain ``phrase``, ascending."""
 
         def question(shard: int, rest: int) -> tuple[str, tuple[Any, ...]]:
             low, high = (min(max(bound - (shard << BITS), 0), 1 << BITS) for bound in (ids.first, ids.before))
@@ -369,14 +369,14 @@ class ShardedTexts:
 
 
 class ShardedWordings(Wordings):
-    """The tables of wordings of all parts as one, by the methods of `phrasemate.index.wordings.Wordings`."""
+    """Tables of wordings of all parts as one, by the methods of `phrasemate.index.wordings.Wordings`."""
 
     def __init__(self, parts: Parts) -> None:
         super().__init__([], Runs(np.zeros((0, 2), np.int64)))
         self._parts = parts
 
     def of_phrases(self, ids: Sequence[int]) -> list[str]:
-        """The wording of each phrase id."""
+        """Return the wording of each phrase id."""
         texts = [""] * len(ids)
         for _, places, answer in self._parts.by_id("of_phrases", ids):
             for place, text in zip(places.tolist(), answer, strict=True):
@@ -384,7 +384,7 @@ class ShardedWordings(Wordings):
         return texts
 
     def occurrences(self, wordings: Sequence[str]) -> list[Ids]:
-        """The live phrases with each wording, ascending ids."""
+        """Return the ids of the phrases with each wording, ascending, without deleted ones."""
         shards = self._parts.all("occurrences", wordings) if wordings else []
         return [
             np.concatenate([ids[number] + (shard << BITS) for shard, ids in enumerate(shards)])
@@ -392,13 +392,13 @@ class ShardedWordings(Wordings):
         ]
 
     def of_stems(self, stemmed: Sequence[str]) -> list[list[str]]:
-        """The wordings of each stemmed form."""
+        """Return the wordings of each stemmed form."""
         shards = self._parts.all("of_stems", stemmed) if stemmed else []
         return [list(dict.fromkeys(chain(*lists))) for lists in zip(*shards, strict=True)]
 
 
 class ShardedIndex(BaseIndex):
-    """An index in parts, as ``Index.open`` opens it; it is read, and its parts are changed one by one.
+    """Index in several parts, opened by ``Index.open``. It is read-only; to change it, change a part.
 
     >>> import phrasemate as pm
     >>> with pm.Index.open("corpus") as index:  # doctest: +SKIP
@@ -464,7 +464,7 @@ class ShardedIndex(BaseIndex):
 
     @property
     def has_wordings(self) -> bool:
-        """Whether phrases of all parts can be looked up by their wording."""
+        """True if phrases of all parts can be looked up by their wording."""
         return all(facts.has_wordings for facts in self._parts.facts)
 
     @contextmanager
@@ -476,7 +476,7 @@ class ShardedIndex(BaseIndex):
         yield WordingSearch(table, lambda ids: row_codec.dequantise(self.store.codes("codes_of_live", ids)))
 
     def stats(self) -> IndexStats:
-        """The sizes of all parts together."""
+        """Return the sums of the sizes of all parts."""
         stats: list[IndexStats] = self._parts.all("stats")
         languages: Counter[str] = Counter()
         files: Counter[str] = Counter()

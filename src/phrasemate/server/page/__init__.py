@@ -67,7 +67,7 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
     environment()  # raises before the first request
     router = APIRouter(include_in_schema=False)
     catalogue = Catalogue(library)
-    add_equivalents(router, library, settings, glossary, catalogue)
+    add_search(router, library, settings, glossary, catalogue)
     add_concordance(router, library, settings, catalogue)
     add_document(router, library, settings, catalogue)
     add_glossary(router, library, settings, glossary)
@@ -83,7 +83,7 @@ def routes(library: Library, settings: Settings, glossary: Glossary) -> APIRoute
     return router
 
 
-def add_equivalents(
+def add_search(
     router: APIRouter, library: Library, settings: Settings, glossary: Glossary, catalogue: Catalogue
 ) -> None:
     """Add the routes ``/`` (the equivalents of a phrase in its text), ``/sentence`` and ``/download/{format}``."""
@@ -159,7 +159,8 @@ def add_concordance(router: APIRouter, library: Library, settings: Settings, cat
 
     @router.get("/text")
     async def text(request: Request) -> Response:
-        return RedirectResponse(f"/concordance?{request.url.query}".rstrip("?"), 301)
+        query = request.url.query
+        return RedirectResponse(f"/concordance?{query}" if query else "/concordance", 301)
 
 
 async def _look_up(
