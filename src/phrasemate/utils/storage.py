@@ -484,7 +484,7 @@ class ResumableFile:
             file.truncate(whole)
         if self._most is not None and lines > self._most:
             raise InputError(
-                f"{self.part}: {lines:,} lines; expected at most the {self._most:,} of the text; --force starts again"
+                f"{self.part}: {lines:,} lines; expected at most {self._most:,}, those of the text; --force starts again"
             )
         return lines
 
