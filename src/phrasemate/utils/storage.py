@@ -483,8 +483,10 @@ class ResumableFile:
                     break
             file.truncate(whole)
         if self._most is not None and lines > self._most:
-            expected = f"expected at most {self._most:,}, those of the text"
-            raise InputError(f"{self.part}: {lines:,} lines; {expected}; --force starts again")
+            raise InputError(
+                f"{self.part}: {lines:,} lines; expected at most {self._most:,}, those of the text; "
+                "--force starts again"
+            )
         return lines
 
     def __enter__(self) -> ResumableFile:
