@@ -24,7 +24,18 @@ from phrasemate.encode.scoring import FEATURES, LEAST_LOG
 from phrasemate.index.wordings import Wordings, WordingSearch, joined
 from phrasemate.lexicon import Equivalent, InducedLexicon, Lexicon, bundled_collocates, stemmed
 from phrasemate.lexicon.induced import grammatical_words
-from phrasemate.lexicon.inflection import ARTICLES, ENGLISH_FUNCTION_WORDS, content_words, same_words, stem
+from phrasemate.lexicon.inflection import (
+    ARTICLES,
+    ENGLISH_FUNCTION_WORDS,
+    LINKING,
+    LONGEST_COMPOUND,
+    SHORTEST_PART,
+    STEMS,
+    compound,
+    content_words,
+    same_words,
+    stem,
+)
 from phrasemate.lexicon.locutions import locutions
 from phrasemate.text import folded, words
 from phrasemate.text.languages import primary
@@ -48,19 +59,6 @@ AROUND = 64  # occurrences of a part that are read for this; up to twice as many
 READ = 16  # sampled sentences that show which words a wording mostly stands with
 PRECEDED = 8  # translations of a query without its leading function word, at most (`preceded`)
 SURROUNDINGS = 32  # words around a phrase that help to tell its sense
-SHORTEST = 4  # characters of a part of a compound, at least
-LONGEST_COMPOUND = 80  # characters of a word that is split, at most
-LINKING = {  # linking elements of closed compounds, for the languages whose compounds are split
-    "da": ("s", "e"),
-    "de": ("s", "es", "n", "en", "er", "e"),
-    "et": (),
-    "fi": ("n",),
-    "hu": (),
-    "nl": ("s", "en", "e"),
-    "no": ("s", "e"),
-    "sv": ("s",),
-}
-STEMS = {"de": ("en", "n"), "nl": ("en",)}  # endings that a word loses as the first part: Grenzen, "Grenzgebiet"
 _NOT_LATIN = frozenset(["ar", "bg", "el", "fa", "he", "hi", "ja", "ko", "ru", "uk", "zh"])
 _BEFORE, _AFTER = re.compile(r"^\W+"), re.compile(r"\W+$")
 AT_ONCE = 16  # queries whose candidates' vectors are in memory together
@@ -271,7 +269,7 @@ def _pieces(word: str, dictionaries: Dictionaries, language: str) -> list[str]:
 
     A word of unknown language is split if all languages that can split it agree.
     """
-    if not 2 * SHORTEST <= len(word) <= LONGEST_COMPOUND or dictionaries.equivalents(word, language):
+    if not 2 * SHORTEST_PART <= len(word) <= LONGEST_COMPOUND or dictionaries.equivalents(word, language):
         return [word]
     languages = [name for name in LINKING if language in ("", name)]
     splits = {tuple(split) for name in languages if (split := _split(folded(word), dictionaries, name))}
@@ -282,40 +280,6 @@ def _split(word: str, dictionaries: Dictionaries, language: str) -> list[str]:
     """Split a folded compound into words of its language; return an empty list if that is impossible."""
     knows, links = cache(partial(dictionaries.knows, language=language)), LINKING[language]
     return compound(word, knows, links) or compound(word, knows, links, STEMS.get(language, ()))
-
-
-def compound(word: str, knows: Callable[[str], bool], linking: Sequence[str], stems: Sequence[str] = ()) -> list[str]:
-    """Split a compound into known parts: "haus", "tür", "schlüssel". Return an empty list if that is impossible.
-
-    The last part is the longest known suffix that leaves a split of the rest.
-
-    Args:
-        word: Folded word.
-        knows: Whether a word is known.
-        linking: Strings that may join two parts.
-        stems: Endings that the first part may have lost. With "en", "grenzgebiet" is "grenzen" and "gebiet".
-    """
-
-    @cache  # without it, repeated parts would take exponential time
-    def split(length: int) -> tuple[str, ...]:
-        """Split the first ``length`` letters."""
-        start = word[:length]
-        for at in range(SHORTEST, length - SHORTEST + 1):
-            last = start[at:]
-            if not knows(last):
-                continue
-            for link in ("", *linking):
-                first = start[: at - len(link)]
-                if len(first) >= SHORTEST and start[:at].endswith(link):
-                    parts_before = (first,) if knows(first) else split(len(first))
-                    if parts_before:
-                        return *parts_before, last
-            for ending in stems:
-                if knows(start[:at] + ending):
-                    return start[:at] + ending, last
-        return ()
-
-    return list(split(len(word)))
 
 
 def surroundings(phrase: Phrase, lexicon: InducedLexicon, language: str) -> dict[str, float]:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from phrasemate.lexicon import stemmed, stemmed_all, without_function_words
-from phrasemate.lexicon.inflection import same_words
+from phrasemate.lexicon.inflection import compound, same_words
 from phrasemate.text import folded
 from phrasemate.text.languages import language_code, languages_in
 
@@ -93,3 +93,33 @@ def test_languages_by_name_and_code() -> None:
     assert languages_in("freedict-eng-deu.index") == ("en", "de")
     assert languages_in("German_to_English.tsv") == ("de", "en")
     assert languages_in("my terms.tsv") == ("", "")
+
+
+def test_a_compound_is_cut_into_known_parts() -> None:
+    is_listed = {"haus", "tür", "schlüssel", "arbeit", "amt", "schlüsselbund"}.__contains__
+    assert compound("hausarbeitsschlüssel", is_listed, ("s",)) == ["haus", "arbeit", "schlüssel"]
+    assert compound("arbeitsschlüssel", is_listed, ("s",)) == ["arbeit", "schlüssel"]
+    assert compound("arbeitsschlüsselbund", is_listed, ("s",)) == ["arbeit", "schlüsselbund"]  # the longest last part
+    assert compound("arbeitsschlüssel", is_listed, ()) == []
+    assert compound("hausamt", is_listed, ()) == []  # three letters are no part
+    assert compound("schlüssel", is_listed, ()) == []
+
+
+def test_a_word_that_cannot_be_split_takes_no_exponential_time() -> None:
+    forms: list[str] = []
+
+    def knows(form: str) -> bool:  # every end of the word, and no beginning
+        forms.append(form)
+        return not form.startswith("x")
+
+    assert compound("x" + 60 * "a", knows, ("a",)) == []
+    assert len(forms) < 3 * 61**2  # for each beginning: each last part, and what comes before it with each link
+
+
+def test_the_first_part_of_a_compound_may_be_a_stem() -> None:
+    is_listed = {"schweigen", "grenzen", "minute", "gebiet", "karte", "los"}.__contains__
+    assert compound("schweigeminute", is_listed, ("s", "e")) == []
+    assert compound("schweigeminute", is_listed, ("s", "e"), ("en", "n")) == ["schweigen", "minute"]
+    assert compound("grenzgebiet", is_listed, (), ("en", "n")) == ["grenzen", "gebiet"]
+    assert compound("grenzgebietskarte", is_listed, ("s",), ("en", "n")) == ["grenzen", "gebiet", "karte"]
+    assert compound("schweigelos", is_listed, (), ("en", "n")) == []

@@ -28,7 +28,6 @@ from phrasemate.candidates import (
     Wording,
     begins_at,
     compositions,
-    compound,
     describe,
     ends_at,
     equivalents,
@@ -658,27 +657,6 @@ def test_a_word_that_mostly_stands_in_an_expression_is_parted_from_it() -> None:
     assert in_expressions([whole, always], "en", phrases_of) == [whole]  # it was proposed as such
 
 
-def test_a_compound_is_cut_into_known_parts() -> None:
-    is_listed = {"haus", "tür", "schlüssel", "arbeit", "amt", "schlüsselbund"}.__contains__
-    assert compound("hausarbeitsschlüssel", is_listed, ("s",)) == ["haus", "arbeit", "schlüssel"]
-    assert compound("arbeitsschlüssel", is_listed, ("s",)) == ["arbeit", "schlüssel"]
-    assert compound("arbeitsschlüsselbund", is_listed, ("s",)) == ["arbeit", "schlüsselbund"]  # the longest last part
-    assert compound("arbeitsschlüssel", is_listed, ()) == []
-    assert compound("hausamt", is_listed, ()) == []  # three letters are no part
-    assert compound("schlüssel", is_listed, ()) == []
-
-
-def test_a_word_that_cannot_be_split_takes_no_exponential_time() -> None:
-    forms: list[str] = []
-
-    def knows(form: str) -> bool:  # every end of the word, and no beginning
-        forms.append(form)
-        return not form.startswith("x")
-
-    assert compound("x" + 60 * "a", knows, ("a",)) == []
-    assert len(forms) < 3 * 61**2  # for each beginning: each last part, and what comes before it with each link
-
-
 def test_the_bundled_lexicon_splits_compounds() -> None:
     dictionaries = Dictionaries([bundled_lexicon()], ["en"])
     for language in ("de", ""):
@@ -687,15 +665,6 @@ def test_the_bundled_lexicon_splits_compounds() -> None:
         assert "minut" in last.stems
     assert len(parts("Grenzgebiet", dictionaries, "de")) == 2
     assert len(parts(20 * "essens", dictionaries, "de")) == 1  # too long for a word
-
-
-def test_the_first_part_of_a_compound_may_be_a_stem() -> None:
-    is_listed = {"schweigen", "grenzen", "minute", "gebiet", "karte", "los"}.__contains__
-    assert compound("schweigeminute", is_listed, ("s", "e")) == []
-    assert compound("schweigeminute", is_listed, ("s", "e"), ("en", "n")) == ["schweigen", "minute"]
-    assert compound("grenzgebiet", is_listed, (), ("en", "n")) == ["grenzen", "gebiet"]
-    assert compound("grenzgebietskarte", is_listed, ("s",), ("en", "n")) == ["grenzen", "gebiet", "karte"]
-    assert compound("schweigelos", is_listed, (), ("en", "n")) == []
 
 
 def test_a_compound_that_is_not_listed_counts_as_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Normalise wordings for look-up: remove leading function words and inflection.
+"""Normalise wordings for look-up: remove leading function words and inflection, and split compounds.
 
 Leading function words are dropped, and the other words are reduced to stems by Snowball stemmers. So "the benches"
 matches "bench", and "sich erinnern" "erinnert". Two wordings match if their stemmed forms are equal; these forms are
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -79,6 +79,19 @@ _JOINED = {
 _ELISIONS = {lang: frozenset(text.split()) for lang, text in _JOINED.items()}
 _APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
+SHORTEST_PART = 4  # characters of a part of a compound, at least
+LONGEST_COMPOUND = 80  # characters of a word that is split, at most
+LINKING = {  # linking elements of closed compounds, for the languages whose compounds are split
+    "da": ("s", "e"),
+    "de": ("s", "es", "n", "en", "er", "e"),
+    "et": (),
+    "fi": ("n",),
+    "hu": (),
+    "nl": ("s", "en", "e"),
+    "no": ("s", "e"),
+    "sv": ("s",),
+}
+STEMS = {"de": ("en", "n"), "nl": ("en",)}  # endings that a word loses as the first part: Grenzen, "Grenzgebiet"
 _PLURALS = (("ies", "y"), ("ies", "ie"), ("es", ""), ("s", ""), ("'s", ""), ("s'", ""))  # ending -> its base
 _LOCAL = threading.local()  # stemmers are not thread-safe
 
@@ -188,3 +201,37 @@ def _stemmer(lang: str) -> Any:
     if lang not in stemmers:
         stemmers[lang] = Stemmer.Stemmer(_STEMMERS[lang], 0)  # without its cache, which costs more than it saves
     return stemmers[lang]
+
+
+def compound(word: str, knows: Callable[[str], bool], linking: Sequence[str], stems: Sequence[str] = ()) -> list[str]:
+    """Split a compound into known parts: "haus", "tür", "schlüssel". Return an empty list if that is impossible.
+
+    The last part is the longest known suffix that leaves a split of the rest.
+
+    Args:
+        word: Folded word.
+        knows: Whether a word is known.
+        linking: Strings that may join two parts.
+        stems: Endings that the first part may have lost. With "en", "grenzgebiet" is "grenzen" and "gebiet".
+    """
+
+    @cache  # without it, repeated parts would take exponential time
+    def split(length: int) -> tuple[str, ...]:
+        """Split the first ``length`` letters."""
+        start = word[:length]
+        for at in range(SHORTEST_PART, length - SHORTEST_PART + 1):
+            last = start[at:]
+            if not knows(last):
+                continue
+            for link in ("", *linking):
+                first = start[: at - len(link)]
+                if len(first) >= SHORTEST_PART and start[:at].endswith(link):
+                    parts_before = (first,) if knows(first) else split(len(first))
+                    if parts_before:
+                        return *parts_before, last
+            for ending in stems:
+                if knows(start[:at] + ending):
+                    return start[:at] + ending, last
+        return ()
+
+    return list(split(len(word)))
