@@ -45,6 +45,7 @@ from phrasemate.utils.arrays import Doubles, Flags, Floats, Ids
 OCCURRENCES = 24  # of a candidate whose vectors are read; if it has more, these are an even sample
 _STEPS = np.arange(OCCURRENCES)
 NEAR = 40  # phrases nearest to the query's vector; their wordings are candidates
+DISTINCT, WIDER = 16, 4  # wordings that they have, at least; with fewer, `WIDER` times as many phrases are taken
 ALONE = 0.4  # weight of the phrase without its sentence in the vector that they are searched by
 CHOICES, MOST_PARTS = 4, 5  # in word-by-word translations: equivalents of each word, and words of a query, at most
 COMPOSED = 48  # word-by-word translations that are looked up, at most
@@ -65,6 +66,7 @@ AT_ONCE = 16  # queries whose candidates' vectors are in memory together
 
 
 _COMPARED = ("context", "contexts", "type", "probability", "collocates")  # features compared among listed candidates
+WORD_BY_WORD = FEATURES.index("word by word")
 _LISTED_COLUMNS = np.array([FEATURES.index(f"listed {name}") for name in (*_COMPARED, "shift")])
 
 
@@ -376,7 +378,7 @@ def gather(
         if len(every) > OCCURRENCES:
             ids = every[_STEPS * (len(every) - 1) // (OCCURRENCES - 1)]
             if wording in near_ids:
-                ids = np.array(sorted({*ids.tolist(), *near_ids[wording]}), np.int64)
+                ids = np.array(sorted({*ids.tolist(), *near_ids[wording][:OCCURRENCES]}), np.int64)
         candidates.append(Candidate(wording, listed.get(wording, UNLISTED), ids, len(every)))
     return candidates
 
@@ -705,16 +707,19 @@ def with_same_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
 def with_whole_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
     """Return the probabilities (candidates,), with a whole such as "side effects" above its part "effects".
 
-    If the likeliest candidate is not listed, but is part of listed wordings, the likeliest of these is ranked above it.
+    If the likeliest candidate is not listed, but is part of wholes, the likeliest of these is ranked above it. A whole
+    is listed, or translates the query word by word, which its part does not: "high blood pressure", "blood pressure".
     """
     if not len(probabilities):
         return probabilities
     part = int(probabilities.argmax())
-    inside = f" {query.candidates[part].wording} "
+    inside, is_literal = f" {query.candidates[part].wording} ", query.features[:, WORD_BY_WORD] > 0
     wholes = [
         number
         for number, candidate in enumerate(query.candidates)
-        if candidate.listing.probability and number != part and inside in f" {candidate.wording} "
+        if (candidate.listing.probability or is_literal[number] > is_literal[part])
+        and number != part
+        and inside in f" {candidate.wording} "
     ]
     if query.candidates[part].listing.probability or not wholes:
         return probabilities

@@ -17,6 +17,7 @@ from phrasemate.encode.pooling import unit
 from phrasemate.encode.scoring import FEATURES, VOTES, CandidateScorer, Confidence, Views, alone
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index import BaseIndex
+from phrasemate.index.wordings import Wordings
 from phrasemate.lexicon import InducedLexicon, Lexicon, bundled_lexicon
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest
@@ -323,7 +324,7 @@ class Searcher:
             target_languages = self._target_languages(request.languages)
             dictionaries = proposals.Dictionaries(self.lexicons, target_languages)
             mixture = unit(vectors + proposals.ALONE * bare)
-            run = self.index.nearest(mixture, max(proposals.NEAR, 4 * request.k), request.filters)
+            near = self._near(search.table, mixture, request)
             lexicon = self._bundled
             candidate_lists, wordings = [], []
             language = target_languages[0] if target_languages else ""
@@ -334,9 +335,8 @@ class Searcher:
                 is_same = proposals.stands_for_itself(phrase.text, dictionaries, source, language)
                 wordings.append(proposals.Wording(parts, around, no_lexicon, is_same))
                 dictionary_entries = proposals.equivalents(search.table, phrase.text, dictionaries, source)
-                nearest = run.ids[number][run.ids[number] >= 0].tolist()
                 compositions = proposals.compositions(search.table, parts)
-                proposal = proposals.gather(search.table, phrase.text, nearest, dictionary_entries, compositions)
+                proposal = proposals.gather(search.table, phrase.text, near[number], dictionary_entries, compositions)
                 proposal += proposals.extended(search.table, dictionary_entries, self._phrases_of)
                 proposal += proposals.preceded(search.table, parts, self._phrases_of)
                 proposal = proposals.in_expressions(proposal, language, self._phrases_of)
@@ -348,6 +348,25 @@ class Searcher:
                 candidate_lists.append(proposal)
             texts = [phrase.text for phrase in phrases]
             return proposals.describe(search, texts, candidate_lists, vectors, bare, language, wordings)
+
+    def _near(self, table: Wordings, vectors: Floats, request: SearchRequest) -> list[list[int]]:
+        """Find the phrases nearest to each vector, more of them if many have the same wording.
+
+        ``table``: wordings of the index. ``vectors``: (queries, dim) of unit length. Returns ids, nearest first.
+        """
+        count = max(proposals.NEAR, 4 * request.k)
+        run = self.index.nearest(vectors, count, request.filters)
+        near = [ids[ids >= 0].tolist() for ids in run.ids]
+        uniform = [
+            number
+            for number, ids in enumerate(near)
+            if len(ids) == count and len(set(table.of_phrases(ids))) < proposals.DISTINCT
+        ]
+        if uniform:
+            run = self.index.nearest(vectors[uniform], proposals.WIDER * count, request.filters)
+            for number, ids in zip(uniform, run.ids, strict=True):
+                near[number] = ids[ids >= 0].tolist()
+        return near
 
     def _languages_of(self, phrases: Sequence[Phrase]) -> list[str]:
         """Identify the language of each phrase's sentence; "" if unclear, or if the bundled lexicon is not used."""
