@@ -54,6 +54,7 @@ UNKNOWN = 0.5  # probability that a word without equivalents is translated by it
 UNCOUNTED = 0.4  # least weight of a dictionary's equivalent if the induced lexicon does not list the word
 SMALLEST = 0.01  # least weight of a dictionary's equivalent if the lexicon lists the word
 SAME = 0.95  # least probability of the query's own wording if it must be right (`stands_for_itself`)
+NEARER = 0.1  # by how much an unlisted whole is nearer than its listed part (`with_whole_first`), at least
 LACKING = 4  # listed wordings absent from the index that are searched around their parts (`extended`)
 LONGEST = 8  # words of such a wording, at most
 AROUND = 64  # occurrences of a part that are read for this; up to twice as many, as the sampling step is whole
@@ -67,6 +68,8 @@ AT_ONCE = 16  # queries whose candidates' vectors are in memory together
 
 _COMPARED = ("context", "contexts", "type", "probability", "collocates")  # features compared among listed candidates
 WORD_BY_WORD = FEATURES.index("word by word")
+_COSINES = [FEATURES.index(name) for name in ("context", "type", "alone")]
+_LENGTHS = [FEATURES.index(name) for name in ("words", "fewer words")]
 _LISTED_COLUMNS = np.array([FEATURES.index(f"listed {name}") for name in (*_COMPARED, "shift")])
 
 
@@ -707,25 +710,50 @@ def with_same_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
 def with_whole_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
     """Return the probabilities (candidates,), with a whole such as "side effects" above its part "effects".
 
-    If the likeliest candidate is not listed, but is part of wholes, the likeliest of these is ranked above it. A whole
-    is listed, or translates the query word by word, which its part does not: "high blood pressure", "blood pressure".
+    If the likeliest candidate is part of wholes, the likeliest of these is ranked above it. What counts as a whole:
+
+    - of a part that is not listed: a listed candidate, or one that translates the query word by word, unlike its part
+      ("high blood pressure", "blood pressure");
+    - of a listed word for a query of one word: a candidate that is nearer (`_is_nearer`). Word alignment often links a
+      word to a part of its translation, so "Herzinfarkt" is listed as "heart", not as "heart attack".
     """
     if not len(probabilities):
         return probabilities
     part = int(probabilities.argmax())
-    inside, is_literal = f" {query.candidates[part].wording} ", query.features[:, WORD_BY_WORD] > 0
+    inside = f" {query.candidates[part].wording} "
+    is_whole_of = _is_nearer if query.candidates[part].listing.probability else _is_listed_or_literal
     wholes = [
         number
         for number, candidate in enumerate(query.candidates)
-        if (candidate.listing.probability or is_literal[number] > is_literal[part])
-        and number != part
-        and inside in f" {candidate.wording} "
+        if number != part and inside in f" {candidate.wording} " and is_whole_of(query, number, part)
     ]
-    if query.candidates[part].listing.probability or not wholes:
+    if not wholes:
         return probabilities
     values = probabilities.copy()
     values[max(wholes, key=probabilities.__getitem__)] = np.nextafter(probabilities[part], 1)
     return values
+
+
+def _is_listed_or_literal(query: CandidateSet, whole: int, part: int) -> bool:
+    """Whether a whole is listed, or translates the query word by word while its part does not."""
+    literal = query.features[:, WORD_BY_WORD]
+    return bool(query.candidates[whole].listing.probability or literal[whole] > literal[part])
+
+
+def _is_nearer(query: CandidateSet, whole: int, part: int) -> bool:
+    """Whether an unlisted whole that occurs repeatedly is nearer to a query of one word than its part, a word, is.
+
+    It is nearer by all cosines, and by `NEARER` in the sum of those of its mean vector.
+    """
+    nearer = query.features[whole, _COSINES] - query.features[part, _COSINES]
+    return bool(
+        not query.features[part, _LENGTHS].any()
+        and " " not in query.candidates[part].wording
+        and not query.candidates[whole].listing.probability
+        and query.candidates[whole].count > 1
+        and nearer.min() >= 0
+        and nearer[1:].sum() >= NEARER
+    )
 
 
 def by_words(candidates: Sequence[Candidate], order: Iterable[int], language: str, most: int) -> list[list[int]]:

@@ -22,7 +22,6 @@ from phrasemate.candidates import (
     UNCOUNTED,
     UNKNOWN,
     UNLISTED,
-    WORD_BY_WORD,
     Dictionaries,
     Listing,
     Part,
@@ -41,7 +40,6 @@ from phrasemate.candidates import (
     restrict,
     stands_for_itself,
     with_same_first,
-    with_whole_first,
 )
 from phrasemate.encode.scoring import FEATURES, CandidateScorer
 from phrasemate.index import Index
@@ -447,36 +445,6 @@ def wordings_near(index: Index) -> set[str]:
     phrase = Phrase("eine Bank", 5, 9)
     (answer,) = searcher(index, Dictionary()).search_phrases([phrase], SearchRequest(k=10))
     return {group.text for group in answer[0]}
-
-
-@pytest.mark.parametrize(
-    ("wordings", "likely", "order"),
-    [
-        ("effects, side effects*", [0.8, 0.7], [1, 0]),
-        ("effects*, side effects*", [0.8, 0.7], [0, 1]),  # the part is listed, too
-        ("effects, side effects", [0.8, 0.7], [0, 1]),  # the whole is not
-        ("effects, side effects+", [0.8, 0.7], [1, 0]),  # it translates the query word by word
-        ("effects+, side effects+", [0.8, 0.7], [0, 1]),  # so does its part
-        ("effects*, side effects+", [0.8, 0.7], [0, 1]),
-        ("effects, size+", [0.8, 0.7], [0, 1]),
-        ("effects, effectsize*", [0.8, 0.7], [0, 1]),  # other words
-        ("effects, side effects*, no effects*", [0.8, 0.6, 0.7], [2, 0, 1]),
-        ("other, effects, side effects*", [0.9, 0.8, 0.7], [0, 1, 2]),  # the likeliest is not a part
-        ("", [], []),
-    ],
-)
-def test_a_whole_goes_before_its_part(wordings: str, likely: list[float], order: list[int]) -> None:
-    """Listed wordings end in *, word-by-word translations in +."""
-    listings = {True: Listing(0.5, "mine"), False: UNLISTED}
-    texts = [text for text in wordings.split(", ") if text]
-    some = [candidates.Candidate(text.strip("*+"), listings[text.endswith("*")], np.array([1]), 1) for text in texts]
-    features = np.zeros((len(some), len(FEATURES)), np.float32)
-    features[:, WORD_BY_WORD] = [text.endswith("+") for text in texts]
-    empty = np.zeros(0, np.int64)
-    query = candidates.CandidateSet(some, features, empty, np.zeros(0, np.float32), empty)
-    values = with_whole_first(query, np.array(likely))
-    assert np.argsort(-values, kind="stable").tolist() == order
-    assert sorted(values.round(9), reverse=True)[:1] == sorted(likely, reverse=True)[:1]
 
 
 @pytest.mark.parametrize(
