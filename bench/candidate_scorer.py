@@ -3,7 +3,8 @@
     python bench/candidate_scorer.py .cache/lookup --index .cache/lookup-20000 --index .cache/lookup-100000
 
 With --calibrate, the weights that rank candidates are kept. Only the probabilities of queries without a listed
-candidate are fitted.
+candidate are fitted. Words that the lexicon lacks (`bench/lookup_set.py --unlisted`) take part in both, if the folder
+has them.
 
 Each index holds one of the yardstick's collections, and was built with the model. One query in `WITHOUT` is asked again
 without the lexicon, so that there are enough queries without a listed candidate to fit their weights. Queries without a
@@ -26,6 +27,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,7 +59,10 @@ STEPS, RATE = (
 WITHOUT, FORGOTTEN, SENSES = 2, 4, 2
 FORGETFUL = "the lexicon lacks the right sense"
 SEVERAL = "several senses"
-KINDS = ("with lexicon", "without lexicon", "the lexicon lacks the phrase", SEVERAL, FORGETFUL)
+WITH_LEXICON, WITHOUT_LEXICON = "with lexicon", "without lexicon"
+RARE, ABSENT = "words that the lexicon lacks", "the lexicon lacks the phrase"
+KINDS = (WITH_LEXICON, WITHOUT_LEXICON, RARE, ABSENT, SEVERAL, FORGETFUL)
+BINS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # edges of probabilities in the table of --calibrate
 USUAL = 0.5  # share of the loss that asks for usual wordings
 
 
@@ -286,14 +291,35 @@ def recalibrate(model: Model, examples: Sequence[Example], indexes: Sequence[str
     if scorer is None or scorer.unlisted is None:
         raise SystemExit(f"{folder}: no scorer to calibrate")
     unlisted = [example for example in examples if is_unlisted(example)]
+    halves = [calibrated(scorer.unlisted, [one for one in unlisted if one.half != half]) for half in (0, 1)]
+    for kind in (WITH_LEXICON, WITHOUT_LEXICON, RARE):
+        of_kind = [example for example in unlisted if example.kind == kind]
+        print(f"{kind}, no candidate listed, before:", *reliability(of_kind, [scorer.unlisted] * 2), sep="\n  ")
+        print(f"{kind}, no candidate listed, fitted on the other half:", *reliability(of_kind, halves), sep="\n  ")
     facts["calibration"] = {"queries": len(unlisted), "indexes": indexes}
     replace(scorer, unlisted=calibrated(scorer.unlisted, unlisted)).save(folder, model.hash, facts)
+
+
+def reliability(examples: Sequence[Example], scorers: Sequence[CandidateScorer]) -> list[str]:
+    """Compare probabilities of first candidates with the share that is right; ``scorers``: one for each half."""
+    firsts = []
+    for example in examples:
+        probabilities = scorers[example.half].probabilities(example.features)
+        if len(probabilities):
+            best = int(probabilities.argmax())
+            firsts.append((float(probabilities[best]), bool(example.right[best])))
+    lines = []
+    for low, high in pairwise(BINS):
+        inside = [pair for pair in firsts if low <= pair[0] < high]
+        mean, share = np.mean(inside, axis=0) if inside else (0.0, 0.0)
+        lines.append(f"{low:.2f} to {high:.2f}: {len(inside)} queries, mean {mean:.3f}, right {share:.3f}")
+    return lines
 
 
 def report(examples: Sequence[Example]) -> None:
     """Print how often each kind of query has the right candidate first, with the scorer fitted on the other half."""
     scorers = [fitted([example for example in examples if example.half != half]) for half in (0, 1)]
-    for kind in KINDS:
+    for kind in (name for name in KINDS if any(example.kind == name for example in examples)):
         of_kind = [example for example in examples if example.kind == kind]
         hits = np.array([first(example, scorers[example.half]) for example in of_kind])
         has_right = np.array([example.right.any() for example in of_kind])
@@ -314,24 +340,30 @@ def main() -> None:
     options.add_argument("--calibrate", action="store_true")
     args = options.parse_args()
     model = load_model(args.model, threads=args.threads)
-    queries = [query for path in sorted(args.queries.glob("??.jsonl")) for query in read_lookups(path, "dev")]
+    queries, rare = (
+        [query for path in sorted(folder.glob("??.jsonl")) for query in read_lookups(path, "dev")]
+        for folder in (args.queries, args.queries / "unlisted")
+    )
     senses = [] if args.calibrate else read_senses(args.queries / "senses.jsonl", "dev")
     encodings, numbers = encoded(model, queries), range(len(queries))
     sparse, absentees = slice(None, None, WITHOUT), slice(1, None, WITHOUT)
     some, rest = ([vectors[part] for vectors in encodings] for part in (sparse, absentees))
-    of_senses = encoded(model, senses) if senses else encodings
+    of_senses, of_rare = (
+        encoded(model, some_queries) if some_queries else encodings for some_queries in (senses, rare)
+    )
     examples: list[Example] = []
     for folder in args.index:
         with Index.open(folder, model, readonly=True) as index:
             searcher, bare = Searcher(index, model), Searcher(index, model, lexicon=False)
-            examples += examples_of(queries, described(searcher, queries, *encodings), KINDS[0], numbers)
+            examples += examples_of(queries, described(searcher, queries, *encodings), WITH_LEXICON, numbers)
             without = described(bare, queries[sparse], *some)
-            examples += examples_of(queries[sparse], without, KINDS[1], numbers[sparse])
+            examples += examples_of(queries[sparse], without, WITHOUT_LEXICON, numbers[sparse])
+            examples += examples_of(rare, described(searcher, rare, *of_rare), RARE, range(len(rare)))
             if args.calibrate:
                 continue
             by_less = described_by_less(index, model, queries[absentees], *rest)
-            examples += examples_of(queries[absentees], by_less, KINDS[2], numbers[absentees])
-            examples += sense_examples(senses, described(searcher, senses, *of_senses), KINDS[3])
+            examples += examples_of(queries[absentees], by_less, ABSENT, numbers[absentees])
+            examples += sense_examples(senses, described(searcher, senses, *of_senses), SEVERAL)
             examples += sense_examples(senses, described_by_less(index, model, senses, *of_senses), FORGETFUL)
     if args.calibrate:
         recalibrate(model, examples, [folder.name for folder in args.index])
