@@ -3,8 +3,8 @@
     python bench/candidate_scorer.py .cache/lookup --index .cache/lookup-20000 --index .cache/lookup-100000
 
 With --calibrate, the weights that rank candidates are kept. Only the probabilities of queries without a listed
-candidate are fitted. Words that the lexicon lacks (`bench/lookup_set.py --unlisted`) take part in both, if the folder
-has them.
+candidate are fitted. With --rare, the words of `bench/lookup_set.py --unlisted`, which the lexicon lacks, take part in
+the fit. The bundled scorer was fitted without them.
 
 Each index holds one of the yardstick's collections, and was built with the model. One query in `WITHOUT` is asked again
 without the lexicon, so that there are enough queries without a listed candidate to fit their weights. Queries without a
@@ -294,6 +294,8 @@ def recalibrate(model: Model, examples: Sequence[Example], indexes: Sequence[str
     halves = [calibrated(scorer.unlisted, [one for one in unlisted if one.half != half]) for half in (0, 1)]
     for kind in (WITH_LEXICON, WITHOUT_LEXICON, RARE):
         of_kind = [example for example in unlisted if example.kind == kind]
+        if not of_kind:
+            continue
         print(f"{kind}, no candidate listed, before:", *reliability(of_kind, [scorer.unlisted] * 2), sep="\n  ")
         print(f"{kind}, no candidate listed, fitted on the other half:", *reliability(of_kind, halves), sep="\n  ")
     facts["calibration"] = {"queries": len(unlisted), "indexes": indexes}
@@ -338,19 +340,19 @@ def main() -> None:
     options.add_argument("queries", type=Path)
     options.add_argument("--index", type=Path, action="append", required=True)
     options.add_argument("--calibrate", action="store_true")
+    options.add_argument("--rare", action="store_true")
     args = options.parse_args()
     model = load_model(args.model, threads=args.threads)
     queries, rare = (
         [query for path in sorted(folder.glob("??.jsonl")) for query in read_lookups(path, "dev")]
         for folder in (args.queries, args.queries / "unlisted")
     )
+    rare = rare if args.rare else []
     senses = [] if args.calibrate else read_senses(args.queries / "senses.jsonl", "dev")
     encodings, numbers = encoded(model, queries), range(len(queries))
     sparse, absentees = slice(None, None, WITHOUT), slice(1, None, WITHOUT)
     some, rest = ([vectors[part] for vectors in encodings] for part in (sparse, absentees))
-    of_senses, of_rare = (
-        encoded(model, some_queries) if some_queries else encodings for some_queries in (senses, rare)
-    )
+    of_senses, of_rare = encoded(model, senses), encoded(model, rare)
     examples: list[Example] = []
     for folder in args.index:
         with Index.open(folder, model, readonly=True) as index:

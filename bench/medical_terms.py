@@ -47,7 +47,6 @@ def main() -> None:
     options.add_argument("out", type=Path)
     options.add_argument("--size", type=int, default=10_000, help="sentences of the collection (default: %(default)s)")
     args = options.parse_args()
-    args.out.mkdir(parents=True, exist_ok=True)
     for path in sorted((args.data / "terms_general" / "tico19").glob("*.csv")):
         language = path.stem.partition("en-")[2].partition("_")[0]
         write_lines(args.out / f"{language}.jsonl", queries(path, language))
