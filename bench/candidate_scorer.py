@@ -25,9 +25,8 @@ If the set says which right wordings are usual, the share `USUAL` of the loss as
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,7 +41,7 @@ from phrasemate.candidates import CandidateSet
 from phrasemate.encode import Model
 from phrasemate.encode.model_folder import SCORER, bundled_folder
 from phrasemate.encode.scoring import FEATURES, LISTED, CandidateScorer, HiddenUnit, alone, load_scorer
-from phrasemate.evaluate.lookup import LookupQuery, SenseQuery, lemmas, read_lookups, read_senses
+from phrasemate.evaluate.lookup import LookupQuery, SenseQuery, confidence_table, lemmas, read_lookups, read_senses
 from phrasemate.lexicon import Equivalent, bundled_lexicon
 from phrasemate.lexicon.wordings import Keys
 from phrasemate.results import SearchRequest
@@ -62,7 +61,7 @@ SEVERAL = "several senses"
 WITH_LEXICON, WITHOUT_LEXICON = "with lexicon", "without lexicon"
 RARE, ABSENT = "words that the lexicon lacks", "the lexicon lacks the phrase"
 KINDS = (WITH_LEXICON, WITHOUT_LEXICON, RARE, ABSENT, SEVERAL, FORGETFUL)
-BINS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # edges of probabilities in the table of --calibrate
+BANDS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.1)  # of the probabilities that --calibrate prints
 USUAL = 0.5  # share of the loss that asks for usual wordings
 
 
@@ -292,30 +291,24 @@ def recalibrate(model: Model, examples: Sequence[Example], indexes: Sequence[str
         raise SystemExit(f"{folder}: no scorer to calibrate")
     unlisted = [example for example in examples if is_unlisted(example)]
     halves = [calibrated(scorer.unlisted, [one for one in unlisted if one.half != half]) for half in (0, 1)]
-    for kind in (WITH_LEXICON, WITHOUT_LEXICON, RARE):
-        of_kind = [example for example in unlisted if example.kind == kind]
-        if not of_kind:
-            continue
-        print(f"{kind}, no candidate listed, before:", *reliability(of_kind, [scorer.unlisted] * 2), sep="\n  ")
-        print(f"{kind}, no candidate listed, fitted on the other half:", *reliability(of_kind, halves), sep="\n  ")
+    print_confidence(unlisted, {"before": [scorer.unlisted] * 2, "fitted on the other half": halves})
     facts["calibration"] = {"queries": len(unlisted), "indexes": indexes}
     replace(scorer, unlisted=calibrated(scorer.unlisted, unlisted)).save(folder, model.hash, facts)
 
 
-def reliability(examples: Sequence[Example], scorers: Sequence[CandidateScorer]) -> list[str]:
-    """Compare probabilities of first candidates with the share that is right; ``scorers``: one for each half."""
-    firsts = []
-    for example in examples:
-        probabilities = scorers[example.half].probabilities(example.features)
-        if len(probabilities):
-            best = int(probabilities.argmax())
-            firsts.append((float(probabilities[best]), bool(example.right[best])))
-    lines = []
-    for low, high in pairwise(BINS):
-        inside = [pair for pair in firsts if low <= pair[0] < high]
-        mean, share = np.mean(inside, axis=0) if inside else (0.0, 0.0)
-        lines.append(f"{low:.2f} to {high:.2f}: {len(inside)} queries, mean {mean:.3f}, right {share:.3f}")
-    return lines
+def print_confidence(examples: Sequence[Example], scorers: Mapping[str, Sequence[CandidateScorer]]) -> None:
+    """Print how often first candidates of similar probability are right; ``scorers``: by name, one for each half."""
+    sure, right = {}, {}
+    for kind in dict.fromkeys(example.kind for example in examples):
+        of_kind = [example for example in examples if example.kind == kind and len(example.right)]
+        for name, of_halves in scorers.items():
+            likely = [of_halves[example.half].probabilities(example.features) for example in of_kind]
+            sure[f"{kind}, {name}"] = np.array([values.max() for values in likely])
+            hits = [example.right[values.argmax()] for example, values in zip(of_kind, likely, strict=True)]
+            right[f"{kind}, {name}"] = np.array(hits)
+    table = confidence_table(sure, right, "no candidate listed", BANDS)
+    for row in (table.header, *table.rows):
+        print(*(round(cell, 3) if isinstance(cell, float) else cell for cell in row), sep="\t")
 
 
 def report(examples: Sequence[Example]) -> None:
@@ -334,6 +327,11 @@ def report(examples: Sequence[Example]) -> None:
         )
 
 
+def dev_queries(folder: Path) -> list[LookupQuery]:
+    """Read the dev half of the look-ups of all languages."""
+    return [query for path in sorted(folder.glob("??.jsonl")) for query in read_lookups(path, "dev")]
+
+
 def main() -> None:
     """Fit the scorer, print its figures and write it."""
     options = parser(__doc__)
@@ -343,11 +341,8 @@ def main() -> None:
     options.add_argument("--rare", action="store_true")
     args = options.parse_args()
     model = load_model(args.model, threads=args.threads)
-    queries, rare = (
-        [query for path in sorted(folder.glob("??.jsonl")) for query in read_lookups(path, "dev")]
-        for folder in (args.queries, args.queries / "unlisted")
-    )
-    rare = rare if args.rare else []
+    queries = dev_queries(args.queries)
+    rare = dev_queries(args.queries / "unlisted") if args.rare else []
     senses = [] if args.calibrate else read_senses(args.queries / "senses.jsonl", "dev")
     encodings, numbers = encoded(model, queries), range(len(queries))
     sparse, absentees = slice(None, None, WITHOUT), slice(1, None, WITHOUT)

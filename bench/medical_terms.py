@@ -31,10 +31,10 @@ def queries(path: Path, language: str) -> list[str]:
             if text := row["targetString"].strip():
                 half = "dev" if int(row["id"]) % 2 else "test"
                 terms.setdefault(folded(text), (text, half, set()))[2].add(lemmas(row["sourceString"]))
-    common = {"language": language, "source": "tico19", "domain": "medicine", "sense": None, "function_start": False}
+    shared = {"language": language, "source": "tico19", "domain": "medicine", "sense": None, "function_start": False}
     return [
         json.dumps(
-            {"text": text, "start": 0, "end": len(text), "half": half, "right": sorted(right), **common},
+            {"text": text, "start": 0, "end": len(text), "half": half, "right": sorted(right), **shared},
             ensure_ascii=False,
         )
         for text, half, right in terms.values()

@@ -359,29 +359,25 @@ def equivalents(table: Wordings, phrase: str, dictionaries: Dictionaries, langua
 def gather(
     table: Wordings,
     phrase: str,
-    near: Sequence[int],
+    near: Mapping[str, Sequence[int]],
     listed: Mapping[str, Listing],
     composed: Sequence[str] = (),
 ) -> list[Candidate]:
     """Collect the candidates of a query from all sources.
 
-    These are the wordings of the phrase ids ``near`` its vector, the ``listed`` equivalents, the word-by-word
-    translations ``composed``, and the phrase itself.
+    These are the wordings ``near`` its vector with their nearest phrase ids, the ``listed`` equivalents, the
+    word-by-word translations ``composed``, and the phrase itself.
     """
-    near_ids: dict[str, list[int]] = {}
-    for phrase_id, wording in zip(near, table.of_phrases(near), strict=True):
-        near_ids.setdefault(wording, []).append(phrase_id)
-    near_ids.pop("", None)
     candidates = []
-    wordings = list(dict.fromkeys([*near_ids, *listed, *composed, folded(phrase)]))
+    wordings = list(dict.fromkeys([*near, *listed, *composed, folded(phrase)]))
     for wording, every in zip(wordings, table.occurrences(wordings), strict=True):
         if not len(every) or not is_whole(wording):
             continue
         ids = every
         if len(every) > OCCURRENCES:
             ids = every[_STEPS * (len(every) - 1) // (OCCURRENCES - 1)]
-            if wording in near_ids:
-                ids = np.array(sorted({*ids.tolist(), *near_ids[wording][:OCCURRENCES]}), np.int64)
+            if wording in near:
+                ids = np.array(sorted({*ids.tolist(), *near[wording][:OCCURRENCES]}), np.int64)
         candidates.append(Candidate(wording, listed.get(wording, UNLISTED), ids, len(every)))
     return candidates
 
@@ -721,11 +717,11 @@ def with_whole_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
         return probabilities
     part = int(probabilities.argmax())
     inside = f" {query.candidates[part].wording} "
-    is_whole_of = _is_nearer if query.candidates[part].listing.probability else _is_listed_or_literal
+    goes_first = _is_nearer if query.candidates[part].listing.probability else _is_listed_or_literal
     wholes = [
         number
         for number, candidate in enumerate(query.candidates)
-        if number != part and inside in f" {candidate.wording} " and is_whole_of(query, number, part)
+        if number != part and inside in f" {candidate.wording} " and goes_first(query, number, part)
     ]
     if not wholes:
         return probabilities

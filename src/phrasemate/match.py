@@ -529,7 +529,8 @@ def likely_pairs(
         parts = proposals.parts(term, dictionaries, languages[0])
         equivalents = proposals.equivalents(table, term, dictionaries, languages[0])
         compositions = proposals.compositions(table, parts)
-        proposed.append(proposals.gather(table, term, firsts[row[row >= 0]].tolist(), equivalents, compositions))
+        nearest = table.by_wording(firsts[row[row >= 0]].tolist())
+        proposed.append(proposals.gather(table, term, nearest, equivalents, compositions))
         wordings.append(proposals.Wording(parts, {}, no_lexicon))
     search = WordingSearch(table, lambda ids: target.vectors[ids])
     descriptions = proposals.describe(

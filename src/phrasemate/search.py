@@ -349,23 +349,22 @@ class Searcher:
             texts = [phrase.text for phrase in phrases]
             return proposals.describe(search, texts, candidate_lists, vectors, bare, language, wordings)
 
-    def _near(self, table: Wordings, vectors: Floats, request: SearchRequest) -> list[list[int]]:
+    def _near(self, table: Wordings, vectors: Floats, request: SearchRequest) -> list[dict[str, list[int]]]:
         """Find the phrases nearest to each vector, more of them if many have the same wording.
 
-        ``table``: wordings of the index. ``vectors``: (queries, dim) of unit length. Returns ids, nearest first.
+        ``table``: wordings of the index. ``vectors``: (queries, dim) of unit length. Returns for each vector the
+        wordings and their phrase ids, nearest first.
         """
         count = max(proposals.NEAR, 4 * request.k)
-        run = self.index.nearest(vectors, count, request.filters)
-        near = [ids[ids >= 0].tolist() for ids in run.ids]
+        rows = self.index.nearest(vectors, count, request.filters).ids
+        near = [table.by_wording(ids[ids >= 0].tolist()) for ids in rows]
         uniform = [
-            number
-            for number, ids in enumerate(near)
-            if len(ids) == count and len(set(table.of_phrases(ids))) < proposals.DISTINCT
+            number for number, ids in enumerate(rows) if ids.min() >= 0 and len(near[number]) < proposals.DISTINCT
         ]
         if uniform:
-            run = self.index.nearest(vectors[uniform], proposals.WIDER * count, request.filters)
-            for number, ids in zip(uniform, run.ids, strict=True):
-                near[number] = ids[ids >= 0].tolist()
+            rows = self.index.nearest(vectors[uniform], proposals.WIDER * count, request.filters).ids
+            for number, ids in zip(uniform, rows, strict=True):
+                near[number] = table.by_wording(ids[ids >= 0].tolist())
         return near
 
     def _languages_of(self, phrases: Sequence[Phrase]) -> list[str]:

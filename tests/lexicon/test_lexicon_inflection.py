@@ -101,7 +101,7 @@ def test_a_compound_is_cut_into_known_parts() -> None:
     assert compound("arbeitsschlüssel", is_listed, ("s",)) == ["arbeit", "schlüssel"]
     assert compound("arbeitsschlüsselbund", is_listed, ("s",)) == ["arbeit", "schlüsselbund"]  # the longest last part
     assert compound("arbeitsschlüssel", is_listed, ()) == []
-    assert compound("hausamt", is_listed, ()) == []  # three letters are no part
+    assert compound("hausamt", is_listed, ()) == []  # three letters are too few
     assert compound("schlüssel", is_listed, ()) == []
 
 

@@ -206,7 +206,12 @@ def test_other_forms_of_what_is_listed_are_told(index: Index) -> None:
 def test_candidates_come_from_vectors_dictionaries_and_the_wording_itself(index: Index) -> None:
     with index.wordings() as search:
         money = search.table.occurrences(["money"])[0].tolist()
-        gathered = gather(search.table, "Bank", money[:1], dict.fromkeys(["bench", "absent"], Listing(0.5, "mine")))
+        gathered = gather(
+            search.table,
+            "Bank",
+            search.table.by_wording(money[:1]),
+            dict.fromkeys(["bench", "absent"], Listing(0.5, "mine")),
+        )
     assert {c.wording: (c.listing.probability, c.listing.source, c.count) for c in gathered} == {
         "money": (0.0, "", 2),
         "bench": (0.5, "mine", 2),
@@ -216,7 +221,7 @@ def test_candidates_come_from_vectors_dictionaries_and_the_wording_itself(index:
 
 def test_features_are_what_they_say(index: Index) -> None:
     with index.wordings() as search:
-        gathered = gather(search.table, "Bank", [], {"bench": Listing(0.5, "mine", verbatim=True)})
+        gathered = gather(search.table, "Bank", {}, {"bench": Listing(0.5, "mine", verbatim=True)})
         vector, alone = np.array([[0.6, 0.8]], np.float32), np.array([[1.0, 0.0]], np.float32)
         query = parts("Bank", Dictionaries([Dictionary(Bank={"bench": 0.5})], ["en"]))
         (described,) = describe(search, ["Bank"], [gathered], vector, alone, "en", [Wording(query, {"sit": 1.0})])
@@ -248,7 +253,7 @@ def test_a_listed_candidate_is_not_told_as_the_same_wording(index: Index) -> Non
         vector = np.array([[1.0, 0.0]], np.float32)
         values = []
         for listed in ({}, {"bank": Listing(0.5, "mine")}):
-            gathered = gather(search.table, "bank", [], listed)
+            gathered = gather(search.table, "bank", {}, listed)
             (described,) = describe(search, ["bank"], [gathered], vector, vector, "en", [Wording([], {})])
             values.append(described.features[0, FEATURES.index("same wording")])
     assert values == [1, 0]
@@ -257,7 +262,7 @@ def test_a_listed_candidate_is_not_told_as_the_same_wording(index: Index) -> Non
 def test_candidates_tell_that_no_lexicon_has_the_languages(index: Index) -> None:
     with index.wordings() as search:
         vector = np.array([[1.0, 0.0]], np.float32)
-        gathered = gather(search.table, "bank", [], {})
+        gathered = gather(search.table, "bank", {}, {})
         wordings = [Wording([], {}, no_lexicon) for no_lexicon in (0.0, 1.0)]
         pairs = [describe(search, ["bank"], [gathered], vector, vector, "en", [wording]) for wording in wordings]
     assert [one.features[:, FEATURES.index("no lexicon")].tolist() for (one,) in pairs] == [[0], [1]]
@@ -471,7 +476,7 @@ def test_a_phrase_stands_for_itself(phrase: str, language: str, target: str, sta
 def test_the_same_wording_goes_first_where_it_stands_for_itself(index: Index) -> None:
     vector = np.array([[1.0, 0.0]], np.float32)
     with index.wordings() as search:
-        gathered = gather(search.table, "bank", [], dict.fromkeys(["bench", "bank"], Listing(0.5, "mine")))
+        gathered = gather(search.table, "bank", {}, dict.fromkeys(["bench", "bank"], Listing(0.5, "mine")))
         wordings = [Wording([], {}, stands_for_itself=stands) for stands in (False, True)]
         (loan,), (name,) = (describe(search, ["bank"], [gathered], vector, vector, "en", [one]) for one in wordings)
     assert loan.same == -1
@@ -491,7 +496,7 @@ def test_many_occurrences_are_sampled_and_counted_all(tmp_path: Path) -> None:
     with Index.create(tmp_path / "many", Model()) as index:  # type: ignore[arg-type]
         index.add([Document.from_texts("long", [f"bank {number}" for number in range(count)])], lang="en")
         with index.wordings() as search:
-            (candidate,) = gather(search.table, "bank", [count - 2], {})
+            (candidate,) = gather(search.table, "bank", {"bank": [count - 2]}, {})
     assert candidate.count == count
     assert len(candidate.ids) == OCCURRENCES + 1  # the one that was near is among them
     assert {0, count - 2, count - 1} <= set(candidate.ids.tolist())

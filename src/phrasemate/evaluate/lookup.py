@@ -281,8 +281,14 @@ def sense_table(queries: Sequence[LookupQuery], systems: Mapping[str, Ranks], ag
     return Table(f"senses {what}", title, header, rows, f"[95 % bootstrap interval]; p: against {against}")
 
 
+BANDS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.1)  # limits of the bands of confidence; a band excludes its upper limit
+
+
 def confidence_table(
-    sure: Mapping[str, NDArray[np.float64]], first: Mapping[str, NDArray[np.bool_]], what: str
+    sure: Mapping[str, NDArray[np.float64]],
+    first: Mapping[str, NDArray[np.bool_]],
+    what: str,
+    bands: Sequence[float] = BANDS,
 ) -> Table:
     """Return the table of how often answers of similar confidence are right.
 
@@ -290,10 +296,11 @@ def confidence_table(
         sure: For each system the confidence in the first answer of each query, (queries,).
         first: For each system whether that answer is right, (queries,).
         what: Name of the collection.
+        bands: Edges of the bands of confidence, ascending; the last one is above 1.
     """
     rows: list[tuple[Any, ...]] = []
     for name, confidence in sure.items():
-        for low, high in pairwise(BANDS):
+        for low, high in pairwise(bands):
             band = (confidence >= low) & (confidence < high)
             if band.any():
                 label = f"below {high}" if not low else f"{low} to {high}" if high <= 1 else f"{low} or more"
@@ -389,7 +396,6 @@ PHRASES = "phrases alone"  # the search with vectors of the phrases without thei
 VECTORS = "vectors alone"  # such vectors only, without the lexicon and the second look
 SENTENCES, DICTIONARY = "sentences", "dictionary"
 SYSTEMS = (*SWITCHES, PHRASES, VECTORS, SENTENCES, DICTIONARY)
-BANDS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 1.1)  # limits of the bands of confidence; a band excludes its upper limit
 NEAR = 50  # number of nearest sentences whose phrases are the candidates of sentence search
 BATCH = 256  # queries that are searched together
 

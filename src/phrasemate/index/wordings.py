@@ -152,6 +152,14 @@ class Wordings:
                 texts[place] = wording_of.get(row, "")
         return texts
 
+    def by_wording(self, ids: Sequence[int]) -> dict[str, list[int]]:
+        """Group phrase ids by their wording, in the given order. Ids that no segment has are omitted."""
+        groups: dict[str, list[int]] = {}
+        for phrase_id, wording in zip(ids, self.of_phrases(ids), strict=True):
+            groups.setdefault(wording, []).append(phrase_id)
+        groups.pop("", None)
+        return groups
+
     def occurrences(self, wordings: Sequence[str]) -> list[Ids]:
         """Return for each wording the ids of the live phrases that have it, ascending."""
         parts: list[list[Ids]] = [[] for _ in wordings]
