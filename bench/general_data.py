@@ -88,7 +88,7 @@ def main() -> None:
         pairs += technical(rest, args.technical, args.seed)
         lines = (f"{other}\t{english}\t{source}\t{classes.get(source, UNSTATED)}\n" for other, english, source in pairs)
         text.write_text("".join(lines), encoding="utf-8")
-        report = align_files(ParallelText(text), links, EflomalAligner("grow-diag"), force=True)
+        report = align_files(ParallelText(text), links, EflomalAligner("grow-diag", languages=(lang, "en")), force=True)
         seconds = time.perf_counter() - started
         print(f"{lang}: {report.lines:,} sentence pairs, {report.found:,} links, {seconds:.0f} s", flush=True)
 

@@ -34,6 +34,7 @@ LAYERS = (
 NEIGHBOURS = {
     ("align", "phrasemate.text"),
     ("align", "phrasemate.encode"),
+    ("align", "phrasemate.lexicon.inflection"),
     ("encode", "phrasemate.text"),
     ("index", "phrasemate.encode"),
     ("index", "phrasemate.lexicon.dictionary"),

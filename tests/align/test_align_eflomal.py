@@ -72,6 +72,68 @@ def test_the_signature_names_what_decides_about_links(fake: list[dict[str, Any]]
     }
 
 
+def test_languages_are_part_of_the_signature(fake: list[dict[str, Any]]) -> None:
+    assert EflomalAligner(languages=("de", "en")).signature["languages"] == "de,en"
+
+
+def test_known_languages_are_compared_by_stems(fake: list[dict[str, Any]]) -> None:
+    some = pairs(("die Häuser", "the houses"), ("圖書館", "library"))
+    EflomalAligner(languages=("de", "en")).align(some[:1])
+    EflomalAligner(languages=("", "en-GB")).align(some[:1])
+    EflomalAligner(languages=("zh", "ko")).align(some[1:])  # without a stemmer: one spelling
+    assert [(call["source"], call["target"]) for call in fake] == [
+        (["die haus"], ["the hous"]),
+        (["die häuser"], ["the hous"]),
+        (["图书馆"], ["library"]),
+    ]
+
+
+def test_links_of_the_parts_of_a_compound_are_links_of_the_word(fake: list[dict[str, Any]]) -> None:
+    simple_words = [("Herz", "heart"), ("Infarkt", "infarct")] * 5
+    some = pairs(*simple_words, ("Mein Herzinfarkt", "my heart attack"))
+    links = EflomalAligner("union", languages=("de", "en")).align(some)
+    assert fake[0]["source"][-1] == "mein herz infarkt"
+    assert links[-1] == [(0, 0), (1, 1), (1, 2)]
+    assert EflomalAligner("union").align(some)[-1] == [(0, 0), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason"),
+    [
+        ([("Herz", "heart"), ("Infarkt", "infarct")] * 4, "parts that occur four times"),
+        (
+            [("Herz", "heart"), ("Infarkt", "infarct")] * 8 + [("Herzinfarkt", "heart attack")] * 8,
+            "less frequent parts",
+        ),
+        ([("Herz", "heart"), ("Infarkt", "infarct"), ("Herzinfarkt", "heart attack")] * 101, "more than 100 times"),
+    ],
+)
+def test_a_compound_without_more_frequent_parts_stays_whole(
+    fake: list[dict[str, Any]], texts: list[tuple[str, str]], reason: str
+) -> None:
+    some = pairs(*texts, ("Herzinfarkt", "heart attack"))
+    EflomalAligner(languages=("de", "en")).align(some)
+    assert fake[0]["source"][-1] == "herzinfarkt", reason
+
+
+def test_a_very_long_word_stays_whole(fake: list[dict[str, Any]]) -> None:
+    some = pairs(*[("haus", "house")] * 200, ("haus" * 30, "houses"))
+    EflomalAligner(languages=("de", "en")).align(some)
+    assert fake[0]["source"][-1] == "haus" * 30
+
+
+def test_priors_count_the_parts_of_compounds(fake: list[dict[str, Any]]) -> None:
+    simple_words = pairs(*[("Herz", "heart"), ("Infarkt", "infarct")] * 5)
+    aligner = EflomalAligner(languages=("de", "en"))
+    compounds = pairs(("Herzinfarkt", "heart attack"))
+    aligner.learn([*((*pair, [(0, 0)]) for pair in simple_words), *((*pair, [(0, 1)]) for pair in compounds)])
+    aligner.align(pairs(("x", "y")))
+    lexical = {line for line in fake[0]["priors"] if line.startswith("LEX")}
+    assert lexical == {
+        "LEX\therz\theart\t5", "LEX\tinfarkt\tinfarct\t5", "LEX\therz\tattack\t1", "LEX\tinfarkt\tattack\t1",
+    }  # fmt: skip
+
+
 def test_both_directions_are_links_from_source_to_target(monkeypatch: pytest.MonkeyPatch) -> None:
     class Aligner:
         def __init__(self, model: int) -> None:

@@ -28,6 +28,10 @@ Units = Literal["words", "subwords"]
 Symmetrise = Literal["intersection", "union", "grow-diag", "grow-diag-final-and"]
 Columns = Annotated[str, option("--columns", "N,N", "Source and target column of a file with tabs, from 1.")]
 Langs = Annotated[str, option("--langs", "LANG,LANG", "Source and target language of a .tmx or .xliff file.")]
+AlignedLangs = Annotated[
+    str,
+    option("--langs", "LANG,LANG", "Source and target language: for .tmx, .xliff; for eflomal, to compare stems."),
+]
 Tokenised = Annotated[
     bool, flag("--tokenised", "Split words at spaces and tabs only (default: find words in any script).")
 ]
@@ -63,7 +67,7 @@ def align(
         float, option("--ties", "W", "Weight of similar spelling, added to the similarity, 0 to 1.", min=0, max=1)
     ] = 0.0,
     columns: Columns = "1,2",
-    langs: Langs = "",
+    langs: AlignedLangs = "",
     tokenised: Tokenised = False,
     on_error: Skip = "raise",
     layer: options.Layer = None,
@@ -80,7 +84,7 @@ def align(
 
     Examples:
       phrasemate align news.de news.en -o links.txt
-      phrasemate align news.de news.en -o links.txt --method eflomal --symmetrise grow-diag
+      phrasemate align news.de news.en -o links.txt --method eflomal --symmetrise grow-diag --langs de,en
       phrasemate align both.tsv.gz -o links.txt --columns 2,1 --on-error skip
       phrasemate align tok.de tok.en -o links.txt --tokenised --method itermax
       phrasemate align memory.tmx -o links.txt --langs de,en
@@ -89,8 +93,13 @@ def align(
     """
     from phrasemate.align import EflomalAligner, NeuralAligner, align_files
     from phrasemate.encode import load_model
+    from phrasemate.text.formats.bilingual import format_of
 
-    text = _text(source, target, columns, langs, on_error)
+    if method == "eflomal" and langs and (target or not format_of(source)):
+        text, languages = _text(source, target, columns, "", on_error), _languages(langs)
+    else:
+        text = _text(source, target, columns, langs, on_error)
+        languages = text.languages
     options.check_apart(out, *text.files)
     if method != "eflomal":
         encoder = load_model(model, threads=threads)
@@ -98,7 +107,7 @@ def align(
     elif model is not None or layer is not None or ties or units != "words":
         raise typer.BadParameter("--model, --layer, --units and --ties mean nothing to eflomal; leave them out")
     else:
-        aligner = EflomalAligner(how) if how else EflomalAligner()
+        aligner = EflomalAligner(how or "grow-diag-final-and", languages=languages)
     with _written(out) as (path, to_stdout), stages(lambda: f"{path}.part {RESUMABLE}") as show:
         report = align_files(text, path, aligner, tokenised, force, show)
     _say(report, text.skipped, "link", as_json, to_stdout)
@@ -175,8 +184,11 @@ def _text(source: Path, target: Path | None, columns: str, langs: str, on_error:
     numbers = options.two_columns(columns)
     if numbers != (1, 2) and (target is not None or format_of(source)):
         raise typer.BadParameter(f"--columns is for one file with tabs, not for {target or source}")
-    language_pair = options.two(langs, "--langs", "two languages, such as de,en") if langs else ("", "")
-    return ParallelText(source, target, numbers, on_error == "skip", language_pair)
+    return ParallelText(source, target, numbers, on_error == "skip", _languages(langs))
+
+
+def _languages(langs: str) -> tuple[str, str]:
+    return options.two(langs, "--langs", "two languages, such as de,en") if langs else ("", "")
 
 
 def _say(report: Report, skipped: Sequence[SkippedInput], what: str, as_json: bool, on_stderr: bool) -> None:
