@@ -199,8 +199,10 @@ def _parts_of_all(sentences: Sequence[TokenizedSentence], lang: str) -> list[_Pa
     stem_once = cache(lambda part: _token(stem(part, lang) or part))
     sides = []
     for of_sentence in folded_words:
-        number_and_part = [(number, part) for number, word in enumerate(of_sentence) for part in parts(word)]
-        sides.append(_Parts([stem_once(part) for _, part in number_and_part], [number for number, _ in number_and_part]))
+        parts_of_words = list(map(parts, of_sentence))
+        texts = [stem_once(part) for parts_of_word in parts_of_words for part in parts_of_word]
+        words = [number for number, parts_of_word in enumerate(parts_of_words) for _ in parts_of_word]
+        sides.append(_Parts(texts, words))
     return sides
 
 
