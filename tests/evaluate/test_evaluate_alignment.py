@@ -104,6 +104,9 @@ def test_eflomal_learns_from_more_pairs_which_count_in_its_rate(data: Path, monk
     records = []
 
     class Fake:
+        def __init__(self, languages: tuple[str, str]) -> None:
+            assert languages == ("de", "en")
+
         def directions(self, pairs: list) -> list:
             records.append([source.text for source, _ in pairs])
             return [([(0, 0), (1, 1)], [(0, 0)]) for _ in pairs]

@@ -150,7 +150,7 @@ def _neural(model: Model, arguments: Mapping[str, Any], pairs: Pairs) -> tuple[l
 
 def _eflomal(pairs: Pairs, data: Path, lang: str, extra: int) -> Iterator[tuple[str, list[Links], float]]:
     """Yield each symmetrisation of one eflomal run: its name, the links, and the speed in sentence pairs per second."""
-    aligner = EflomalAligner()
+    aligner = EflomalAligner(languages=(lang, "en"))
     more = [
         (TokenizedSentence.of(foreign), TokenizedSentence.of(english))
         for english, foreign in (parallel(data, lang, extra) if extra else ())
