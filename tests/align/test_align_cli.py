@@ -147,6 +147,39 @@ def test_errors(invoke: Invoke, arguments: tuple[str, ...], code: int, expected:
     assert expected in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("de", "en"), ("grow-diag-final-and", ("", ""))),
+        (("de", "en", "--langs", "de,en", "--symmetrise", "union"), ("union", ("de", "en"))),
+        (("both.tmx", "--langs", "de,en"), ("grow-diag-final-and", ("de", "en"))),
+    ],
+)
+def test_eflomal_gets_the_languages(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], expected: tuple[Any, ...]
+) -> None:
+    Path("both.tmx").write_text(
+        '<tmx version="1.4"><header srclang="de"/><body><tu><tuv xml:lang="de"><seg>Haus</seg></tuv>'
+        '<tuv xml:lang="en"><seg>house</seg></tuv></tu></body></tmx>',
+        "utf-8",
+    )
+    settings = []
+
+    class Fake:
+        chunk = 10
+        signature: ClassVar[dict[str, str]] = {}
+
+        def __init__(self, symmetrisation: str, languages: tuple[str, str]) -> None:
+            settings.append((symmetrisation, languages))
+
+        def align(self, pairs: Any) -> Any:
+            return [[] for _ in pairs]
+
+    monkeypatch.setattr("phrasemate.align.EflomalAligner", Fake)
+    run = invoke("align", *options, "-o", "links", "--method", "eflomal")
+    assert (run.exit_code, settings) == (0, [expected]), run.output
+
+
 def test_eflomal_absent(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "eflomal", None)
     result = invoke("align", "de", "en", "-o", "x", "--method", "eflomal")
