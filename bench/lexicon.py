@@ -22,6 +22,8 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from common import DATA, plain_parser, report, seconds, table_rows
@@ -69,7 +71,7 @@ def dictionary(path: Path) -> set[tuple[str, str]]:
     return pairs
 
 
-def selected(folder: Path, terms: Path | None, lang: str, small: int) -> list[RatedPair]:
+def selected(lang: str, folder: Path, terms: Path | None, small: int) -> list[RatedPair]:
     """Return the significant pairs of a language, best first.
 
     If they have few words, pairs that were linked once are included.
@@ -150,11 +152,14 @@ def main() -> None:
     options.add_argument("--terms", type=Path, default=DATA / "terms", help="dictionaries (default: %(default)s)")
     options.add_argument("--size", type=int, default=15_000_000, help="most bytes (default: %(default)s)")
     options.add_argument("--small", type=int, default=25_000, help="number of words below which a language is small")
+    options.add_argument("--jobs", type=int, help="languages at a time (default: one for each core)")
     options.add_argument("--links", type=int, default=20_000, help="links to measure on (default: %(default)s)")
     options.add_argument("--seed", type=int, default=0)
     args = options.parse_args()
     languages = sorted(path.name.partition(".")[0] for path in args.folder.glob("*.phrases.tsv"))
-    scored = {lang: selected(args.folder, args.terms, lang, args.small) for lang in languages}
+    select = partial(selected, folder=args.folder, terms=args.terms, small=args.small)
+    with ProcessPoolExecutor(args.jobs) as pool:
+        scored = dict(zip(languages, pool.map(select, languages), strict=True))
     pairs, least = fitted(scored, args.size - HEADER)
     write_lexicon(args.out, pairs, {"licence": "see LICENSE.md beside it"})
     start = time.perf_counter()
