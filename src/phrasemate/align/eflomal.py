@@ -192,9 +192,11 @@ def _of_words(links: Links, source: _Parts, target: _Parts) -> Links:
 def _parts_of_all(sentences: Sequence[TokenizedSentence], lang: str) -> list[_Parts]:
     """Return what eflomal gets of the sentences of one language; "" for an unknown language."""
     if not lang:
-        token_lists = ([_token(word.lower()) for word in sentence.words()] for sentence in sentences)
+        token = cache(lambda word: _token(word.lower()))  # equal words share one string: a chunk has millions of words
+        token_lists = ([token(word) for word in sentence.words()] for sentence in sentences)
         return [_Parts(words, range(len(words))) for words in token_lists]
-    folded_words = [[folded(word) for word in sentence.words()] for sentence in sentences]
+    fold = cache(folded)
+    folded_words = [[fold(word) for word in sentence.words()] for sentence in sentences]
     parts = _compound_parts(Counter(word for of_sentence in folded_words for word in of_sentence), primary(lang))
     stem_once = cache(lambda part: _token(stem(part, lang) or part))
     sides = []
