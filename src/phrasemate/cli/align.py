@@ -95,11 +95,8 @@ def align(
     from phrasemate.encode import load_model
     from phrasemate.text.formats.bilingual import format_of
 
-    if method == "eflomal" and langs and (target or not format_of(source)):
-        text, languages = _text(source, target, columns, "", on_error), _languages(langs)
-    else:
-        text = _text(source, target, columns, langs, on_error)
-        languages = text.languages
+    plain = target is not None or not format_of(source)  # then the languages are for eflomal alone
+    text = _text(source, target, columns, "" if plain and method == "eflomal" else langs, on_error)
     options.check_apart(out, *text.files)
     if method != "eflomal":
         encoder = load_model(model, threads=threads)
@@ -107,7 +104,7 @@ def align(
     elif model is not None or layer is not None or ties or units != "words":
         raise typer.BadParameter("--model, --layer, --units and --ties mean nothing to eflomal; leave them out")
     else:
-        aligner = EflomalAligner(how or "grow-diag-final-and", languages=languages)
+        aligner = EflomalAligner(how or "grow-diag-final-and", languages=_languages(langs))
     with _written(out) as (path, to_stdout), stages(lambda: f"{path}.part {RESUMABLE}") as show:
         report = align_files(text, path, aligner, tokenised, force, show)
     _say(report, text.skipped, "link", as_json, to_stdout)
