@@ -31,9 +31,9 @@ from phrasemate.lexicon.inflection import (
     LONGEST_COMPOUND,
     SHORTEST_PART,
     STEMS,
+    are_inflections,
     compound,
     content_words,
-    same_words,
     stem,
 )
 from phrasemate.lexicon.locutions import locutions
@@ -96,7 +96,7 @@ class Candidate:
     ``listing``: its dictionary entry. ``ids``: phrases with this wording, a sample if there are many. ``count``: how
     many there are in the whole index. ``leading`` and ``trailing``: number of words at the beginning and end of the
     wording that are not part of the indexed phrases ``ids``, but stand next to them. ``core``: for a fixed expression,
-    its content word, which is compared with the query's words; otherwise "".
+    the wording of ``ids``, which is compared with the query's words; otherwise "".
     """
 
     wording: str
@@ -341,8 +341,8 @@ def compositions(table: Wordings, query: Sequence[Part]) -> list[str]:
 def equivalents(table: Wordings, phrase: str, dictionaries: Dictionaries, language: str = "") -> dict[str, Listing]:
     """List the wordings of an index that dictionaries give for a phrase.
 
-    ``language``: of the phrase, "" if unknown. An equivalent stands for every wording with the same stems. A wording
-    that several equivalents lead to gets the probability and source of the likeliest.
+    ``language``: of the phrase, "" if unknown. An equivalent stands for its inflected forms (`are_inflections`). A
+    wording that several equivalents lead to gets the probability and source of the likeliest.
     """
     listings: dict[str, Listing] = {}
     listed = dictionaries.equivalents(phrase, language)
@@ -350,6 +350,8 @@ def equivalents(table: Wordings, phrase: str, dictionaries: Dictionaries, langua
     for equivalent, forms in zip(listed, inflected, strict=True):
         text = folded(equivalent.text)
         for wording in (text, *forms):
+            if not are_inflections(text, wording, equivalent.language or "en"):
+                continue
             listing = listings.get(wording, UNLISTED)
             best = (equivalent.weight, equivalent.source) if equivalent.weight > listing.probability else listing[:2]
             listings[wording] = Listing(*best, listing.exact or equivalent.exact, listing.verbatim or wording == text)
@@ -461,26 +463,28 @@ def _translations(table: Wordings, query: Sequence[Part]) -> list[str]:
 
 
 def in_expressions(
-    candidates: Iterable[Candidate], language: str, phrases_of: Callable[[Ids], Sequence[Phrase]]
+    candidates: Sequence[Candidate], language: str, phrases_of: Callable[[Ids], Sequence[Phrase]]
 ) -> list[Candidate]:
     """Replace each candidate that mostly stands in a fixed expression by the expression, such as "spite" by "in spite
     of".
 
-    Occurrences outside the expression remain as a candidate of their own. ``language``: of the index. ``phrases_of``:
-    maps ids to phrases in their sentences.
+    Occurrences outside the expression remain as a candidate of their own. An expression that is a candidate already
+    stays as it is. ``language``: of the index. ``phrases_of``: maps ids to phrases in their sentences.
     """
+    wordings = {candidate.wording for candidate in candidates}
     known_expressions = _expressions(language)
     chosen: dict[str, Candidate] = {}
     for candidate in candidates:
         for part in _parted(candidate, known_expressions.get(candidate.wording, ()), phrases_of):
-            chosen.setdefault(part.wording, part)
+            if part.wording == candidate.wording or part.wording not in wordings:
+                chosen.setdefault(part.wording, part)
     return list(chosen.values())
 
 
 def _parted(
     word: Candidate, expressions: Sequence[tuple[str, int, int]], phrases_of: Callable[[Ids], Sequence[Phrase]]
 ) -> list[Candidate]:
-    """Return a word as it is, or split into the expression that it mostly stands in and its other occurrences.
+    """Return a candidate as it is, or split into the expression that it mostly stands in and its other occurrences.
 
     ``expressions``: as from `_expressions`.
     """
@@ -514,19 +518,19 @@ def _stands_in(phrase: Phrase, expression: str, leading: int, trailing: int) -> 
 
 @lru_cache(8)
 def _expressions(language: str) -> dict[str, list[tuple[str, int, int]]]:
-    """Map each content word of a language to its fixed expressions that otherwise consist of function words.
+    """Map the core of each fixed expression of a language, without function words at its ends, to the expression.
 
-    An expression has its wording and the number of words before and after the content word. The longest come first.
+    An expression has its wording and the number of words before and after its core. The longest come first.
     """
     expressions: dict[str, list[tuple[str, int, int]]] = {}
     grammatical = grammatical_words(language)
     for wording in sorted(locutions(language), key=lambda wording: -len(wording)):
         parts_of_wording = wording.split()
         content = [place for place, word in enumerate(parts_of_wording) if word not in grammatical]
-        if len(content) == 1:
-            (place,) = content
-            around = place, len(parts_of_wording) - 1 - place
-            expressions.setdefault(parts_of_wording[place], []).append((wording, *around))
+        core = " ".join(parts_of_wording[content[0] : content[-1] + 1]) if content else wording
+        if core != wording:
+            around = content[0], len(parts_of_wording) - 1 - content[-1]
+            expressions.setdefault(core, []).append((wording, *around))
     return expressions
 
 
@@ -668,7 +672,7 @@ def _fill_words(column: Mapping[str, Floats], query: Query, candidates: Sequence
     optional = [part.stems.keys() for part in query_parts if part.optional] if required_parts else []
     required_parts = required_parts or [part.stems for part in query_parts]
     required_stems = [stems.keys() for stems in required_parts]
-    forms = [_form(candidate.core or candidate.wording, query.language) for candidate in candidates]
+    forms = [stemmed_form(candidate.core or candidate.wording, query.language) for candidate in candidates]
     lengths = np.array([count for _, count, _ in forms])
     column["covered"][:] = [sum(map(query_stems.__contains__, stems)) / max(len(stems), 1) for stems, _, _ in forms]
     column["covers"][:] = [_share_met(required_stems, stems) for stems, _, _ in forms]
@@ -692,6 +696,19 @@ def stands_for_itself(phrase: str, dictionaries: Dictionaries, language: str, ta
     if language == target or is_foreign:
         return True
     return bool(language) and dictionaries.has_lexicon(language) and not dictionaries.equivalents(phrase, language)
+
+
+def with_base_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
+    """Return the probabilities (candidates,), with those of an English possessive ("judge's") and its base exchanged.
+
+    They are exchanged only if the base has the lower one.
+    """
+    number_of = {candidate.wording: number for number, candidate in enumerate(query.candidates)}
+    values = probabilities.copy()
+    for wording, number in number_of.items():
+        pair = [number_of.get(wording.removesuffix("'s"), number), number]
+        values[pair] = sorted(values[pair], reverse=True)
+    return values
 
 
 def with_same_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
@@ -752,23 +769,6 @@ def _is_nearer(query: CandidateSet, whole: int, part: int) -> bool:
     )
 
 
-def by_words(candidates: Sequence[Candidate], order: Iterable[int], language: str, most: int) -> list[list[int]]:
-    """Group candidates that are inflected forms of the same words; return the first ``most`` groups of an order."""
-    groups: list[list[int]] = []
-    by_stems: dict[tuple[str, ...], list[list[int]]] = {}
-    for number in order:
-        wording = candidates[number].wording
-        same_stems = by_stems.setdefault(_form(wording, language)[0], [])
-        for group in same_stems:
-            if same_words(candidates[group[0]].wording, wording, language):
-                group.append(number)
-                break
-        else:
-            same_stems.append([number])
-            groups += same_stems[-1:] if len(groups) < most else []
-    return groups
-
-
 def _share_met(parts: Sequence[KeysView[str]], stems: Collection[str]) -> float:
     """Compute the share of a query's words with at least one equivalent among some stems."""
     return sum([not part.isdisjoint(stems) for part in parts]) / max(len(parts), 1)
@@ -781,7 +781,7 @@ def _composed(parts: Sequence[Mapping[str, float]], stems: Collection[str]) -> f
 
 
 @lru_cache(1 << 16)
-def _form(wording: str, language: str) -> tuple[tuple[str, ...], int, bool]:
+def stemmed_form(wording: str, language: str) -> tuple[tuple[str, ...], int, bool]:
     """Return the stems of a wording, its number of words, and whether it begins with a function word."""
     content = content_words(wording, language)
     stems = tuple([stem(word, language) for word in content])

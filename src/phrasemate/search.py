@@ -19,6 +19,7 @@ from phrasemate.errors import InputError, QueryError
 from phrasemate.index import BaseIndex
 from phrasemate.index.wordings import Wordings
 from phrasemate.lexicon import InducedLexicon, Lexicon, bundled_lexicon
+from phrasemate.lexicon.inflection import same_words
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest
 from phrasemate.text import folded
@@ -278,16 +279,17 @@ class Searcher:
         with self.index.snapshot():
             descriptions = self.candidates(phrases, vectors, bare, request, without)
             language = next(iter(self._target_languages(request.languages)), "") or "en"
-            probabilities = [
-                proposals.with_same_first(
-                    query, proposals.with_whole_first(query, scorer.probabilities(query.features))
-                )
-                for query in descriptions
-            ]
+            probabilities = []
+            for query in descriptions:
+                values = scorer.probabilities(query.features)
+                if language == "en":
+                    values = proposals.with_base_first(query, values)
+                values = proposals.with_whole_first(query, values)
+                probabilities.append(proposals.with_same_first(query, values))
             forms_of = []
             for query, values in zip(descriptions, probabilities, strict=True):
                 order = np.argsort(-values, kind="stable").tolist()
-                forms_of.append(proposals.by_words(query.candidates, order, language, request.k))
+                forms_of.append(by_words(query.candidates, order, language, request.k))
             pairs = zip(descriptions, forms_of, strict=True)
             nearest = [query.nearest(forms) for query, groups in pairs for forms in groups]
             hits = iter(self._different(nearest, max(request.contexts, 1)))
@@ -406,6 +408,25 @@ class Searcher:
                 number for number in pending if len(different[number]) < count and start < len(nearest[number][0])
             ]
         return [list(hits.values())[:count] for hits in different]
+
+
+def by_words(
+    candidates: Sequence[proposals.Candidate], order: Iterable[int], language: str, most: int
+) -> list[list[int]]:
+    """Group candidates that are inflected forms of the same words; return the first ``most`` groups of an order."""
+    groups: list[list[int]] = []
+    by_stems: dict[tuple[str, ...], list[list[int]]] = {}
+    for number in order:
+        wording = candidates[number].wording
+        same_stems = by_stems.setdefault(proposals.stemmed_form(wording, language)[0], [])
+        for group in same_stems:
+            if same_words(candidates[group[0]].wording, wording, language):
+                group.append(number)
+                break
+        else:
+            same_stems.append([number])
+            groups += same_stems[-1:] if len(groups) < most else []
+    return groups
 
 
 def _answer(

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from phrasemate.lexicon import stemmed, stemmed_all, without_function_words
-from phrasemate.lexicon.inflection import compound, same_words
+from phrasemate.lexicon.inflection import are_inflections, compound, same_words
 from phrasemate.text import folded
 from phrasemate.text.languages import language_code, languages_in
 
@@ -123,3 +123,24 @@ def test_the_first_part_of_a_compound_may_be_a_stem() -> None:
     assert compound("grenzgebiet", is_listed, (), ("en", "n")) == ["grenzen", "gebiet"]
     assert compound("grenzgebietskarte", is_listed, ("s",), ("en", "n")) == ["grenzen", "gebiet", "karte"]
     assert compound("schweigelos", is_listed, (), ("en", "n")) == []
+
+
+@pytest.mark.parametrize(
+    ("lang", "one", "other", "expected"),
+    [
+        ("en", "bench", "benches", True),
+        ("en", "judge", "judging", True),
+        ("en", "stopping", "stopped", True),
+        ("en", "carry out", "carried out", True),
+        ("en", "the enforced rules", "enforces rule", True),
+        ("en", "witness", "wit's", False),
+        ("en", "evidence", "evidently", False),
+        ("en", "sudden", "suddenness", False),
+        ("en", "new enforcement", "new enforcer", False),
+        ("de", "witz", "witzlos", True),  # its stems decide
+    ],
+)
+def test_of_english_words_with_one_stem_only_inflected_ones_are_inflections(
+    lang: str, one: str, other: str, expected: bool
+) -> None:
+    assert are_inflections(one, other, lang) == are_inflections(other, one, lang) == expected

@@ -44,10 +44,17 @@ from phrasemate.candidates import (
 from phrasemate.encode.scoring import FEATURES, CandidateScorer
 from phrasemate.index import Index
 from phrasemate.lexicon import Dictionary as FileDictionary
-from phrasemate.lexicon import DictionaryFolder, Equivalent, InducedLexicon, bundled_collocates, bundled_lexicon
+from phrasemate.lexicon import (
+    DictionaryFolder,
+    Equivalent,
+    InducedLexicon,
+    bundled_collocates,
+    bundled_lexicon,
+    stemmed,
+)
 from phrasemate.lexicon.induced import Pair, write_lexicon
 from phrasemate.results import LazyMapping, SearchRequest
-from phrasemate.search import Searcher
+from phrasemate.search import Searcher, by_words
 from phrasemate.text import folded
 from phrasemate.types import Document, Phrase
 
@@ -126,6 +133,14 @@ def test_a_dictionary_proposes_every_inflected_form_and_its_likeliest_probabilit
             "bank": Listing(0.5, "mine", exact=True, verbatim=True),
         }
         assert equivalents(search.table, "Bank", Dictionaries([mine], ["fr"])) == {}  # of the index's languages alone
+
+
+def test_an_equivalent_does_not_stand_for_other_words_with_its_stem() -> None:
+    forms = ["wit's", "witness's", "witnessed", "witnesses", "wits"]
+    assert {stemmed(form, "en") for form in forms} == {stemmed("witness", "en")}
+    table: Any = SimpleNamespace(of_stems=lambda stems: [forms for _ in stems])
+    listed = equivalents(table, "Zeuge", Dictionaries([Dictionary(Zeuge={"witness": 0.5})], ["en"]))
+    assert listed.keys() == {"witness", "witness's", "witnessed", "witnesses"}
 
 
 def test_a_dictionary_file_shares_what_the_lexicon_leaves_open() -> None:
@@ -311,8 +326,8 @@ def test_without_the_bundled_lexicon_it_is_not_read_beside_a_dictionary(
 
 
 def test_a_form_tells_stems_words_and_a_function_word() -> None:
-    assert candidates._form("the banks", "en") == (("bank",), 2, True)
-    assert candidates._form("river banks", "en") == (("river", "bank"), 2, False)
+    assert candidates.stemmed_form("the banks", "en") == (("bank",), 2, True)
+    assert candidates.stemmed_form("river banks", "en") == (("river", "bank"), 2, False)
 
 
 def test_phrases_of_several_words_are_translated_word_by_word(tmp_path: Path) -> None:
@@ -561,7 +576,7 @@ def test_inflected_forms_are_one_answer() -> None:
     wordings = ["understand", "understands", "adviser", "understandable", "advise", "advisers", "human rights"]
     wordings += ["human right", "advising"]
     some = [candidates.Candidate(wording, UNLISTED, np.arange(1), 1) for wording in wordings]
-    groups = candidates.by_words(some, range(len(some)), "en", 9)
+    groups = by_words(some, range(len(some)), "en", 9)
     assert [[wordings[number] for number in group] for group in groups] == [
         ["understand", "understands"],
         ["adviser", "advisers"],
@@ -570,7 +585,7 @@ def test_inflected_forms_are_one_answer() -> None:
         ["human rights", "human right"],
         ["advising"],
     ]
-    assert candidates.by_words(some, range(len(some)), "en", 1) == [[0, 1]]
+    assert by_words(some, range(len(some)), "en", 1) == [[0, 1]]
 
 
 def test_filters_and_left_out_texts_hold_for_every_kind_of_candidate(index: Index) -> None:
@@ -651,7 +666,16 @@ def test_a_word_that_mostly_stands_in_an_expression_is_parted_from_it() -> None:
     assert in_expressions([fewer], "en", phrases_of) == [fewer]
     assert in_expressions([half], "xx", phrases_of) == [half]  # a language without a list
     whole = candidates.Candidate("in spite of", Listing(0.7, "mine"), np.array([9]), 1)
-    assert in_expressions([whole, always], "en", phrases_of) == [whole]  # it was proposed as such
+    for both in ([whole, always], [always, whole]):
+        assert in_expressions(both, "en", phrases_of) == [whole]  # it was proposed as such
+
+
+def test_an_expression_may_have_several_content_words() -> None:
+    text = "he wrote from time to time"
+    phrase = Phrase(text, text.index("time"), len(text))
+    core = candidates.Candidate("time to time", UNLISTED, np.arange(1), 1)
+    (one,) = in_expressions([core], "en", lambda ids: [phrase for _ in ids])
+    assert (one.wording, one.core, one.leading, one.trailing) == ("from time to time", "time to time", 1, 0)
 
 
 def test_the_bundled_lexicon_splits_compounds() -> None:

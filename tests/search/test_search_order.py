@@ -1,4 +1,4 @@
-"""Order of the candidates: a whole such as "heart attack" and its part "heart"."""
+"""Order of the candidates: a whole such as "heart attack" and its part, a word and its possessive."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from phrasemate import candidates
-from phrasemate.candidates import UNLISTED, WORD_BY_WORD, Listing, with_whole_first
+from phrasemate.candidates import UNLISTED, WORD_BY_WORD, Listing, with_base_first, with_whole_first
 from phrasemate.encode.scoring import FEATURES
 
 
@@ -71,3 +71,20 @@ def test_a_nearer_whole_goes_before_a_listed_word(
     assert order(features) == ([1, 0] if wins else [0, 1])
     features[0, FEATURES.index("fewer words")] = 1  # the query has two words
     assert order(features) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("wordings", "likely", "values"),
+    [
+        ("judge's, court, judge", [0.9, 0.5, 0.3], [0.3, 0.5, 0.9]),
+        ("judge, court, judge's", [0.9, 0.5, 0.3], [0.9, 0.5, 0.3]),
+        ("judge's, court", [0.9, 0.5], [0.9, 0.5]),  # the base does not occur
+        ("the court's judge, the court, s, 's", [0.9, 0.5, 0.1, 0.2], [0.9, 0.5, 0.1, 0.2]),
+        ("", [], []),
+    ],
+)
+def test_a_word_goes_before_its_possessive(wordings: str, likely: list[float], values: list[float]) -> None:
+    some = [candidates.Candidate(text, UNLISTED, np.array([1]), 1) for text in wordings.split(", ") if text]
+    features, empty = np.zeros((len(some), len(FEATURES)), np.float32), np.zeros(0, np.int64)
+    query = candidates.CandidateSet(some, features, empty, np.zeros(0, np.float32), empty)
+    assert with_base_first(query, np.array(likely)).tolist() == values

@@ -174,6 +174,8 @@ def test_searches_that_wait_are_done_together(tmp_path: Path, model: FakeModel) 
             while not sizes:
                 pass
             answers += [pool.submit(shared.search_phrases, [one], SearchRequest(2)) for one in phrases[1:5]]
+            while shared.batches.calls < 5:
+                pass
             answers.append(pool.submit(shared.search_phrases, phrases[5:], SearchRequest(1)))
             while shared.batches.calls < 6:
                 pass

@@ -93,6 +93,7 @@ LINKING = {  # linking elements of closed compounds, for the languages whose com
 }
 STEMS = {"de": ("en", "n"), "nl": ("en",)}  # endings that a word loses as the first part: Grenzen, "Grenzgebiet"
 _PLURALS = (("ies", "y"), ("ies", "ie"), ("es", ""), ("s", ""), ("'s", ""), ("s'", ""))  # ending -> its base
+_VERBAL = (("ied", "y"), ("ed", ""), ("ed", "e"), ("ing", ""), ("ing", "e"))
 _LOCAL = threading.local()  # stemmers are not thread-safe
 
 
@@ -126,10 +127,11 @@ def stemmed_all(wordings: Iterable[str], lang: str, are_folded: bool = False) ->
 
 
 @lru_cache(1 << 16)
-def _english_bases(word: str) -> frozenset[str]:
-    """Return the words that an English word may be the plural, genitive or third person of, including itself."""
-    bases = {word[: -len(ending)] + instead for ending, instead in _PLURALS if word.endswith(ending)}
-    return frozenset({word, *bases})
+def _english_bases(word: str, endings: tuple[tuple[str, str], ...]) -> frozenset[str]:
+    """Return the words from which an English word may be formed by one of some endings, including itself."""
+    bases = {word[: -len(ending)] + instead for ending, instead in endings if word.endswith(ending)}
+    single = {base[:-1] for base in bases if base[-1:] == base[-2:-1]}  # "stopp" of "stopped"
+    return frozenset({word, *bases, *single})
 
 
 def same_words(one: str, other: str, lang: str) -> bool:
@@ -137,10 +139,24 @@ def same_words(one: str, other: str, lang: str) -> bool:
 
     In English, only forms in -s count as the same: "bench" and "benches", but not "exciting" and "excited".
     """
-    if primary(lang) != "en":
-        return True
-    pairs = zip(one.split(), other.split(), strict=False)
-    return not any(_english_bases(a).isdisjoint(_english_bases(b)) for a, b in pairs)
+    return primary(lang) != "en" or _have_bases(one.split(), other.split(), _PLURALS)
+
+
+def are_inflections(one: str, other: str, lang: str) -> bool:
+    """Whether two folded wordings with the same stems are inflected forms of the same words, also of different tenses.
+
+    In other languages than English, all wordings with the same stems are. In English, derived words have the same stem
+    too, such as "evidence" and "evidently", or "witness" and "wit".
+    """
+    return primary(lang) != "en" or _have_bases(
+        content_words(one, "en"), content_words(other, "en"), _PLURALS + _VERBAL
+    )
+
+
+def _have_bases(one: Sequence[str], other: Sequence[str], endings: tuple[tuple[str, str], ...]) -> bool:
+    """Whether the English words of two wordings have common bases, word by word."""
+    pairs = zip(one, other, strict=False)
+    return not any(_english_bases(a, endings).isdisjoint(_english_bases(b, endings)) for a, b in pairs)
 
 
 def by_script(forms: Iterable[str]) -> list[str]:

@@ -33,7 +33,14 @@ by mistake|for instance|for lack of|for sale|for the sake of|for want of|in acco
 in comparison with|in conjunction with|in connection with|in contrast|in contrast to|in detail|in fact|in front of
 in general|in need of|in order|in order to|in part|in person|in practice|in private|in public|in search of|in short
 in time|in total|in turn|in vain|on average|on board|on fire|on foot|on purpose|on the contrary|on the verge of
-on time|out of date|to some extent|under way|with the exception of""",
+on time|out of date|to some extent|under way|with the exception of
+all of a sudden|as a matter of fact|as a result of|as a rule|as a whole|at any rate|at first glance|at the latest
+at the moment|at the same time|by all means|by and large|by far|by no means|by the way|for a while|for free
+for the first time|for the most part|from now on|from then on|from time to time|in a hurry|in any case|in no time
+in other words|in the course of|in the first place|in the long run|in the meantime|on the one hand|on the other hand
+on the whole|once and for all|once in a while|once upon a time|out of breath|out of control|out of reach|out of sight
+out of the question|out of work|to a certain extent|under arrest|under control|under oath|under pressure|up to date
+with pleasure|without delay|without doubt|without exception|without fail""",
     "fr": """en vigueur|en cas de|en vertu de|en raison de|en outre|en effet|en matière de|en fonction de|en cours
 en général|en particulier|en question|en œuvre|mise en œuvre|mettre en œuvre|tenir compte|tenir compte de|tout à coup
 tout de suite|tout à fait|au cours de|au moins|au nom de|au sein de|au titre de|à titre gratuit|à ses risques et périls
