@@ -436,7 +436,7 @@ def prepare(
 def tune(
     data: Annotated[Path, argument("DATA", "NAME.chat.jsonl or NAME.plain.jsonl, written by phrasemate mt prepare.")],
     *,
-    base: Annotated[str, option("--base", "FOLDER", "Causal Hugging Face model to fine-tune.")],
+    base: Annotated[str, option("--base", "MODEL", "Folder or name of the causal Hugging Face model to fine-tune.")],
     out: Annotated[Path, option("--out", "-o", "DIR", "The folder of the adapter to write.")],
     steps: Annotated[int, option("--steps", "N", "Number of training steps.", min=1)] = 100,
     batch: Annotated[int, option("--batch", "N", "Examples per step.", min=1)] = 16,
