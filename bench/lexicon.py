@@ -98,12 +98,13 @@ def size(languages: dict[str, list[Pair]]) -> int:
 def fitted(scored: dict[str, list[RatedPair]], most: int) -> tuple[dict[str, list[Pair]], float]:
     """Return the pairs of most worth that fit into ``most`` bytes, and the least worth among them."""
     ranks = sorted((pair.worth for pairs in scored.values() for pair in pairs), reverse=True)
-    low, high = 0, len(ranks)
+    low, high = 0, len(ranks)  # the best `low` pairs fit
+    if size(above(scored, ranks[-1])) <= most:
+        low = high = len(ranks) - 1
     while high - low > len(ranks) // 100 + 1:
         middle = (low + high) // 2
         low, high = (middle, high) if size(above(scored, ranks[middle])) <= most else (low, middle)
-    least = ranks[-1] if size(above(scored, ranks[-1])) <= most else ranks[low]
-    return above(scored, least), least
+    return above(scored, ranks[low]), ranks[low]
 
 
 def above(scored: dict[str, list[RatedPair]], least: float) -> dict[str, list[Pair]]:

@@ -95,12 +95,12 @@ def test_a_long_word_has_no_forms(endings: Endings) -> None:
 
 
 def test_a_lexicon_answers_by_other_forms(tmp_path: Path) -> None:
-    pairs = [Pair("navrhuje", "proposes", 0.5, 0.5), Pair("navrhuj", "proposed", 0.5, 0.5)]
+    pairs = [Pair("navrhuje", "proposes", 0.5, 0.5), Pair("navrhují", "proposed", 0.5, 0.5)]
     write_lexicon(tmp_path / "lexicon", {"cs": pairs, "de": [Pair("vorschlag", "proposal", 1.0, 0.5)]})
     lexicon, bundled = InducedLexicon(tmp_path / "lexicon"), bundled_endings()
     assert bundled is not None
     rules = bundled.rules("cs")
-    reliability = rules["oval", "uje"], rules["oval", "uj"]
+    reliability = rules["oval", "uje"], rules["oval", "ují"]
     equivalents = lexicon.equivalents("navrhoval", "cs", "en")
     assert [(x.text, x.weight, x.exact) for x in equivalents] == [
         (text, round(50 * share) / 100, False)

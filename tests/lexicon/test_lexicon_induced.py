@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import zlib
 from itertools import chain
 from pathlib import Path
@@ -38,6 +39,14 @@ def path(tmp_path: Path) -> Path:
 
 def packed(array: np.ndarray) -> np.ndarray:
     return np.frombuffer(zlib.compress(array.tobytes()), np.uint8)
+
+
+def unpacked(path: Path) -> dict[str, bytes]:
+    """Return the arrays of a lexicon; wordings of several words that are not English are compressed by lzma."""
+    return {
+        name: (lzma if name.endswith("+.text") and name != "en+.text" else zlib).decompress(array)
+        for name, array in load_file(path).items()
+    }
 
 
 def texts(equivalents: list[Equivalent]) -> list[tuple[str, str]]:
@@ -102,23 +111,20 @@ def test_inflection_needs_the_language(path: Path) -> None:
 
 
 def test_arrays_of_a_pair(path: Path, tmp_path: Path) -> None:
-    """What a pair adds: its two probabilities, three bytes of a row, both texts and the length of each."""
+    """What a pair adds: its two probabilities, three bytes of a row, both texts and the line break of each."""
     longer = [*GERMAN, Pair("banküberfall", "bank robbery", 1.0, 1.0)]
     write_lexicon(tmp_path / "longer.safetensors", {"de": longer, "da": DANISH})
     pair, german, english = 3 + 1 + 1, len("banküberfall".encode()) + 1 + 1, len("bank robbery") + 1
-    sizes = [
-        sum(len(zlib.decompress(array)) for array in load_file(f).values())
-        for f in (path, tmp_path / "longer.safetensors")
-    ]
+    sizes = [sum(map(len, unpacked(f).values())) for f in (path, tmp_path / "longer.safetensors")]
     assert sizes[1] - sizes[0] == pair + german + english
 
 
 def test_words_and_wordings_of_several_words_stand_apart(path: Path) -> None:
-    texts = {name: zlib.decompress(array) for name, array in load_file(path).items() if name.endswith(".text")}
-    assert texts["de.text"] == "bankbänkegartenbank".encode()
-    assert texts["de+.text"] == b"auf der bankin der regel"
-    assert texts["en.text"] == b"bankbenchbenches"
-    assert texts["en+.text"] == b"as a rulegarden benchon the bench"
+    texts = unpacked(path)
+    assert texts["de.text"] == "bank\nbänke\ngartenbank\n".encode()
+    assert texts["de+.text"] == b"auf der bank\nin der regel\n"
+    assert texts["en.text"] == b"bank\nbench\nbenches\n"
+    assert texts["en+.text"] == b"as a rule\ngarden bench\non the bench\n"
 
 
 def test_units_are_told_from_composed_wordings(path: Path) -> None:
@@ -166,11 +172,12 @@ def test_damaged_files(path: Path, tmp_path: Path) -> None:
         ("de.english", packed(np.full((3, 3), 255, np.uint8))),
         ("de.english", packed(np.zeros(4, np.uint8))),
         ("de.degrees", packed(np.ones(1, np.uint8))),
-        ("de.lengths", packed(np.ones(3, np.uint8))),
+        ("de.text", packed(np.frombuffer("bank\nbänke\ngartenbank".encode(), np.uint8))),
         ("de.forward", packed(np.ones(3, np.float32))),
         ("de.forward", np.ones(3, np.uint8)),
         ("de.forward", packed(np.ones(3, np.uint8))[:-1]),
         ("de.backward", None),
+        ("de+.text", packed(np.frombuffer(b"auf der bank\nin der regel\n", np.uint8))),
     ],
 )
 def test_tensors_that_do_not_fit(path: Path, name: str, tensor: np.ndarray | None) -> None:
@@ -199,9 +206,8 @@ def test_english_wordings_that_are_not_there_are_damage(path: Path) -> None:
 def test_words_of_languages_without_spaces_are_those_of_unicode(tmp_path: Path) -> None:
     pairs = [Pair("銀行", "bank", 1.0, 1.0), Pair("銀行の人", "bank clerk", 1.0, 1.0, unit=True)]
     write_lexicon(tmp_path / "x", {"ja": pairs})
-    sections = {name: zlib.decompress(array).decode() for name, array in load_file(tmp_path / "x").items()
-                if name in ("ja.text", "ja+.text")}  # fmt: skip
-    assert sections == {"ja.text": "銀行", "ja+.text": "銀行の人"}
+    sections = {name: array.decode() for name, array in unpacked(tmp_path / "x").items() if name.endswith(".text")}
+    assert (sections["ja.text"], sections["ja+.text"]) == ("銀行\n", "銀行の人\n")
     lexicon = InducedLexicon(tmp_path / "x")
     assert texts(lexicon.equivalents("銀行の人", "ja")) == [("en", "bank clerk")]
     assert (lexicon.is_unit("銀行の人", "ja"), lexicon.is_unit("銀行", "ja")) == (True, False)
@@ -248,7 +254,7 @@ def test_the_bundled_lexicon_is_small_and_complete() -> None:
 def test_the_wordings_of_the_bundled_lexicon_are_folded_as_what_is_looked_up() -> None:
     lexicon = bundled_lexicon()
     for name in chain.from_iterable(lexicon._section_names.values()):
-        text = lexicon._tensor(f"{name}.text").tobytes().decode()
+        text = " ".join(lexicon._tensor(f"{name}.text").tobytes().decode().splitlines())
         assert folded(text) == text, name
     assert lexicon.knows("añadir perfil", "es")  # only with decomposed letters in what the lexicon was made of
 

@@ -1,9 +1,8 @@
 """Bundled lexicon between English and other languages, induced from aligned text: one compact file, read on demand.
 
-    en.text       (bytes,) uint8        English words, folded, sorted by their bytes, concatenated
-    en.lengths    (wordings,) uint8     bytes of each word
-    en+.text, en+.lengths               the same for English wordings of several words; their row numbers follow
-    XX.text, XX.lengths                 the same for each other language
+    en.text       (bytes,) uint8        English words, folded, sorted by their bytes, each ended by a line break
+    en+.text                            English wordings of several words; their row numbers follow
+    XX.text                             words of each other language
     XX.degrees    (wordings,) uint8     number of English equivalents of each wording
     XX.english    (3, pairs) uint8      bytes of their row numbers, lowest byte first; most probable equivalent first
     XX.forward    (pairs,) uint8        p(English | wording) in hundredths
@@ -11,12 +10,14 @@
     XX+.text, ...                       the same arrays for the wordings of several words
     XX+.units                           one bit for each of these, highest first: 1 for a unit; also en+.units
 
-It is a safetensors file whose arrays are each compressed by zlib. The arrays of a language are read when it is first
-looked up. `phrasemate.lexicon.pruning` selects the pairs and explains units.
+It is a safetensors file of compressed arrays: ``XX+.text``, a third of the file, by lzma, the others by zlib, which is
+read faster. The arrays of a language are read when it is first looked up. `phrasemate.lexicon.pruning` selects the
+pairs and explains units.
 """
 
 from __future__ import annotations
 
+import lzma
 import os
 import threading
 import zlib
@@ -27,6 +28,7 @@ from functools import cache, cached_property
 from itertools import chain
 from operator import attrgetter, itemgetter
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -45,7 +47,7 @@ from phrasemate.text.languages import primary
 from phrasemate.utils.arrays import Rows
 from phrasemate.utils.storage import save_arrays
 
-FORMAT = "phrasemate lexicon 2"
+FORMAT = "phrasemate lexicon 3"
 LONGEST = 255  # bytes of a wording
 MOST = 255  # English equivalents of a wording
 _STEPS = 100  # a probability of 1, as stored
@@ -54,9 +56,10 @@ _OF_ENGLISH = 0.7  # weight of an English word in `languages_of`; the English li
 _BITS = 8  # in a byte
 _REMEMBERED = 8_192  # forms whose English equivalents are cached: a text repeats most of its words
 _EQUIVALENTS = 100_000  # cached equivalents: 20 MB
+_BREAK = ord("\n")
 SEVERAL = "+"  # suffix of the section with the wordings of several words
 ENGLISH = ("en", f"en{SEVERAL}")  # sections
-_TENSORS = ("text", "lengths", "degrees", "english", "forward", "backward")
+_TENSORS = ("degrees", "english", "forward", "backward")
 
 Bytes = NDArray[np.uint8]
 
@@ -269,18 +272,14 @@ class InducedLexicon:
 
     @cached_property
     def _english_count(self) -> int:
-        return sum(len(self._tensor(f"{name}.lengths")) for name in self._section_names["en"])
+        return sum(len(self._keys_of(name).wordings) for name in self._section_names["en"])
 
     def _keys_of(self, name: str) -> Keys:
         if name in self._keys:
             return self._keys[name]
         with self._lock:
             if name not in self._keys:
-                text, lengths = (self._tensor(f"{name}.{part}") for part in _TENSORS[:2])
-                bounds = _bounds(lengths)
-                if bounds[-1] != len(text):
-                    raise self._damaged(name)
-                self._keys[name] = Keys(Wordings(text, bounds))
+                self._keys[name] = Keys(_wordings(self._tensor(f"{name}.text")))
             return self._keys[name]
 
     def _units(self, name: str) -> Bytes:
@@ -296,7 +295,7 @@ class InducedLexicon:
     def _section(self, name: str) -> _Section:
         if name not in self._sections:
             wordings = self._keys_of(name).wordings
-            degrees, english, forward, backward = (self._tensor(f"{name}.{part}") for part in _TENSORS[2:])
+            degrees, english, forward, backward = (self._tensor(f"{name}.{part}") for part in _TENSORS)
             if len(degrees) != len(wordings) or not english.shape[1] == len(forward) == len(backward) == degrees.sum():
                 raise self._damaged(name)
             rows = english.astype(np.int64).T @ np.array([1, 1 << 8, 1 << 16])
@@ -308,8 +307,9 @@ class InducedLexicon:
     def _tensor(self, name: str) -> Bytes:
         rows = 3 if name.endswith(".english") else 1
         try:
-            tensor = np.frombuffer(zlib.decompress(self._file.get_tensor(name)), np.uint8).reshape(rows, -1)
-        except (SafetensorError, zlib.error, ValueError):
+            content = _codec(name).decompress(self._file.get_tensor(name))
+            tensor = np.frombuffer(content, np.uint8).reshape(rows, -1)
+        except (SafetensorError, zlib.error, lzma.LZMAError, ValueError):
             raise self._damaged(name) from None
         return tensor if rows > 1 else tensor[0]
 
@@ -344,7 +344,7 @@ def lexicon_arrays(languages: Mapping[str, Iterable[Pair]]) -> dict[str, Bytes]:
     every = {pair.english for of_language in pairs.values() for pair in of_language}
     english = sorted(every, key=lambda text: (" " in text, encoded(text)))
     row_of = {text: row for row, text in enumerate(english)}
-    tensors = _texts("en", [text for text in english if " " not in text])
+    tensors = {"en.text": _lines(text for text in english if " " not in text)}
     several_words = [text for text in english if " " in text]
     units = {
         pair.english
@@ -352,13 +352,18 @@ def lexicon_arrays(languages: Mapping[str, Iterable[Pair]]) -> dict[str, Bytes]:
         for pair in of_language
         if pair.unit or len(words_of(pair.wording, lang)) == 1
     }
-    tensors |= _texts("en" + SEVERAL, several_words)
+    tensors[f"en{SEVERAL}.text"] = _lines(several_words)
     tensors[f"en{SEVERAL}.units"] = np.packbits(np.array([text in units for text in several_words], bool))
     for lang, of_language in pairs.items():
         for several in (False, True):
             of_section = [pair for pair in of_language if (len(words_of(pair.wording, lang)) > 1) == several]
             tensors |= _section_arrays(lang + SEVERAL * several, of_section, row_of)
-    return {name: np.frombuffer(zlib.compress(array.tobytes(), 9), np.uint8) for name, array in tensors.items()}
+    return {name: np.frombuffer(_codec(name).compress(array.tobytes()), np.uint8) for name, array in tensors.items()}
+
+
+def _codec(name: str) -> ModuleType:
+    """Return the module that compresses an array."""
+    return lzma if name.endswith(f"{SEVERAL}.text") and not name.startswith("en") else zlib
 
 
 def _section_arrays(name: str, pairs: Iterable[Pair], row_of: Mapping[str, int]) -> dict[str, Bytes]:
@@ -372,7 +377,7 @@ def _section_arrays(name: str, pairs: Iterable[Pair], row_of: Mapping[str, int])
     rows = np.array([row_of[pair.english] for pair in flat], np.uint32)
     units = np.array([any(pair.unit for pair in by_wording[text]) for text in wordings], bool)
     return {
-        **_texts(name, wordings),
+        f"{name}.text": _lines(wordings),
         **({f"{name}.units": np.packbits(units)} if name.endswith(SEVERAL) else {}),
         f"{name}.degrees": np.array([len(group) for group in ranking], np.uint8),
         f"{name}.english": np.stack([rows >> shift & 255 for shift in (0, 8, 16)]).astype(np.uint8),
@@ -381,10 +386,15 @@ def _section_arrays(name: str, pairs: Iterable[Pair], row_of: Mapping[str, int])
     }
 
 
-def _texts(lang: str, wordings: list[str]) -> dict[str, Bytes]:
-    parts = [encoded(text) for text in wordings]
-    lengths = np.array([len(part) for part in parts], np.uint8)
-    return {f"{lang}.text": np.frombuffer(b"".join(parts), np.uint8), f"{lang}.lengths": lengths}
+def _lines(wordings: Iterable[str]) -> Bytes:
+    """Return sorted wordings as they are stored, each ended by a line break."""
+    return np.frombuffer(b"".join(encoded(text) + b"\n" for text in wordings), np.uint8)
+
+
+def _wordings(lines: Bytes) -> Wordings:
+    """Return the wordings of `_lines`."""
+    breaks = np.flatnonzero(lines == _BREAK)
+    return Wordings(lines[lines != _BREAK], np.concatenate([[0], breaks - np.arange(len(breaks))]))
 
 
 def _in_steps(probabilities: list[float]) -> Bytes:
