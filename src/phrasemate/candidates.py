@@ -699,15 +699,16 @@ def stands_for_itself(phrase: str, dictionaries: Dictionaries, language: str, ta
 
 
 def with_base_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
-    """Return the probabilities (candidates,), with those of an English possessive ("judge's") and its base exchanged.
+    """Return the probabilities (candidates,), exchanged between an English possessive and its base if it is likelier.
 
-    They are exchanged only if the base has the lower one.
+    So "judge" goes before "judge's".
     """
     number_of = {candidate.wording: number for number, candidate in enumerate(query.candidates)}
     values = probabilities.copy()
     for wording, number in number_of.items():
-        pair = [number_of.get(wording.removesuffix("'s"), number), number]
-        values[pair] = sorted(values[pair], reverse=True)
+        base = number_of.get(wording[:-2]) if wording.endswith("'s") else None
+        if base is not None and values[base] < values[number]:
+            values[[base, number]] = values[[number, base]]
     return values
 
 

@@ -139,7 +139,7 @@ def same_words(one: str, other: str, lang: str) -> bool:
 
     In English, only forms in -s count as the same: "bench" and "benches", but not "exciting" and "excited".
     """
-    return primary(lang) != "en" or _have_bases(one.split(), other.split(), _PLURALS)
+    return primary(lang) != "en" or _share_bases(one.split(), other.split(), _PLURALS)
 
 
 def are_inflections(one: str, other: str, lang: str) -> bool:
@@ -148,12 +148,12 @@ def are_inflections(one: str, other: str, lang: str) -> bool:
     In other languages than English, all wordings with the same stems are. In English, derived words have the same stem
     too, such as "evidence" and "evidently", or "witness" and "wit".
     """
-    return primary(lang) != "en" or _have_bases(
+    return primary(lang) != "en" or _share_bases(
         content_words(one, "en"), content_words(other, "en"), _PLURALS + _VERBAL
     )
 
 
-def _have_bases(one: Sequence[str], other: Sequence[str], endings: tuple[tuple[str, str], ...]) -> bool:
+def _share_bases(one: Sequence[str], other: Sequence[str], endings: tuple[tuple[str, str], ...]) -> bool:
     """Whether the English words of two wordings have common bases, word by word."""
     pairs = zip(one, other, strict=False)
     return not any(_english_bases(a, endings).isdisjoint(_english_bases(b, endings)) for a, b in pairs)
