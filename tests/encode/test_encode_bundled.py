@@ -106,11 +106,12 @@ def test_the_same_sentence_whatever_its_batch(bundled: Model, seed: int) -> None
     assert (alone * bundled.encode([*others, *phrases])[-2:]).sum(1).min() >= 0.9999
 
 
-def test_threads_do_not_matter(bundled: Model) -> None:
+def test_threads_hardly_matter(bundled: Model) -> None:
+    """Products in float32 are cut otherwise. On some processors this turns the rounding of a state to eight bits."""
     texts = [*mates(5), *GERMAN]
     two = load_model(threads=2)
     vectors = bundled.encode_sentences(texts)
-    np.testing.assert_allclose(vectors, two.encode_sentences(texts), atol=1e-6)  # products in float32 are cut otherwise
+    assert (vectors * two.encode_sentences(texts)).sum(1).min() >= 0.9995
     np.testing.assert_array_equal(vectors, bundled.encode_sentences(texts))
 
 
