@@ -393,8 +393,9 @@ def _lines(wordings: Iterable[str]) -> Bytes:
 
 def _wordings(lines: Bytes) -> Wordings:
     """Return the wordings of `_lines`."""
-    breaks = np.flatnonzero(lines == _BREAK)
-    return Wordings(lines[lines != _BREAK], np.concatenate([[0], breaks - np.arange(len(breaks))]))
+    is_text = lines != _BREAK
+    breaks = np.flatnonzero(~is_text)
+    return Wordings(lines[is_text], np.concatenate([[0], breaks - np.arange(len(breaks))]))
 
 
 def _in_steps(probabilities: list[float]) -> Bytes:
