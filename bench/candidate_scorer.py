@@ -6,6 +6,9 @@ With --calibrate, the weights that rank candidates are kept. Only the probabilit
 candidate are fitted. With --rare, the words of `bench/lookup_set.py --unlisted`, which the lexicon lacks, take part in
 the fit. The bundled scorer was fitted without them.
 
+With --senses, only the weight of the feature "sense" is set, to `SENSE`, and figures for several weights are printed.
+The other weights of the bundled scorer were fitted before there was this feature.
+
 Each index holds one of the yardstick's collections, and was built with the model. One query in `WITHOUT` is asked again
 without the lexicon, so that there are enough queries without a listed candidate to fit their weights. Queries without a
 right candidate count in the fit of the probability, so that it says when there is no equivalent. The script prints the
@@ -63,6 +66,9 @@ RARE, ABSENT = "words that the lexicon lacks", "the lexicon lacks the phrase"
 KINDS = (WITH_LEXICON, WITHOUT_LEXICON, RARE, ABSENT, SEVERAL, FORGETFUL)
 BANDS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.1)  # of the probabilities that --calibrate prints
 USUAL = 0.5  # share of the loss that asks for usual wordings
+
+
+SENSE = 10.0  # weight of the feature "sense"
 
 
 class ForgetfulLexicon:
@@ -296,6 +302,28 @@ def recalibrate(model: Model, examples: Sequence[Example], indexes: Sequence[str
     replace(scorer, unlisted=calibrated(scorer.unlisted, unlisted)).save(folder, model.hash, facts)
 
 
+def weigh_senses(model: Model, examples: Sequence[Example]) -> None:
+    """Write the model's scorer again with the weight `SENSE`, and print the shares of right answers for others."""
+    folder = model.path or bundled_folder()
+    scorer, facts = load_scorer(folder, model.hash), json.loads((folder / SCORER).read_text("utf-8"))["signature"]
+    if scorer is None or scorer.unlisted is None:
+        raise SystemExit(f"{folder}: no scorer to change")
+    for weight in (0.0, SENSE / 2, SENSE, 2 * SENSE):
+        weighed = with_sense(scorer, weight)
+        for kind in (WITH_LEXICON, SEVERAL):
+            of_kind = [example for example in examples if example.kind == kind and example.right.any()]
+            right, _, usual = np.mean([first(example, weighed) for example in of_kind], axis=0)
+            print(f"weight {weight:g}, {kind}: right first {right:.3f}, usual first {usual:.3f}")
+    with_sense(scorer, SENSE).save(folder, model.hash, {**facts, "sense": SENSE})
+
+
+def with_sense(scorer: CandidateScorer, weight: float) -> CandidateScorer:
+    """Return the scorer with another weight of the feature "sense", for listed and unlisted queries."""
+    weights = tuple(weight if name == "sense" else old for name, old in zip(FEATURES, scorer.weights, strict=True))
+    unlisted = None if scorer.unlisted is None else with_sense(scorer.unlisted, weight)
+    return replace(scorer, weights=weights, unlisted=unlisted)
+
+
 def print_confidence(examples: Sequence[Example], scorers: Mapping[str, Sequence[CandidateScorer]]) -> None:
     """Print how often first candidates of similar probability are right; ``scorers``: by name, one for each half."""
     sure, right = {}, {}
@@ -338,6 +366,7 @@ def main() -> None:
     options.add_argument("queries", type=Path)
     options.add_argument("--index", type=Path, action="append", required=True)
     options.add_argument("--calibrate", action="store_true")
+    options.add_argument("--senses", action="store_true")
     options.add_argument("--rare", action="store_true")
     args = options.parse_args()
     model = load_model(args.model, threads=args.threads)
@@ -353,6 +382,9 @@ def main() -> None:
         with Index.open(folder, model, readonly=True) as index:
             searcher, bare = Searcher(index, model), Searcher(index, model, lexicon=False)
             examples += examples_of(queries, described(searcher, queries, *encodings), WITH_LEXICON, numbers)
+            if args.senses:
+                examples += sense_examples(senses, described(searcher, senses, *of_senses), SEVERAL)
+                continue
             without = described(bare, queries[sparse], *some)
             examples += examples_of(queries[sparse], without, WITHOUT_LEXICON, numbers[sparse])
             examples += examples_of(rare, described(searcher, rare, *of_rare), RARE, range(len(rare)))
@@ -364,6 +396,9 @@ def main() -> None:
             examples += sense_examples(senses, described_by_less(index, model, senses, *of_senses), FORGETFUL)
     if args.calibrate:
         recalibrate(model, examples, [folder.name for folder in args.index])
+        return
+    if args.senses:
+        weigh_senses(model, examples)
         return
     report(examples)
     facts = {"queries": len(examples), "indexes": [folder.name for folder in args.index], "senses": len(senses)}

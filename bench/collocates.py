@@ -18,8 +18,8 @@ from common import plain_parser
 from phrase_table import held_out
 from scipy import sparse
 
-from phrasemate.lexicon.collocates import MOST_STEMS, write_collocates
 from phrasemate.lexicon.inflection import ENGLISH_FUNCTION_WORDS, stemmed
+from phrasemate.lexicon.senses import MOST_STEMS, write_collocates
 from phrasemate.text import folded
 
 WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")  # ICU's word boundaries are ten times slower

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.scoring import FEATURES, LEAST_LOG
 from phrasemate.index.wordings import Wordings, WordingSearch, joined
-from phrasemate.lexicon import Equivalent, InducedLexicon, Lexicon, bundled_collocates, stemmed
+from phrasemate.lexicon import Equivalent, InducedLexicon, Lexicon, SenseVectors, bundled_collocates, stemmed
 from phrasemate.lexicon.induced import grammatical_words
 from phrasemate.lexicon.inflection import (
     ARTICLES,
@@ -40,7 +40,7 @@ from phrasemate.lexicon.locutions import locutions
 from phrasemate.text import folded, words
 from phrasemate.text.languages import primary
 from phrasemate.types import Phrase
-from phrasemate.utils.arrays import Doubles, Flags, Floats, Ids
+from phrasemate.utils.arrays import Flags, Floats, Ids
 
 OCCURRENCES = 24  # of a candidate whose vectors are read; if it has more, these are an even sample
 _STEPS = np.arange(OCCURRENCES)
@@ -53,8 +53,6 @@ NEAREST = 3  # occurrences in the feature "contexts"
 UNKNOWN = 0.5  # probability that a word without equivalents is translated by itself
 UNCOUNTED = 0.4  # least weight of a dictionary's equivalent if the induced lexicon does not list the word
 SMALLEST = 0.01  # least weight of a dictionary's equivalent if the lexicon lists the word
-SAME = 0.95  # least probability of the query's own wording if it must be right (`stands_for_itself`)
-NEARER = 0.1  # by how much an unlisted whole is nearer than its listed part (`with_whole_first`), at least
 LACKING = 4  # listed wordings absent from the index that are searched around their parts (`extended`)
 LONGEST = 8  # words of such a wording, at most
 AROUND = 64  # occurrences of a part that are read for this; up to twice as many, as the sampling step is whole
@@ -67,9 +65,6 @@ AT_ONCE = 16  # queries whose candidates' vectors are in memory together
 
 
 _COMPARED = ("context", "contexts", "type", "probability", "collocates")  # features compared among listed candidates
-WORD_BY_WORD = FEATURES.index("word by word")
-_COSINES = [FEATURES.index(name) for name in ("context", "type", "alone")]
-_LENGTHS = [FEATURES.index(name) for name in ("words", "fewer words")]
 _LISTED_COLUMNS = np.array([FEATURES.index(f"listed {name}") for name in (*_COMPARED, "shift")])
 
 
@@ -118,11 +113,12 @@ class Part(NamedTuple):
 class Wording(NamedTuple):
     """What dictionaries know about a query: its words and the weighted equivalents of the words around it.
 
-    ``surroundings``: stem -> weight, as `surroundings` returns it. ``no_lexicon``: 0 if a lexicon covers the languages
-    of the query and the index, 1 if none does. ``stands_for_itself``: whether the query's own wording must be a right
-    answer (`stands_for_itself`).
+    ``language``: of the query, "" if unknown. ``surroundings``: stem -> weight, as `surroundings` returns it.
+    ``no_lexicon``: 0 if a lexicon covers the languages of the query and the index, 1 if none does.
+    ``stands_for_itself``: whether the query's own wording must be a right answer (`stands_for_itself`).
     """
 
+    language: str
     parts: Sequence[Part]
     surroundings: Mapping[str, float]
     no_lexicon: float = 0.0
@@ -130,8 +126,10 @@ class Wording(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A phrase to look up: its vectors (dim,) with and without its sentence, its wording, and the language of the
-    index.
+    """A phrase to look up.
+
+    ``vector`` and ``alone`` (dim,): with and without its sentence. ``language``: of the index. ``senses``: sense
+    vectors that the first can be compared with.
     """
 
     phrase: str
@@ -139,6 +137,7 @@ class Query(NamedTuple):
     alone: Floats
     wording: Wording
     language: str
+    senses: SenseVectors | None
 
 
 class CandidateSet(NamedTuple):
@@ -574,6 +573,7 @@ def describe(
     alone: Floats,
     language: str,
     wordings: Sequence[Wording],
+    senses: SenseVectors | None = None,
 ) -> list[CandidateSet]:
     """Compute the features of the candidates of each query.
 
@@ -585,6 +585,7 @@ def describe(
         alone: Vectors of the queries without their sentences, (queries, dim) of unit length.
         language: Language of the index, for stems and function words; "" counts as English.
         wordings: Dictionary knowledge of each query.
+        senses: Sense vectors of the model that computed the vectors; None without any.
     """
     descriptions: list[CandidateSet] = []
     for start in range(0, len(phrases), AT_ONCE):
@@ -594,7 +595,8 @@ def describe(
         vectors_of_phrases = search.vectors(unique)
         ends = np.cumsum([len(owners) for owners in ids])
         for number, phrase_ids, rows in zip(numbers, ids, np.split(places, ends[:-1]), strict=True):
-            query = Query(phrases[number], vectors[number], alone[number], wordings[number], language or "en")
+            with_and_alone = vectors[number], alone[number]
+            query = Query(phrases[number], *with_and_alone, wordings[number], language or "en", senses)
             descriptions.append(_described(query, candidates[number], phrase_ids, vectors_of_phrases[rows]))
     return descriptions
 
@@ -617,6 +619,9 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
     if collocates is not None:
         stems_of = [_content_stems(candidate.wording) for candidate in candidates]
         column["collocates"][:] = collocates.associations(stems_of, query.wording.surroundings)
+    if query.senses is not None and query.language == "en" and query.wording.language:
+        nearness = senses_of(candidates, query.phrase, query.wording.language, query.vector, query.senses)
+        column["sense"][:] = sense_feature(nearness)
     if is_listed.any():
         shift = column["type"] - column["alone"]
         values = np.column_stack([*(column[name] for name in _COMPARED), shift])[is_listed]
@@ -649,6 +654,29 @@ def _fill_meaning(
     column["alike"][:] = lengths / sizes
     column["lead"][:] = column["context"] - column["context"].max()
     column["alone lead"][:] = column["alone"] - column["alone"].max()
+
+
+def senses_of(
+    candidates: Sequence[Candidate], phrase: str, language: str, vector: Floats, senses: SenseVectors
+) -> Floats:
+    """Compare a phrase with the sense of each candidate: (candidates,) as `SenseVectors.nearness` returns it.
+
+    ``language``: of the phrase. ``vector`` (dim,): of the phrase in its sentence.
+    """
+    translations = [" ".join(stemmed_form(candidate.wording, "en")[0]) for candidate in candidates]
+    return senses.nearness(phrase, language, translations, vector)
+
+
+def sense_feature(nearness: Floats) -> Floats:
+    """Compute the feature "sense", (candidates,), from the result of `senses_of`.
+
+    A candidate without a sense vector is as near as the farthest other. All have 0 if there is no sense vector.
+    """
+    is_unknown = np.isnan(nearness)
+    if is_unknown.all():
+        return np.zeros(len(nearness), np.float32)
+    values = np.where(is_unknown, nearness[~is_unknown].min(), nearness)
+    return np.asarray(values - values.max())
 
 
 def _fill_listings(column: Mapping[str, Floats], candidates: Sequence[Candidate]) -> Flags:
@@ -696,78 +724,6 @@ def stands_for_itself(phrase: str, dictionaries: Dictionaries, language: str, ta
     if language == target or is_foreign:
         return True
     return bool(language) and dictionaries.has_lexicon(language) and not dictionaries.equivalents(phrase, language)
-
-
-def with_base_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
-    """Return the probabilities (candidates,), exchanged between an English possessive and its base if it is likelier.
-
-    So "judge" goes before "judge's".
-    """
-    number_of = {candidate.wording: number for number, candidate in enumerate(query.candidates)}
-    values = probabilities.copy()
-    for wording, number in number_of.items():
-        base = number_of.get(wording[:-2]) if wording.endswith("'s") else None
-        if base is not None and values[base] < values[number]:
-            values[[base, number]] = values[[number, base]]
-    return values
-
-
-def with_same_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
-    """Return the probabilities (candidates,), raised for the query's own wording if it must be right."""
-    if query.same < 0:
-        return probabilities
-    values = probabilities.copy()
-    values[query.same] = max(SAME, np.nextafter(values.max(), 1))
-    return values
-
-
-def with_whole_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
-    """Return the probabilities (candidates,), with a whole such as "side effects" above its part "effects".
-
-    If the likeliest candidate is part of wholes, the likeliest of these is ranked above it. What counts as a whole:
-
-    - of a part that is not listed: a listed candidate, or one that translates the query word by word, unlike its part
-      ("high blood pressure", "blood pressure");
-    - of a listed word for a query of one word: a candidate that is nearer (`_is_nearer`). Word alignment often links a
-      word to a part of its translation, so "Herzinfarkt" is listed as "heart", not as "heart attack".
-    """
-    if not len(probabilities):
-        return probabilities
-    part = int(probabilities.argmax())
-    inside = f" {query.candidates[part].wording} "
-    goes_first = _is_nearer if query.candidates[part].listing.probability else _is_listed_or_literal
-    wholes = [
-        number
-        for number, candidate in enumerate(query.candidates)
-        if number != part and inside in f" {candidate.wording} " and goes_first(query, number, part)
-    ]
-    if not wholes:
-        return probabilities
-    values = probabilities.copy()
-    values[max(wholes, key=probabilities.__getitem__)] = np.nextafter(probabilities[part], 1)
-    return values
-
-
-def _is_listed_or_literal(query: CandidateSet, whole: int, part: int) -> bool:
-    """Whether a whole is listed, or translates the query word by word while its part does not."""
-    literal = query.features[:, WORD_BY_WORD]
-    return bool(query.candidates[whole].listing.probability or literal[whole] > literal[part])
-
-
-def _is_nearer(query: CandidateSet, whole: int, part: int) -> bool:
-    """Whether an unlisted whole that occurs repeatedly is nearer to a query of one word than its part, a word, is.
-
-    It is nearer by all cosines, and by `NEARER` in the sum of those of its mean vector.
-    """
-    nearer = query.features[whole, _COSINES] - query.features[part, _COSINES]
-    return bool(
-        not query.features[part, _LENGTHS].any()
-        and " " not in query.candidates[part].wording
-        and not query.candidates[whole].listing.probability
-        and query.candidates[whole].count > 1
-        and nearer.min() >= 0
-        and nearer[1:].sum() >= NEARER
-    )
 
 
 def _share_met(parts: Sequence[KeysView[str]], stems: Collection[str]) -> float:

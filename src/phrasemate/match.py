@@ -531,7 +531,7 @@ def likely_pairs(
         compositions = proposals.compositions(table, parts)
         nearest = table.by_wording(firsts[row[row >= 0]].tolist())
         proposed.append(proposals.gather(table, term, nearest, equivalents, compositions))
-        wordings.append(proposals.Wording(parts, {}, no_lexicon))
+        wordings.append(proposals.Wording(languages[0], parts, {}, no_lexicon))
     search = WordingSearch(table, lambda ids: target.vectors[ids])
     descriptions = proposals.describe(
         search, source.terms, proposed, source.types, source.alone, languages[1] or "en", wordings

@@ -18,7 +18,7 @@ from phrasemate.encode.scoring import FEATURES, VOTES, CandidateScorer, Confiden
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index import BaseIndex
 from phrasemate.index.wordings import Wordings
-from phrasemate.lexicon import InducedLexicon, Lexicon, bundled_lexicon
+from phrasemate.lexicon import InducedLexicon, Lexicon, SenseVectors, bundled_lexicon, bundled_senses
 from phrasemate.lexicon.inflection import same_words
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest
@@ -26,10 +26,15 @@ from phrasemate.text import folded
 from phrasemate.text.languages import primary, speaks
 from phrasemate.text.sentences import is_of
 from phrasemate.types import Encoder, Hit, Phrase, check_list, check_opened
-from phrasemate.utils.arrays import Floats
+from phrasemate.utils.arrays import Doubles, Floats
 from phrasemate.utils.machine import single_blas
 from phrasemate.vote_search import VoteSearch
 
+SAME = 0.95  # least probability of the query's own wording if it must be right (`stands_for_itself`)
+NEARER = 0.1  # by how much an unlisted whole is nearer than its listed part (`with_whole_first`), at least
+WORD_BY_WORD = FEATURES.index("word by word")
+_COSINES = [FEATURES.index(name) for name in ("context", "type", "alone")]
+_LENGTHS = [FEATURES.index(name) for name in ("words", "fewer words")]
 _READ = 1_000  # characters at the beginning of a sentence from which its language is identified
 
 
@@ -87,6 +92,12 @@ class Searcher:
     def _bundled(self) -> InducedLexicon | None:
         """The bundled lexicon; None if it is not installed or not to be used."""
         return bundled_lexicon() if self._with_bundled else None
+
+    @property
+    def _senses(self) -> SenseVectors | None:
+        """The bundled sense vectors; None without the bundled lexicon, or if they are of another model."""
+        senses = None if self._bundled is None else bundled_senses()
+        return senses if senses is not None and senses.model == self.model.hash else None
 
     @property
     def scorer(self) -> CandidateScorer | None:
@@ -283,9 +294,9 @@ class Searcher:
             for query in descriptions:
                 values = scorer.probabilities(query.features)
                 if language == "en":
-                    values = proposals.with_base_first(query, values)
-                values = proposals.with_whole_first(query, values)
-                probabilities.append(proposals.with_same_first(query, values))
+                    values = with_base_first(query, values)
+                values = with_whole_first(query, values)
+                probabilities.append(with_same_first(query, values))
             forms_of = []
             for query, values in zip(descriptions, probabilities, strict=True):
                 order = np.argsort(-values, kind="stable").tolist()
@@ -335,7 +346,7 @@ class Searcher:
                 around = proposals.surroundings(phrase, lexicon, source) if source and lexicon else {}
                 no_lexicon = float(not dictionaries.has_lexicon(source))
                 is_same = proposals.stands_for_itself(phrase.text, dictionaries, source, language)
-                wordings.append(proposals.Wording(parts, around, no_lexicon, is_same))
+                wordings.append(proposals.Wording(source, parts, around, no_lexicon, is_same))
                 dictionary_entries = proposals.equivalents(search.table, phrase.text, dictionaries, source)
                 compositions = proposals.compositions(search.table, parts)
                 proposal = proposals.gather(search.table, phrase.text, near[number], dictionary_entries, compositions)
@@ -349,7 +360,7 @@ class Searcher:
                     proposal = proposals.restrict(proposal, partial(self._outside, is_same=is_of(without[number])))
                 candidate_lists.append(proposal)
             texts = [phrase.text for phrase in phrases]
-            return proposals.describe(search, texts, candidate_lists, vectors, bare, language, wordings)
+            return proposals.describe(search, texts, candidate_lists, vectors, bare, language, wordings, self._senses)
 
     def _near(self, table: Wordings, vectors: Floats, request: SearchRequest) -> list[dict[str, list[int]]]:
         """Find the phrases nearest to each vector, more of them if many have the same wording.
@@ -408,6 +419,78 @@ class Searcher:
                 number for number in pending if len(different[number]) < count and start < len(nearest[number][0])
             ]
         return [list(hits.values())[:count] for hits in different]
+
+
+def with_base_first(query: proposals.CandidateSet, probabilities: Doubles) -> Doubles:
+    """Return the probabilities (candidates,), exchanged between an English possessive and its base if it is likelier.
+
+    So "judge" goes before "judge's".
+    """
+    number_of = {candidate.wording: number for number, candidate in enumerate(query.candidates)}
+    values = probabilities.copy()
+    for wording, number in number_of.items():
+        base = number_of.get(wording[:-2]) if wording.endswith("'s") else None
+        if base is not None and values[base] < values[number]:
+            values[[base, number]] = values[[number, base]]
+    return values
+
+
+def with_same_first(query: proposals.CandidateSet, probabilities: Doubles) -> Doubles:
+    """Return the probabilities (candidates,), raised for the query's own wording if it must be right."""
+    if query.same < 0:
+        return probabilities
+    values = probabilities.copy()
+    values[query.same] = max(SAME, np.nextafter(values.max(), 1))
+    return values
+
+
+def with_whole_first(query: proposals.CandidateSet, probabilities: Doubles) -> Doubles:
+    """Return the probabilities (candidates,), with a whole such as "side effects" above its part "effects".
+
+    If the likeliest candidate is part of wholes, the likeliest of these is ranked above it. What counts as a whole:
+
+    - of a part that is not listed: a listed candidate, or one that translates the query word by word, unlike its part
+      ("high blood pressure", "blood pressure");
+    - of a listed word for a query of one word: a candidate that is nearer (`_is_nearer`). Word alignment often links a
+      word to a part of its translation, so "Herzinfarkt" is listed as "heart", not as "heart attack".
+    """
+    if not len(probabilities):
+        return probabilities
+    part = int(probabilities.argmax())
+    inside = f" {query.candidates[part].wording} "
+    goes_first = _is_nearer if query.candidates[part].listing.probability else _is_listed_or_literal
+    wholes = [
+        number
+        for number, candidate in enumerate(query.candidates)
+        if number != part and inside in f" {candidate.wording} " and goes_first(query, number, part)
+    ]
+    if not wholes:
+        return probabilities
+    values = probabilities.copy()
+    values[max(wholes, key=probabilities.__getitem__)] = np.nextafter(probabilities[part], 1)
+    return values
+
+
+def _is_listed_or_literal(query: proposals.CandidateSet, whole: int, part: int) -> bool:
+    """Whether a whole is listed, or translates the query word by word while its part does not."""
+    literal = query.features[:, WORD_BY_WORD]
+    return bool(query.candidates[whole].listing.probability or literal[whole] > literal[part])
+
+
+def _is_nearer(query: proposals.CandidateSet, whole: int, part: int) -> bool:
+    """Whether an unlisted whole that occurs repeatedly is nearer to a query of one word than its part, a word, is.
+
+    It is nearer by all cosines, and by `NEARER` in the sum of those of its mean vector.
+    """
+    nearer = query.features[whole, _COSINES] - query.features[part, _COSINES]
+    return bool(
+        not query.features[part, _LENGTHS].any()
+        and " " not in query.candidates[part].wording
+        and not query.candidates[whole].listing.probability
+        and query.candidates[whole].count > 1
+        and nearer.min() >= 0
+        and nearer[1:].sum() >= NEARER
+    )
 
 
 def by_words(

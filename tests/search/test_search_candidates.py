@@ -17,7 +17,6 @@ from phrasemate import candidates, load_model
 from phrasemate.candidates import (
     LACKING,
     OCCURRENCES,
-    SAME,
     SMALLEST,
     UNCOUNTED,
     UNKNOWN,
@@ -39,7 +38,6 @@ from phrasemate.candidates import (
     preceded,
     restrict,
     stands_for_itself,
-    with_same_first,
 )
 from phrasemate.encode.scoring import FEATURES, CandidateScorer
 from phrasemate.index import Index
@@ -54,7 +52,7 @@ from phrasemate.lexicon import (
 )
 from phrasemate.lexicon.induced import Pair, write_lexicon
 from phrasemate.results import LazyMapping, SearchRequest
-from phrasemate.search import Searcher, by_words
+from phrasemate.search import SAME, Searcher, by_words, with_same_first
 from phrasemate.text import folded
 from phrasemate.types import Document, Phrase
 
@@ -239,13 +237,14 @@ def test_features_are_what_they_say(index: Index) -> None:
         gathered = gather(search.table, "Bank", {}, {"bench": Listing(0.5, "mine", verbatim=True)})
         vector, alone = np.array([[0.6, 0.8]], np.float32), np.array([[1.0, 0.0]], np.float32)
         query = parts("Bank", Dictionaries([Dictionary(Bank={"bench": 0.5})], ["en"]))
-        (described,) = describe(search, ["Bank"], [gathered], vector, alone, "en", [Wording(query, {"sit": 1.0})])
+        (described,) = describe(search, ["Bank"], [gathered], vector, alone, "en", [Wording("de", query, {"sit": 1.0})])
     rows = {
         candidate.wording: dict(zip(FEATURES, row.tolist(), strict=True))
         for candidate, row in zip(described.candidates, described.features, strict=True)
     }
     relative = dict.fromkeys([name for name in FEATURES if name.startswith("listed ")], 0.0)  # one is listed alone
     same = relative | {"alike": 1, "words": 0, "fewer words": 0, "function word": 0, "count": log(2), "no lexicon": 0}
+    same["sense"] = 0  # no sense vectors
     collocates = bundled_collocates()
     assert collocates is not None
     sits_on_bench, sits_on_bank = collocates.associations([["bench"], ["bank"]], {"sit": 1.0}).tolist()
@@ -269,7 +268,7 @@ def test_a_listed_candidate_is_not_told_as_the_same_wording(index: Index) -> Non
         values = []
         for listed in ({}, {"bank": Listing(0.5, "mine")}):
             gathered = gather(search.table, "bank", {}, listed)
-            (described,) = describe(search, ["bank"], [gathered], vector, vector, "en", [Wording([], {})])
+            (described,) = describe(search, ["bank"], [gathered], vector, vector, "en", [Wording("", [], {})])
             values.append(described.features[0, FEATURES.index("same wording")])
     assert values == [1, 0]
 
@@ -278,7 +277,7 @@ def test_candidates_tell_that_no_lexicon_has_the_languages(index: Index) -> None
     with index.wordings() as search:
         vector = np.array([[1.0, 0.0]], np.float32)
         gathered = gather(search.table, "bank", {}, {})
-        wordings = [Wording([], {}, no_lexicon) for no_lexicon in (0.0, 1.0)]
+        wordings = [Wording("", [], {}, no_lexicon) for no_lexicon in (0.0, 1.0)]
         pairs = [describe(search, ["bank"], [gathered], vector, vector, "en", [wording]) for wording in wordings]
     assert [one.features[:, FEATURES.index("no lexicon")].tolist() for (one,) in pairs] == [[0], [1]]
 
@@ -380,7 +379,7 @@ def test_translations_word_by_word_are_told_and_weighed(index: Index) -> None:
     proposed = [candidates.Candidate(wording, UNLISTED, np.array([1]), 1) for wording in wordings]
     vector = np.array([[1.0, 0.0]], np.float32)
     with index.wordings() as search:
-        (described,) = describe(search, ["bequeme Bank"], [proposed], vector, vector, "en", [Wording(query, {})])
+        (described,) = describe(search, ["bequeme Bank"], [proposed], vector, vector, "en", [Wording("de", query, {})])
     composed, whole = (described.features[:, FEATURES.index(name)].tolist() for name in ("composed", "word by word"))
     half, quarter = log(0.5), log(0.25)
     assert composed == pytest.approx([(half + quarter) / 2, (quarter - 6) / 2, (half + quarter) / 2, half])
@@ -492,7 +491,7 @@ def test_the_same_wording_goes_first_where_it_stands_for_itself(index: Index) ->
     vector = np.array([[1.0, 0.0]], np.float32)
     with index.wordings() as search:
         gathered = gather(search.table, "bank", {}, dict.fromkeys(["bench", "bank"], Listing(0.5, "mine")))
-        wordings = [Wording([], {}, stands_for_itself=stands) for stands in (False, True)]
+        wordings = [Wording("", [], {}, stands_for_itself=stands) for stands in (False, True)]
         (loan,), (name,) = (describe(search, ["bank"], [gathered], vector, vector, "en", [one]) for one in wordings)
     assert loan.same == -1
     assert [candidate.wording for candidate in name.candidates][name.same] == "bank"

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from phrasemate import candidates
-from phrasemate.candidates import UNLISTED, WORD_BY_WORD, Listing, with_base_first, with_whole_first
+from phrasemate.candidates import UNLISTED, Listing
 from phrasemate.encode.scoring import FEATURES
+from phrasemate.search import WORD_BY_WORD, with_base_first, with_whole_first
 
 
 @pytest.mark.parametrize(

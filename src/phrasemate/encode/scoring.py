@@ -210,7 +210,8 @@ FEATURES = (
     "exact",  # 1 if the entry is the query itself, not only another form of its words
     "verbatim",  # 1 if the entry lists the candidate itself, not only another form of it
     "probability",  # logarithm of its probability in the entry, at least LEAST_LOG; LEAST_LOG if it is not listed
-    "collocates",  # how often its words occur with the equivalents of the words around the query (lexicon.collocates)
+    "collocates",  # how often its words occur with the equivalents of the words around the query (lexicon.senses)
+    "sense",  # how near it is to sentences in which the query is translated so, minus the highest (lexicon.senses)
     # differences to the highest value of all listed candidates; 0 for a candidate that is not listed:
     "listed context",
     "listed contexts",
@@ -240,6 +241,7 @@ REASONS = {  # groups of features, with names for users
     "meaning by itself": ("alone", "alone lead"),
     "dictionary": ("listed", "exact", "verbatim", "probability", "listed probability", "others listed", "no lexicon"),
     "words around it": ("collocates", "listed collocates"),
+    "similar sentences": ("sense",),
     "words that translate each other": ("covered", "covers", "composed", "word by word", "covers function words"),
     "same wording": ("same wording",),
     "length and frequency": ("count", "words", "fewer words", "function word"),

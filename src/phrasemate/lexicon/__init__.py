@@ -14,9 +14,11 @@ __all__ = [
     "Equivalent",
     "InducedLexicon",
     "Lexicon",
+    "SenseVectors",
     "bundled_collocates",
     "bundled_endings",
     "bundled_lexicon",
+    "bundled_senses",
     "open_dictionaries",
     "stemmed",
     "stemmed_all",
@@ -24,21 +26,21 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from phrasemate.lexicon.collocates import Collocates, bundled_collocates
     from phrasemate.lexicon.dictionary import Dictionary, DictionaryFolder, open_dictionaries
     from phrasemate.lexicon.endings import Endings, bundled_endings
     from phrasemate.lexicon.induced import InducedLexicon, bundled_lexicon
     from phrasemate.lexicon.inflection import stemmed, stemmed_all, without_function_words
+    from phrasemate.lexicon.senses import Collocates, SenseVectors, bundled_collocates, bundled_senses
     from phrasemate.lexicon.wordings import Equivalent, Lexicon
 
 __getattr__ = lazy_names(
     __name__,
     {
-        "collocates": "Collocates bundled_collocates",
         "dictionary": "Dictionary DictionaryFolder open_dictionaries",
         "endings": "Endings bundled_endings",
         "induced": "InducedLexicon bundled_lexicon",
         "inflection": "stemmed stemmed_all without_function_words",
+        "senses": "Collocates SenseVectors bundled_collocates bundled_senses",
         "wordings": "Equivalent Lexicon",
     },
 )

@@ -1,4 +1,4 @@
-"""Collocates: associations by arithmetic, the file and its damage, and what they change in a search."""
+"""Collocates and sense vectors: scores by arithmetic, the files and their damage, and what they tell apart."""
 
 from __future__ import annotations
 
@@ -10,11 +10,21 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from phrasemate import load_model
 from phrasemate.candidates import surroundings
 from phrasemate.errors import ModelDamaged, ModelUnsupported
-from phrasemate.lexicon import Collocates, InducedLexicon, bundled_collocates, bundled_lexicon
-from phrasemate.lexicon.collocates import MOST_STEMS, STEPS, write_collocates
+from phrasemate.lexicon import (
+    Collocates,
+    InducedLexicon,
+    SenseVectors,
+    bundled_collocates,
+    bundled_lexicon,
+    bundled_senses,
+    stemmed,
+)
 from phrasemate.lexicon.induced import Pair, write_lexicon
+from phrasemate.lexicon.senses import MOST_STEMS, STEPS, write_collocates, write_senses
+from phrasemate.query import parse_query
 from phrasemate.types import Phrase
 
 STEMS = ("bank", "bench", "money", "sit")
@@ -107,3 +117,83 @@ def test_the_bundled_collocates_tell_senses_apart() -> None:
         one, other = collocates.associations([[near], [far]], {word: 1.0})
         assert one > other + 0.5, word
     assert sys.getsizeof(collocates._pairs) < 8 << 20  # memory of every search
+
+
+@pytest.fixture
+def senses(tmp_path: Path) -> tuple[SenseVectors, np.ndarray]:
+    """Senses of 300 phrases in German and one in French; the first three are of *Bank*."""
+    names = [("bank", "de", "bench"), ("bank", "de", "bank"), ("bank", "fr", "bench")]
+    names += [(f"wort{number}", "de", "word") for number in range(298)]
+    differences = np.random.default_rng(0).normal(size=(len(names), 4)).astype(np.float32) / 4
+    facts = {"model": "abc", "source": "test"}
+    write_senses(tmp_path / "senses.safetensors", names, differences, 2, facts)
+    return SenseVectors(tmp_path / "senses.safetensors"), differences
+
+
+def test_nearness_is_the_product_with_the_sense(senses: tuple[SenseVectors, np.ndarray]) -> None:
+    vectors, differences = senses
+    query = differences[0] - differences[2]
+    query /= np.linalg.norm(query)
+    values = vectors.nearness("die Bank", "de", ["bank", "river", "bench"], query)
+    assert np.isnan(values[1])
+    np.testing.assert_allclose(values[[2, 0]], differences[:2] @ query, atol=0.03)  # two pieces of one byte each
+    (french,) = vectors.nearness("bank", "fr", ["bench"], query)
+    assert french == pytest.approx(differences[2] @ query, abs=0.03)
+    assert (differences[0] - differences[2]) @ query > 0.1  # so the languages are told apart
+    assert vectors.model == "abc"
+
+
+@pytest.mark.parametrize(("phrase", "translations"), [("Bank", []), ("Wort", ["word"]), ("", [""])])
+def test_unknown_senses_are_not_numbers(
+    senses: tuple[SenseVectors, np.ndarray], phrase: str, translations: list[str]
+) -> None:
+    values = senses[0].nearness(phrase, "de", translations, np.ones(4, np.float32) / 2)
+    assert len(values) == len(translations)
+    assert np.isnan(values).all()
+
+
+def test_damaged_senses_are_one_clear_error(tmp_path: Path) -> None:
+    tensors = {
+        "keys": np.zeros(3, np.uint32),
+        "codes": np.zeros((3, 2), np.uint8),
+        "codebooks": np.zeros((2, 256, 2), np.float16),
+    }
+    facts = {"format": "phrasemate senses 1", "model": "abc"}
+    save_file(tensors, tmp_path / "whole", facts)
+    assert SenseVectors(tmp_path / "whole").nearness("x", "de", ["y"], np.ones(4, np.float32)).shape == (1,)
+    for name, change in [
+        ("codes", np.zeros((2, 2), np.uint8)),
+        ("codebooks", np.zeros((1, 256, 2), np.float16)),
+        ("codebooks", np.zeros(2, np.float16)),
+    ]:
+        save_file(tensors | {name: change}, tmp_path / "part", facts)
+        with pytest.raises(ModelDamaged, match="do not fit together"):
+            SenseVectors(tmp_path / "part")
+    save_file(tensors, tmp_path / "other", {"format": "phrasemate senses 0"})
+    with pytest.raises(ModelUnsupported, match="expected 'phrasemate senses 1'"):
+        SenseVectors(tmp_path / "other")
+    (tmp_path / "text").write_text("no tensors")
+    with pytest.raises(ModelDamaged, match="no senses can be read"):
+        SenseVectors(tmp_path / "text")
+
+
+@pytest.mark.parametrize(
+    ("query", "language", "near", "far"),
+    [
+        ("Er sitzt auf der [[Bank]] im Park.", "de", "bench", "bank"),
+        ("Sie überwies das Geld an ihre [[Bank]].", "de", "bank", "bench"),
+        ("Er steckte den Schlüssel in das [[Schloss]].", "de", "lock", "castle"),
+        ("Das [[Schloss]] des Königs steht auf dem Berg.", "de", "castle", "lock"),
+        ("Le [[temps]] est mauvais, il pleut.", "fr", "weather", "time"),
+        ("Je n'ai pas le [[temps]] de venir.", "fr", "time", "weather"),
+        ("Él se sentó en el [[banco]] del parque.", "es", "bench", "bank"),
+        ("Abrió una cuenta en el [[banco]].", "es", "bank", "bench"),
+    ],
+)
+def test_the_bundled_sense_vectors_tell_senses_apart(query: str, language: str, near: str, far: str) -> None:
+    (phrase,), model, senses = parse_query(query).phrases, load_model(), bundled_senses()
+    assert senses is not None
+    assert senses.model == model.hash
+    translations = [stemmed(text, "en") for text in (near, far)]
+    one, other = senses.nearness(phrase.text, language, translations, model.encode([phrase])[0])
+    assert one > other

@@ -1,0 +1,236 @@
+"""Two bundled files that tell the senses of a phrase apart by its sentence: collocates and sense vectors.
+
+**Collocates** are English words that occur in the same sentences more often than by chance. *Bank* is a bench in a
+sentence with *sitzen*, because "bench" and "sit" are collocates. The file has the arrays::
+
+    text      (bytes,) uint8      stems, sorted by their bytes, concatenated
+    lengths   (stems,) uint8      bytes of each stem
+    degrees   (stems,) uint16     number of its collocates that come later in the list
+    partners  (pairs,) uint16     rows of these collocates, in ascending order
+    weights   (pairs,) uint8      association of each pair, in steps of 1 / `STEPS`
+
+The association is the pointwise mutual information of two stems in a sentence. Context counts are smoothed by the power
+3/4 (Levy, Goldberg & Dagan 2015, "Improving distributional similarity with lessons learned"). ``bench/collocates.py``
+computes the file.
+
+**Sense vectors** represent a phrase by the sentences in which it is translated in a certain way. *Bank* has one vector
+for sentences in which it is "bench", and one for those in which it is "bank". A vector is the mean of the phrase's
+vectors in these sentences, which come from parallel text. A phrase in a new sentence has the sense whose vector is
+nearest. The arrays::
+
+    keys       (senses,) uint32                        hashes of the senses (`sense_key`), ascending
+    codes      (senses, pieces) uint8                  the row of each piece of a vector in its codebook
+    codebooks  (pieces, 256, dim / pieces) float16
+
+A sense is stored as the difference of its vector from the mean over all senses of the phrase. The differences are
+compressed by product quantization (Jégou, Douze and Schmid 2011). ``bench/senses.py`` computes the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+from hashlib import blake2b
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from phrasemate.errors import ModelDamaged, ModelUnsupported
+from phrasemate.lexicon.inflection import stemmed
+from phrasemate.lexicon.wordings import encoded
+from phrasemate.utils.arrays import Floats, Rows
+from phrasemate.utils.storage import save_arrays
+
+COLLOCATES, SENSES = "phrasemate collocates 1", "phrasemate senses 1"  # formats
+STEPS = 25  # an association of 1, as stored
+MOST_STEMS = 1 << 16
+ROWS = 256  # of a codebook
+_COLLOCATES = ("text", "lengths", "degrees", "partners", "weights")
+_SENSES = ("keys", "codes", "codebooks")
+
+
+class Collocates:
+    """Associations of pairs of English stems, from a file that `write_collocates` wrote.
+
+    Raises ModelDamaged for a file that is missing or damaged, ModelUnsupported for one of another format. Example::
+
+        bundled_collocates().associations([["bench"], ["bank"]], {"sit": 1.0})  # that of "bench" is higher
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        _, (text, lengths, degrees, partners, weights) = _read(Path(path), COLLOCATES, _COLLOCATES)
+        ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        if ends[-1] != len(text) or len(degrees) != len(lengths) or not degrees.sum() == len(partners) == len(weights):
+            raise ModelDamaged(f"{path}: its parts do not fit together; install phrasemate again")
+        blob = text.tobytes()
+        spans = enumerate(pairwise(ends.tolist()))
+        self._rows = {blob[start:end].decode(): row for row, (start, end) in spans}
+        self._pairs = _pair(np.repeat(np.arange(len(degrees)), degrees), partners)
+        self._weights = weights.astype(np.float32) / STEPS
+
+    def associations(self, wordings: Sequence[Sequence[str]], context: Mapping[str, float]) -> Floats:
+        """Score how strongly each wording is associated with the words of a context.
+
+        ``wordings``: the stems of each. ``context``: stem -> weight, for words in the same sentence. A wording's score
+        is a sum over the context of weight times association (the mean over the wording's stems), divided by the square
+        root of the sum of the weights. Returns (wordings,); 0 for wordings without collocates.
+        """
+        row_of = self._rows
+        around = sorted([(row_of[stem], weight) for stem, weight in context.items() if stem in row_of])
+        stem_rows = [(place, row_of[stem]) for place, stems in enumerate(wordings) for stem in stems if stem in row_of]
+        if not around or not stem_rows:
+            return np.zeros(len(wordings), np.float32)
+        rows_around = np.array([row for row, _ in around])
+        shares = np.array([weight for _, weight in around], np.float32)
+        owners = np.array([place for place, _ in stem_rows])
+        rows, places_of = np.unique([row for _, row in stem_rows], return_inverse=True)
+        # all are in ascending order, so that searchsorted takes half the time
+        pairs = _pair(np.minimum(rows[:, None], rows_around), np.maximum(rows[:, None], rows_around))
+        places = np.minimum(self._pairs.searchsorted(pairs.ravel()), len(self._pairs) - 1).reshape(pairs.shape)
+        weights = np.where(self._pairs[places] == pairs, self._weights[places], np.float32(0))
+        sums = np.bincount(owners, (weights * shares).sum(axis=1)[places_of], len(wordings))
+        counts = np.bincount(owners, minlength=len(wordings))
+        return cast(Floats, (sums / np.maximum(counts, 1) / np.sqrt(shares.sum())).astype(np.float32))
+
+
+def _pair(first: Rows, second: Rows) -> NDArray[np.uint32]:
+    """Combine two rows into one number, which sorts by the first, then by the second."""
+    return first.astype(np.uint32) << np.uint32(16) | second.astype(np.uint32)
+
+
+def write_collocates(
+    path: str | os.PathLike[str], stems: Sequence[str], pairs: Mapping[tuple[int, int], float], facts: Mapping[str, str]
+) -> None:
+    """Write associations of pairs of stems to one file.
+
+    ``stems``: at most `MOST_STEMS`, sorted by their bytes. ``pairs``: (lower row, higher row) -> association; values
+    below half a step are omitted, values above 255 steps clipped. ``facts`` (sources, licence, ...) go into the
+    metadata.
+    """
+    assert len(stems) <= MOST_STEMS
+    rows = np.array(sorted(pairs), np.int64).reshape(-1, 2)
+    steps = np.rint(np.array([pairs[low, high] for low, high in rows.tolist()]) * STEPS).clip(0, 255).astype(np.uint8)
+    rows, steps = rows[steps > 0], steps[steps > 0]
+    parts = [encoded(stem) for stem in stems]
+    tensors: dict[str, NDArray[Any]] = {
+        "text": np.frombuffer(b"".join(parts), np.uint8),
+        "lengths": np.array([len(part) for part in parts], np.uint8),
+        "degrees": np.bincount(rows[:, 0], minlength=len(stems)).astype(np.uint16),
+        "partners": rows[:, 1].astype(np.uint16),
+        "weights": steps,
+    }
+    save_arrays(Path(path), tensors, {**facts, "format": COLLOCATES})
+
+
+class SenseVectors:
+    """Mean vectors of ambiguous phrases for each of their English translations, from a file that `write_senses` wrote.
+
+    ``model``: hash of the model that computed them; vectors of other models cannot be compared with them. Raises
+    ModelDamaged for a file that is missing or damaged, ModelUnsupported for one of another format. Example::
+
+        query = model.encode([Phrase("Er sitzt auf der Bank.", 17, 21)])[0]
+        bundled_senses().nearness("Bank", "de", ["bench", "bank"], query)  # that of "bench" is higher
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        facts, tensors = _read(Path(path), SENSES, _SENSES)
+        self._keys, self._codes, codebooks = tensors
+        if (
+            self._codes.shape != (len(self._keys), len(codebooks))
+            or codebooks.shape[1:2] != (ROWS,)
+            or not facts.get("model")
+        ):
+            raise ModelDamaged(f"{path}: its parts do not fit together; install phrasemate again")
+        self.model, self._codebooks = facts["model"], codebooks.astype(np.float32)
+
+    def nearness(self, phrase: str, language: str, translations: Sequence[str], vector: Floats) -> Floats:
+        """Compare a phrase in its sentence with its senses.
+
+        Args:
+            phrase: Phrase of the query.
+            language: Language of the phrase.
+            translations: Stems of English translations, as `stemmed` returns them.
+            vector: Vector of the phrase in its sentence, (dim,) of unit length.
+
+        Returns (translations,) the cosine with the vector of each sense, less that with the mean of all senses of the
+        phrase; NaN for a translation without a vector.
+        """
+        stems = stemmed(phrase, language)
+        keys = np.array([sense_key(stems, language, translation) for translation in translations], np.uint32)
+        rows = np.minimum(self._keys.searchsorted(keys), len(self._keys) - 1)
+        values = np.full(len(keys), np.nan, np.float32)
+        is_known = self._keys[rows] == keys
+        vectors = self._codebooks[
+            np.arange(len(self._codebooks)), self._codes[rows[is_known]]
+        ]  # (known, pieces, width)
+        values[is_known] = vectors.reshape(-1, len(vector)) @ vector
+        return values
+
+
+def sense_key(phrase: str, language: str, translation: str) -> int:
+    """Return the 32-bit hash of a sense: stems of a phrase, its language, and the stems of its English translation."""
+    return int.from_bytes(blake2b(encoded(f"{language}\t{phrase}\t{translation}"), digest_size=4).digest(), "big")
+
+
+def write_senses(
+    path: str | os.PathLike[str],
+    senses: Sequence[tuple[str, str, str]],
+    differences: Floats,
+    pieces: int,
+    facts: Mapping[str, str],
+) -> None:
+    """Compress sense vectors and write them to one file.
+
+    Args:
+        path: File to write.
+        senses: Arguments of `sense_key` for each sense. Of those with equal keys, the first is written.
+        differences: Vector of each sense less the mean over the senses of its phrase, (senses, dim); at least `ROWS`.
+        pieces: Bytes of a compressed vector; a divisor of dim.
+        facts: Metadata: ``model``, the hash of the model, and others.
+    """
+    import faiss
+
+    quantizer = faiss.ProductQuantizer(differences.shape[1], pieces, 8)
+    quantizer.train(differences)
+    keys, rows = np.unique(np.array([sense_key(*sense) for sense in senses], np.uint32), return_index=True)
+    tensors: dict[str, NDArray[Any]] = {
+        "keys": keys,
+        "codes": quantizer.compute_codes(differences[rows]),
+        "codebooks": faiss.vector_to_array(quantizer.centroids).reshape(pieces, ROWS, -1).astype(np.float16),
+    }
+    save_arrays(Path(path), tensors, {**facts, "format": SENSES})
+
+
+def _read(path: Path, expected: str, names: Sequence[str]) -> tuple[dict[str, str], list[NDArray[Any]]]:
+    """Read the metadata and some arrays of a file in the ``expected`` format."""
+    try:
+        with cast(Any, safe_open(path, "numpy")) as file:
+            facts = file.metadata() or {}
+            if facts.get("format") != expected:
+                raise ModelUnsupported(f"{path}: format {facts.get('format')!r}; expected {expected!r}")
+            return facts, [file.get_tensor(name) for name in names]
+    except (OSError, SafetensorError) as error:
+        name = expected.split()[1]
+        raise ModelDamaged(f"{path}: no {name} can be read ({error}); install phrasemate again") from None
+
+
+FOLDER = Path(__file__).parent.parent / "models" / "lexicon"
+
+
+@cache
+def bundled_collocates() -> Collocates | None:
+    """Return the collocates of the package, read once; None if they are not installed."""
+    path = FOLDER / "collocates.safetensors"
+    return Collocates(path) if path.exists() else None
+
+
+@cache
+def bundled_senses() -> SenseVectors | None:
+    """Return the sense vectors of the package, read once; None if they are not installed."""
+    path = FOLDER / "senses.safetensors"
+    return SenseVectors(path) if path.exists() else None
