@@ -585,7 +585,7 @@ def describe(
         alone: Vectors of the queries without their sentences, (queries, dim) of unit length.
         language: Language of the index, for stems and function words; "" counts as English.
         wordings: Dictionary knowledge of each query.
-        senses: Sense vectors of the model that computed the vectors; None without any.
+        senses: Sense vectors of the model that encoded the queries; None for none.
     """
     descriptions: list[CandidateSet] = []
     for start in range(0, len(phrases), AT_ONCE):
@@ -620,8 +620,7 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
         stems_of = [_content_stems(candidate.wording) for candidate in candidates]
         column["collocates"][:] = collocates.associations(stems_of, query.wording.surroundings)
     if query.senses is not None and query.language == "en" and query.wording.language:
-        nearness = senses_of(candidates, query.phrase, query.wording.language, query.vector, query.senses)
-        column["sense"][:] = sense_feature(nearness)
+        column["sense"][:] = _nearness_of_senses(query, query.senses, candidates)
     if is_listed.any():
         shift = column["type"] - column["alone"]
         values = np.column_stack([*(column[name] for name in _COMPARED), shift])[is_listed]
@@ -656,27 +655,18 @@ def _fill_meaning(
     column["alone lead"][:] = column["alone"] - column["alone"].max()
 
 
-def senses_of(
-    candidates: Sequence[Candidate], phrase: str, language: str, vector: Floats, senses: SenseVectors
-) -> Floats:
-    """Compare a phrase with the sense of each candidate: (candidates,) as `SenseVectors.nearness` returns it.
-
-    ``language``: of the phrase. ``vector`` (dim,): of the phrase in its sentence.
-    """
-    translations = [" ".join(stemmed_form(candidate.wording, "en")[0]) for candidate in candidates]
-    return senses.nearness(phrase, language, translations, vector)
-
-
-def sense_feature(nearness: Floats) -> Floats:
-    """Compute the feature "sense", (candidates,), from the result of `senses_of`.
+def _nearness_of_senses(query: Query, senses: SenseVectors, candidates: Sequence[Candidate]) -> Floats:
+    """Compute (candidates,) how near the query is to the sense of each candidate, minus the highest of all.
 
     A candidate without a sense vector is as near as the farthest other. All have 0 if there is no sense vector.
     """
+    translations = [" ".join(stemmed_form(candidate.wording, "en")[0]) for candidate in candidates]
+    nearness = senses.nearness(query.phrase, query.wording.language, translations, query.vector)
     is_unknown = np.isnan(nearness)
     if is_unknown.all():
-        return np.zeros(len(nearness), np.float32)
-    values = np.where(is_unknown, nearness[~is_unknown].min(), nearness)
-    return np.asarray(values - values.max())
+        return np.zeros(len(candidates), np.float32)
+    nearness[is_unknown] = nearness[~is_unknown].min()
+    return np.asarray(nearness - nearness.max())
 
 
 def _fill_listings(column: Mapping[str, Floats], candidates: Sequence[Candidate]) -> Flags:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from phrasemate import Index, Searcher, load_model
 from phrasemate.candidates import Candidate, CandidateSet, Listing, Wording, describe
 from phrasemate.encode.scoring import FEATURES
+from phrasemate.lexicon import bundled_senses
 
 SENSE = FEATURES.index("sense")
 
@@ -57,3 +61,12 @@ def test_candidates_have_the_nearness_of_their_senses(
     wordings: str, language: str, target: str, values: list[float]
 ) -> None:
     np.testing.assert_allclose(nearness(wordings, language, target), values, atol=1e-6)
+
+
+def test_sense_vectors_are_those_of_the_model(tmp_path: Path) -> None:
+    model, other = load_model(), copy(load_model())
+    other.hash = "0" * 64
+    with Index.create(tmp_path / "idx", model) as index:
+        assert Searcher(index)._senses is bundled_senses() is not None
+        assert Searcher(index, other)._senses is None
+        assert Searcher(index, lexicon=False)._senses is None
