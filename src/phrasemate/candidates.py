@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from phrasemate.encode.scoring import FEATURES, LEAST_LOG
 from phrasemate.index.wordings import Wordings, WordingSearch, joined
 from phrasemate.lexicon import Equivalent, InducedLexicon, Lexicon, SenseVectors, bundled_collocates, stemmed
-from phrasemate.lexicon.induced import grammatical_words
+from phrasemate.lexicon.induced import NAME, grammatical_words
 from phrasemate.lexicon.inflection import (
     ARTICLES,
     ENGLISH_FUNCTION_WORDS,
@@ -658,15 +658,17 @@ def _fill_meaning(
 def _nearness_of_senses(query: Query, senses: SenseVectors, candidates: Sequence[Candidate]) -> Floats:
     """Compute (candidates,) how near the query is to the sense of each candidate, minus the highest of all.
 
-    A candidate without a sense vector is as near as the farthest other. All have 0 if there is no sense vector.
+    A candidate without a sense vector is as near as the farthest other, or as the nearest if a user's dictionary lists
+    it. All have 0 if there is no sense vector.
     """
     translations = [" ".join(stemmed_form(candidate.wording, "en")[0]) for candidate in candidates]
     nearness = senses.nearness(query.phrase, query.wording.language, translations, query.vector)
     is_unknown = np.isnan(nearness)
     if is_unknown.all():
         return np.zeros(len(candidates), np.float32)
-    nearness[is_unknown] = nearness[~is_unknown].min()
-    return np.asarray(nearness - nearness.max())
+    farthest, nearest = nearness[~is_unknown].min(), nearness[~is_unknown].max()
+    of_user = np.array([candidate.listing.source not in ("", NAME) for candidate in candidates])
+    return np.asarray(np.where(is_unknown, np.where(of_user, nearest, farthest), nearness) - nearest)
 
 
 def _fill_listings(column: Mapping[str, Floats], candidates: Sequence[Candidate]) -> Flags:

@@ -14,6 +14,7 @@ from phrasemate import Index, Searcher, load_model
 from phrasemate.candidates import Candidate, CandidateSet, Listing, Wording, describe
 from phrasemate.encode.scoring import FEATURES
 from phrasemate.lexicon import bundled_senses
+from phrasemate.lexicon.induced import NAME
 
 SENSE = FEATURES.index("sense")
 
@@ -35,9 +36,13 @@ class Vectors:
 
 
 def nearness(wordings: str, language: str, target: str) -> list[float]:
-    """Return the feature "sense" of each wording, for *Bank* in a sentence with the vector (0.6, 0.8)."""
+    """Return the feature "sense" of each wording, for *Bank* in a sentence with the vector (0.6, 0.8).
+
+    Wordings with an asterisk are those of a user's dictionary.
+    """
     candidates = [
-        Candidate(text, Listing(0.5, "mine"), np.array([number]), 1) for number, text in enumerate(wordings.split())
+        Candidate(text.strip("*"), Listing(0.5, "mine" if "*" in text else NAME), np.array([number]), 1)
+        for number, text in enumerate(wordings.split())
     ]
     vector, wording, senses = np.array([[0.6, 0.8]], np.float32), Wording(language, [], {}), cast(Any, Senses())
     search = cast(Any, Vectors())
@@ -52,6 +57,7 @@ def nearness(wordings: str, language: str, target: str) -> list[float]:
         ("bench money bank", "de", "en", [-0.2, 0, -0.2]),  # 0.3 - 0.4 = -0.1, 0.4 - 0.3 = 0.1
         ("benches money", "de", "en", [-0.2, 0]),  # stems are compared
         ("bank bench", "de", "en", [0, 0]),  # the only sense
+        ("bench* money pen* bank", "de", "en", [-0.2, 0, 0, -0.2]),
         ("bank pen", "de", "en", [0, 0]),  # no sense
         ("bench money", "", "en", [0, 0]),  # an unknown language
         ("bench money", "de", "fr", [0, 0]),  # not English

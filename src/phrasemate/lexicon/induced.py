@@ -48,6 +48,7 @@ from phrasemate.utils.arrays import Rows
 from phrasemate.utils.storage import save_arrays
 
 FORMAT = "phrasemate lexicon 3"
+NAME = "lexicon"  # of the bundled one, as the source of an equivalent
 LONGEST = 255  # bytes of a wording
 MOST = 255  # English equivalents of a wording
 _STEPS = 100  # a probability of 1, as stored
@@ -108,7 +109,7 @@ class InducedLexicon:
     ModelUnsupported for one of another format.
     """
 
-    def __init__(self, path: str | os.PathLike[str], name: str = "lexicon") -> None:
+    def __init__(self, path: str | os.PathLike[str], name: str = NAME) -> None:
         self.name, self._path = name, Path(path)
         self._lock, self._lock_of_cache = threading.Lock(), threading.Lock()
         self._english_of: LRUCache[Any, Any] = LRUCache(_REMEMBERED)
