@@ -66,8 +66,6 @@ RARE, ABSENT = "words that the lexicon lacks", "the lexicon lacks the phrase"
 KINDS = (WITH_LEXICON, WITHOUT_LEXICON, RARE, ABSENT, SEVERAL, FORGETFUL)
 BANDS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.1)  # of the probabilities that --calibrate prints
 USUAL = 0.5  # share of the loss that asks for usual wordings
-
-
 SENSE = 10.0  # weight of the feature "sense"
 
 

@@ -1,12 +1,14 @@
-"""Compute the bundled sense vectors: what sentences an ambiguous phrase has when it is translated in a certain way.
+"""Compute the bundled sense vectors: an ambiguous phrase in the sentences in which it is translated in a certain way.
 
     python bench/senses.py .cache/general --languages de        # and each other language
     python bench/senses.py .cache/general --out src/phrasemate/models/lexicon/senses.safetensors
 
-The first command reads the XX.tsv and XX.links of bench/general_data.py. A phrase is ambiguous if the bundled lexicon
-gives it equivalents of different stems. Its occurrences that are linked to one of these are encoded in their sentences,
-at most --most of each equivalent. XX.senses.npz holds the mean vectors. Only pairs of class "free" are read that are
-not held out. The second command compresses the means of all languages that have such a file.
+The first command reads the XX.tsv and XX.links of bench/general_data.py and the XX.phrases.tsv of
+bench/phrase_table.py. It takes the phrases of the bundled lexicon that are linked to several English wordings of
+different stems, each `LEAST` times or more. Sentences are read in random order. One is encoded if it has a translation
+with fewer than --most occurrences so far. XX.senses.npz holds the mean vector of each translation's occurrences. Only
+pairs of class "free" are read that are not held out. The second command compresses the means of all languages that have
+such a file.
 """
 
 from __future__ import annotations
@@ -155,7 +157,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("folder", type=Path, help="tables and links of bench/general_data.py and phrase_table.py")
     options.add_argument("--languages", default=",".join(LANGS), help="codes, with commas (default: all)")
-    options.add_argument("--most", type=int, default=24, help="occurrences of a sense (default: %(default)s)")
+    options.add_argument("--most", type=int, default=24, help="enough occurrences of a sense (default: %(default)s)")
     options.add_argument("--out", type=Path, help="file to write; without it, senses are gathered")
     options.add_argument("--pieces", type=int, default=12, help="bytes of a sense in the file (default: %(default)s)")
     args = options.parse_args()

@@ -169,6 +169,9 @@ def test_damaged_senses_are_one_clear_error(tmp_path: Path) -> None:
         save_file(tensors | {name: change}, tmp_path / "part", facts)
         with pytest.raises(ModelDamaged, match="do not fit together"):
             SenseVectors(tmp_path / "part")
+    save_file(tensors, tmp_path / "part", {"format": "phrasemate senses 1"})  # no model
+    with pytest.raises(ModelDamaged, match="do not fit together"):
+        SenseVectors(tmp_path / "part")
     save_file(tensors, tmp_path / "other", {"format": "phrasemate senses 0"})
     with pytest.raises(ModelUnsupported, match="expected 'phrasemate senses 1'"):
         SenseVectors(tmp_path / "other")

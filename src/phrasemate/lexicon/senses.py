@@ -140,13 +140,10 @@ class SenseVectors:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         facts, tensors = _read(Path(path), SENSES, _SENSES)
         self._keys, self._codes, codebooks = tensors
-        if (
-            self._codes.shape != (len(self._keys), len(codebooks))
-            or codebooks.shape[1:2] != (ROWS,)
-            or not facts.get("model")
-        ):
+        shape, self.model = (len(self._keys), len(codebooks)), facts.get("model", "")
+        if self._codes.shape != shape or codebooks.shape[1:2] != (ROWS,) or not self.model:
             raise ModelDamaged(f"{path}: its parts do not fit together; install phrasemate again")
-        self.model, self._codebooks = facts["model"], codebooks.astype(np.float32)
+        self._codebooks = codebooks.astype(np.float32)
 
     def nearness(self, phrase: str, language: str, translations: Sequence[str], vector: Floats) -> Floats:
         """Compare a phrase in its sentence with its senses.
@@ -165,9 +162,8 @@ class SenseVectors:
         rows = np.minimum(self._keys.searchsorted(keys), len(self._keys) - 1)
         values = np.full(len(keys), np.nan, np.float32)
         is_known = self._keys[rows] == keys
-        vectors = self._codebooks[
-            np.arange(len(self._codebooks)), self._codes[rows[is_known]]
-        ]  # (known, pieces, width)
+        pieces = np.arange(len(self._codebooks))
+        vectors = self._codebooks[pieces, self._codes[rows[is_known]]]  # (translations with a vector, pieces, width)
         values[is_known] = vectors.reshape(-1, len(vector)) @ vector
         return values
 
