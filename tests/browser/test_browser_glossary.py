@@ -37,6 +37,7 @@ def test_what_is_used_is_kept_edited_and_there_after_a_restart(chromium: Any, se
     assert entry["target_language"] == "en"
     assert wording in entry["example"]
     page.get_by_role("link", name="Glossary").click()
+    page.wait_for_url("**/glossary")  # with its script, which saves what is typed
     page.get_by_label("Domain").fill("parliament")
     page.get_by_label("Domain").press("Tab")
     expect(page.locator("#status")).to_have_text("Saved.")
