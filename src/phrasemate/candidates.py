@@ -659,7 +659,7 @@ def _nearness_of_senses(query: Query, senses: SenseVectors, candidates: Sequence
     """Compute (candidates,) how near the query is to the sense of each candidate, minus the highest of all.
 
     A candidate without a sense vector is as near as the farthest other, or as the nearest if a user's dictionary lists
-    it. All have 0 if there is no sense vector.
+    it. If all lack one, all have 0.
     """
     translations = [" ".join(stemmed_form(candidate.wording, "en")[0]) for candidate in candidates]
     nearness = senses.nearness(query.phrase, query.wording.language, translations, query.vector)
