@@ -31,7 +31,7 @@ from pathlib import Path
 
 from common import LANGS, parser, table_rows
 from general_data import licences
-from lookup_set import OTHER, Counts, Meanings, usable
+from lookup_set import ENGLISH, Counts, Meanings
 from phrase_table import held_out, linked, rows
 from training_data import sampled
 
@@ -261,7 +261,7 @@ def write_contrasts(folder: Path, langs: Iterable[str], out: Path) -> None:
         for wording, links in table.items():
             total = sum(links.values())
             least = max(USUAL[1], USUAL[2] * total)
-            some = [e for e, count in links.items() if count >= least and usable(e) and len(e) > 1]
+            some = [e for e, count in links.items() if count >= least and ENGLISH.usable(e) and len(e) > 1]
             if total >= USUAL[0] and len(some) > 1:
                 usual[lang][wording] = some
     needed = {english for table in usual.values() for some in table.values() for english in some}
@@ -271,8 +271,8 @@ def write_contrasts(folder: Path, langs: Iterable[str], out: Path) -> None:
         lines = []
         for wording, some in table.items():
             for one, two in combinations(some, 2):
-                overlap = meanings.overlap(one, two, lang) if stems[one].isdisjoint(stems[two]) else None
-                if overlap is not None and overlap < OTHER:
+                overlap = meanings.overlap_of(one, two, lang) if stems[one].isdisjoint(stems[two]) else None
+                if overlap is not None and overlap < meanings.other:
                     lines.append(f"{wording}\t{one}\t{two}\n")
         (out / f"contrasts-{lang}.tsv").write_text("".join(lines), encoding="utf-8")
         print(f"{lang}: {len(lines):,} contrasts", flush=True)

@@ -52,7 +52,7 @@ def main() -> None:
         write_lines(args.out / f"{language}.jsonl", queries(path, language))
     with gzip.open(args.data / "collections" / "en_medicine_medquad.txt.gz", "rt", encoding="utf-8") as file:
         sentences = sorted({line.strip() for line in file if line.strip()})
-    write_lines(args.out / f"english-{args.size}.txt", random.Random(args.seed).sample(sentences, args.size))
+    write_lines(args.out / f"en-{args.size}.txt", random.Random(args.seed).sample(sentences, args.size))
 
 
 if __name__ == "__main__":

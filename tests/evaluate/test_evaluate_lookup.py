@@ -80,7 +80,7 @@ def lookups(tmp_path: Path) -> Path:
     folder = tmp_path / "lookups"
     folder.mkdir()
     corpora.lines(folder / "de.jsonl", [BANK, HOUSE, WINDOW, ROCKET, LATE])
-    (folder / "english-4.txt").write_text("".join(f"{text}\n" for text in SENTENCES), "utf-8")
+    (folder / "en-4.txt").write_text("".join(f"{text}\n" for text in SENTENCES), "utf-8")
     return folder
 
 
@@ -111,6 +111,20 @@ def query(right: Sequence[str], sense: Sequence[str] | None = None, text: str = 
 )
 def test_wordings_are_compared_by_lemmas(wording: str, expected: str) -> None:
     assert lemmas(wording) == expected
+
+
+@pytest.mark.parametrize(
+    ("wording", "language", "expected"),
+    [
+        ("des Tisches", "de", "der tisch"),
+        ("UFER", "de", "ufer"),  # not the verb "ufern"
+        ("Häuser", "de", "haus"),
+        ("the benches", "fr", "the benches"),
+        ("去了银行", "zh", "去了 银行"),
+    ],
+)
+def test_lemmas_of_other_languages(wording: str, language: str, expected: str) -> None:
+    assert lemmas(wording, language) == expected
 
 
 def test_without_simplemma_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,12 +249,15 @@ class Listed:
 
 def test_a_dictionary_answers_with_what_stands_in_the_text_in_its_order() -> None:
     queries = [query(["bank"]), query(["house"], text="Haus")]
-    assert dictionary_answers(Listed(), queries, SENTENCES) == ([["banks", "the windows", "bank"], []], None)
+    assert dictionary_answers(Listed(), queries, Collection("four", SENTENCES, "en")) == (
+        [["banks", "the windows", "bank"], []],
+        None,
+    )
 
 
 def test_sentence_search_looks_into_the_nearest_sentences(model: Model, tmp_path: Path) -> None:
     systems = Systems(model, {}, tmp_path, 1)
-    collection = Collection("four", SENTENCES)
+    collection = Collection("four", SENTENCES, "en")
     queries = [query([], text="river")]
     answers = systems.answers("sentences", collection, queries, lambda what, result, total: None)
     assert answers.confidence is None
@@ -253,14 +270,14 @@ def test_sentence_search_looks_into_the_nearest_sentences(model: Model, tmp_path
 
 
 def test_sentences_without_phrases_are_no_answer(model: Model, tmp_path: Path) -> None:
-    collection = Collection("marks", ["...", "?!"])
+    collection = Collection("marks", ["...", "?!"], "en")
     queries = [query([], text="river")] * 2
     answers = Systems(model, {}, tmp_path, 1).answers("sentences", collection, queries, lambda *_: None)
     assert answers == ([[], []], None)
 
 
 def test_the_dictionary_answers_as_a_system(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    systems, collection = Systems(model, {}, tmp_path, 1), Collection("four", SENTENCES)
+    systems, collection = Systems(model, {}, tmp_path, 1), Collection("four", SENTENCES, "en")
     monkeypatch.setattr(lookup, "bundled_lexicon", Listed)
     answers = systems.answers("dictionary", collection, [query(["bank"])], lambda *_: None)
     assert answers == ([["banks", "the windows", "bank"]], None)  # no bench in the text
@@ -285,7 +302,7 @@ def test_vectors_alone_know_neither_the_sentence_nor_the_lexicon(model: Model, t
         for text in ("Bank", "Er sitzt auf der Bank.", "Die Bank gibt Kredit.")
     ]
     alike, *others = systems.answers(
-        "vectors alone", Collection("four", SENTENCES), queries, lambda what, result, total: None
+        "vectors alone", Collection("four", SENTENCES, "en"), queries, lambda what, result, total: None
     ).wordings
     assert alike
     assert others == [alike, alike]
@@ -308,8 +325,8 @@ def test_an_index_is_made_once_and_carries_its_base(model: Model, tmp_path: Path
     def nothing(what: str, number: int, total: int) -> None:
         assert (number, total) in {(0, 1), (1, 1)}
 
-    base = Collection("four", SENTENCES)
-    more = Collection("more", [*SENTENCES, "An old window."], base)
+    base = Collection("four", SENTENCES, "en")
+    more = Collection("more", [*SENTENCES, "An old window."], "en", base)
     folder = more.indexed(tmp_path, model, 1, nothing)
     before = (folder / "index.json").stat().st_mtime_ns
     assert more.indexed(tmp_path, model, 1, nothing) == folder
@@ -317,7 +334,7 @@ def test_an_index_is_made_once_and_carries_its_base(model: Model, tmp_path: Path
     with Index.open(folder, model, readonly=True) as index:
         assert [row.text for row in index.store.all_sentences()] == more.sentences
     assert base.folder(tmp_path, model).is_dir()
-    assert Collection("four", SENTENCES[:3]).folder(tmp_path, model) != base.folder(tmp_path, model)
+    assert Collection("four", SENTENCES[:3], "en").folder(tmp_path, model) != base.folder(tmp_path, model)
     assert not list(tmp_path.glob("*.unfinished"))
 
 
@@ -331,12 +348,12 @@ def test_a_run_counts_what_can_be_answered(lookups: Path, tiny_bundled: Model, f
     )
     result = run(settings)
     whole, parts = result.tables
-    assert whole.title == "Look-ups: 3 phrases, dev half, english-4"  # there is no rocket
+    assert whole.title == "Look-ups: 3 phrases, dev half, en-4"  # there is no rocket
     assert [row[0] for row in whole.rows] == ["other", "search", "quick", "sentences"]
     assert whole.rows[0][1:5] == whole.rows[1][1:5]  # the same model
     assert whole.rows[0][-1] is None
     assert parts.rows[0][:2] == ("language: de", 3)
-    places = result.more["ranks english-4"]
+    places = result.more["ranks en-4"]
     assert {len(item) for item in places.values()} == {3}
     for row in whole.rows:
         assert row[1].value == pytest.approx(sum(place == 0 for place in places[row[0]]) / 3)
@@ -351,14 +368,14 @@ def test_the_command_prints_tables_or_json(lookups: Path, tiny_bundled: Model, t
     value = (str(lookups), "--size", "4", "--systems", "search,quick", "--work", str(tmp_path / "work"))
     result = invoke(*value, "-o", str(tmp_path / "out"))
     assert result.exit_code == 0, result.output
-    assert "Look-ups: 3 phrases, dev half, english-4" in result.stdout
+    assert "Look-ups: 3 phrases, dev half, en-4" in result.stdout
     assert "signature: data " in result.stdout
     written = json.loads((tmp_path / "out" / "lookup.json").read_text("utf-8"))
     printed = json.loads(invoke(*value, "--json").stdout)
-    assert printed["lookup dev half, english-4"] == written["lookup dev half, english-4"]
+    assert printed["lookup dev half, en-4"] == written["lookup dev half, en-4"]
     test = json.loads(invoke(*value, "--json", "--half", "test", "--against", "quick").stdout)
-    assert test["lookup test half, english-4"]["title"].startswith("Look-ups: 1 phrases")
-    assert test["lookup test half, english-4"]["note"].endswith("against quick")
+    assert test["lookup test half, en-4"]["title"].startswith("Look-ups: 1 phrases")
+    assert test["lookup test half, en-4"]["note"].endswith("against quick")
 
 
 @pytest.mark.parametrize(
@@ -367,7 +384,7 @@ def test_the_command_prints_tables_or_json(lookups: Path, tiny_bundled: Model, t
         (("--langs", "xx"), "no queries of xx; there are de"),
         (("--systems", "psychic"), "no system 'psychic'"),
         (("--systems", "quick", "--against", "search"), "not among the systems asked, quick"),
-        (("--size", "5"), "expected English sentences, one per line"),
+        (("--size", "5"), "expected one file XX-5.txt of sentences of the language XX; there is none"),
         (("--model", "search=bundled"), "two rows of one name"),
         (("--model", "x"), "expected NAME=FOLDER"),
     ],
@@ -384,6 +401,33 @@ def test_a_size_that_is_not_number_is_wrong_usage(lookups: Path) -> None:
     assert invoke(str(lookups), "--size", "many").exit_code == 2
 
 
+def test_a_collection_of_another_language(model: Model, lookups: Path, tiny_bundled: Model, tmp_path: Path) -> None:
+    """English phrases in German text: the language of the file's name is that of lemmas, index and dictionary."""
+    (lookups / "en-4.txt").unlink()
+    (lookups / "de-4.txt").write_text("Die Bänke im Park sind neu.\nEr sah ein altes Haus am Fluss.\n", "utf-8")
+    text = "She sat on a bench."
+    query = BANK | {"text": text, "start": 13, "end": 18, "language": "en", "right": ["bank"], "sense": None}
+    for path in lookups.glob("??.jsonl"):
+        path.unlink()
+    corpora.lines(lookups / "en.jsonl", [query])
+    systems = ("search", "dictionary")
+    result = run(Settings(lookups, (4,), systems=systems, work=tmp_path / "work"))
+    assert [row[:1] for row in result.tables[0].rows] == [("search",), ("dictionary",)]
+    assert result.more["ranks de-4"]["dictionary"] == [0]  # "Bänke" is a form of "Bank"
+    (index,) = (tmp_path / "work").glob("de-4-*")
+    with Index.open(index, tiny_bundled, readonly=True) as opened:
+        assert opened.languages() == ["de"]
+
+
+@pytest.mark.parametrize(("names", "text"), [([], "none"), (["de-4.txt", "en-4.txt"], "de-4.txt, en-4.txt")])
+def test_one_collection_of_a_size(lookups: Path, names: list[str], text: str) -> None:
+    (lookups / "en-4.txt").unlink()
+    for name in names:
+        (lookups / name).write_text("A house.\n", "utf-8")
+    with pytest.raises(InputError, match=rf"expected one file XX-4\.txt .*there is {text}"):
+        run(Settings(lookups, (4,)))
+
+
 def test_a_folder_without_queries_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"expected XX\.jsonl"):
         run(Settings(tmp_path))
@@ -392,15 +436,15 @@ def test_a_folder_without_queries_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"The old b\xe4nk.\n", r"english-4\.txt: not UTF-8 \(invalid continuation byte\); convert it to UTF-8"),
-        (b"\n \n", r"english-4\.txt: an empty file; expected English sentences, one per line"),
-        (b"Nothing to see.\n", "english-4: it holds no right wording of any query"),
+        (b"The old b\xe4nk.\n", r"en-4\.txt: not UTF-8 \(invalid continuation byte\); convert it to UTF-8"),
+        (b"\n \n", r"en-4\.txt: an empty file; expected sentences, one per line"),
+        (b"Nothing to see.\n", "en-4: it holds no right wording of any query"),
     ],
 )
 def test_a_collection_of_no_use_is_one_error(
     lookups: Path, tiny_bundled: Model, tmp_path: Path, content: bytes, message: str
 ) -> None:
-    (lookups / "english-4.txt").write_bytes(content)
+    (lookups / "en-4.txt").write_bytes(content)
     with pytest.raises(PhrasemateError, match=message):
         run(Settings(lookups, (4,), systems=("quick",), work=tmp_path / "work"))
 
@@ -460,7 +504,7 @@ def test_a_run_asks_idioms_too(lookups: Path, tiny_bundled: Model, tmp_path: Pat
     corpora.lines(tmp_path / "idioms.jsonl", idiom_rows())
     result = run(Settings(lookups, (4,), systems=("quick",), idioms=tmp_path / "idioms.jsonl", work=tmp_path / "work"))
     titles = [table.title for table in result.tables if table.name.startswith("lookup")]
-    assert titles == ["Look-ups: 3 phrases, dev half, english-4", "Look-ups: 1 phrases, idioms-english-4"]
+    assert titles == ["Look-ups: 3 phrases, dev half, en-4", "Look-ups: 1 phrases, idioms-en-4"]
 
 
 def test_senses_are_counted_where_the_collection_has_both(lookups: Path, tmp_path: Path) -> None:
@@ -477,7 +521,7 @@ def test_senses_are_counted_where_the_collection_has_both(lookups: Path, tmp_pat
     sure = next(table for table in tables if table.name.startswith("confidence"))
     assert sum(row[2] for row in sure.rows if row[0] == "search") == 4  # the rocket, too
     table = next(table for table in tables if table.name.startswith("senses"))
-    assert table.title == "Senses: 2 ambiguous phrases, dev half, english-4"
+    assert table.title == "Senses: 2 ambiguous phrases, dev half, en-4"
     for _, first, another, _ in table.rows:
         assert 0 <= first.value + another <= 1
 

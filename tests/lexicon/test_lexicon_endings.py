@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from phrasemate.errors import ModelDamaged, ModelUnsupported
+from phrasemate.errors import ModelDamaged
 from phrasemate.lexicon import Dictionary, Endings, InducedLexicon, bundled_endings, bundled_lexicon
 from phrasemate.lexicon.endings import INFIX, LEAST, Form, learn_endings, write_endings
 from phrasemate.lexicon.induced import Pair, write_lexicon
@@ -126,18 +126,6 @@ def test_the_bundled_endings(word: str, language: str, english: str) -> None:
     lexicon = bundled_lexicon()
     assert lexicon is not None
     assert english in [equivalent.text for equivalent in lexicon.equivalents(word, language, "en")]
-
-
-def test_a_file_of_another_kind_is_one_clear_error(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("no tensors")
-    save_file({"text": np.zeros(1, np.uint8)}, tmp_path / "other")
-    for name, error, words in [
-        ("text", ModelDamaged, "no endings can be read"),
-        ("missing", ModelDamaged, "no endings can be read"),
-        ("other", ModelUnsupported, "expected 'phrasemate endings 1'"),
-    ]:
-        with pytest.raises(error, match=words):
-            Endings(tmp_path / name)
 
 
 @pytest.mark.parametrize(("text", "count"), [(b"a\tb\nc\td", 1), (b"a", 1), (b"a\tb\tc", 1), (b"\xff\t", 1)])

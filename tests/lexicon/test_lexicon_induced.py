@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import phrasemate
-from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported
+from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.lexicon import Equivalent, InducedLexicon, bundled_lexicon
 from phrasemate.lexicon.induced import FORMAT, Pair, write_lexicon
 from phrasemate.lexicon.inflection import stemmed
@@ -150,20 +150,6 @@ def test_long_wordings_and_small_probabilities(tmp_path: Path) -> None:
 def test_nothing_to_write(tmp_path: Path, languages: dict[str, list[Pair]]) -> None:
     with pytest.raises(InputError, match="expected others than English"):
         write_lexicon(tmp_path / "x", languages)
-
-
-def test_damaged_files(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(ModelDamaged, match="no lexicon can be read"):
-        InducedLexicon(tmp_path / "missing")
-    raw = path.read_bytes()
-    path.write_bytes(raw[:-1])
-    with pytest.raises(ModelDamaged, match="no lexicon can be read"):
-        InducedLexicon(path)
-    path.write_bytes(raw)
-    tensors = load_file(path)
-    save_file(tensors, path)
-    with pytest.raises(ModelUnsupported, match="format None"):
-        InducedLexicon(path)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 from phrasemate import load_model
 from phrasemate.candidates import surroundings
-from phrasemate.errors import ModelDamaged, ModelUnsupported
+from phrasemate.errors import ModelDamaged
 from phrasemate.lexicon import (
     Collocates,
     InducedLexicon,
@@ -74,18 +74,6 @@ def test_rows_take_sixteen_bits(tmp_path: Path) -> None:
     write_collocates(tmp_path / "file", stems, {(0, 40_000): 1.0, (32_768, 40_000): 2.0}, {})
     values = Collocates(tmp_path / "file").associations([["00000"], ["32768"], ["40000"]], {"40000": 1.0})
     assert values.tolist() == [1.0, 2.0, 0.0]
-
-
-def test_a_file_of_another_kind_is_one_clear_error(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("no tensors")
-    save_file({"text": np.zeros(1, np.uint8)}, tmp_path / "other")
-    for name, error, words in [
-        ("text", ModelDamaged, "no collocates can be read"),
-        ("missing", ModelDamaged, "no collocates can be read"),
-        ("other", ModelUnsupported, "expected 'phrasemate collocates 1'"),
-    ]:
-        with pytest.raises(error, match=words):
-            Collocates(tmp_path / name)
 
 
 def test_parts_that_do_not_fit_are_refused(tmp_path: Path) -> None:
@@ -172,12 +160,6 @@ def test_damaged_senses_are_one_clear_error(tmp_path: Path) -> None:
     save_file(tensors, tmp_path / "part", {"format": "phrasemate senses 1"})  # no model
     with pytest.raises(ModelDamaged, match="do not fit together"):
         SenseVectors(tmp_path / "part")
-    save_file(tensors, tmp_path / "other", {"format": "phrasemate senses 0"})
-    with pytest.raises(ModelUnsupported, match="expected 'phrasemate senses 1'"):
-        SenseVectors(tmp_path / "other")
-    (tmp_path / "text").write_text("no tensors")
-    with pytest.raises(ModelDamaged, match="no senses can be read"):
-        SenseVectors(tmp_path / "text")
 
 
 @pytest.mark.parametrize(

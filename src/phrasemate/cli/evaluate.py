@@ -349,7 +349,9 @@ Half = Literal["dev", "test"]
 def lookup(
     folder: Annotated[Path, argument("SET", "Folder of queries and collections.")],
     *,
-    size: Annotated[str, option("--size", "N,...", "Collections to search: english-N.txt in SET.")] = "20000",
+    size: Annotated[
+        str, option("--size", "N,...", "Collections to search: XX-N.txt in SET, where XX is their language.")
+    ] = "20000",
     half: Annotated[
         Half, option("--half", "dev|test", "Half of the queries: dev for choices, test once for a finished model.")
     ] = "dev",
@@ -389,7 +391,7 @@ def lookup(
       phrasemate evaluate lookup lookups --size 20000,100000 --model untrained=base --work indexes -o figures
       phrasemate evaluate lookup lookups --idioms idioms.jsonl.gz --work indexes
 
-    lookups/XX.jsonl holds the queries of a language, lookups/english-20000.txt a collection of sentences, one per line.
+    lookups/XX.jsonl holds the queries of a language, lookups/en-20000.txt a collection of sentences, one per line.
     """
     from phrasemate.evaluate.lookup import Settings, run
 

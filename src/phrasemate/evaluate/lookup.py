@@ -2,11 +2,12 @@
 
 The systems are the search with each of its switches, sentence search, and a dictionary alone.
 
-A query is a phrase in its sentence. The collection holds English sentences, none of them the translation of a query's
-sentence. An answer is right if the phrase is linked to its wording anywhere in a large parallel text, or if a
-dictionary lists it. Wordings are compared as lemmas, without articles and "to". Only queries with a right wording in
-the collection count. Confidences are measured on all queries, because a user does not know which queries have an
-answer. ``bench/lookup_set.py`` makes queries and collections; docs/results/lookup.md explains them.
+A query is a phrase in its sentence. The collection holds sentences of another language, usually English, none of them
+the translation of a query's sentence. An answer is right if the phrase is linked to its wording anywhere in a large
+parallel text, or if a dictionary lists it. Wordings are compared as lemmas, in English without articles and "to". Only
+queries with a right wording in the collection count. Confidences are measured on all queries, because a user does not
+know which queries have an answer. ``bench/lookup_set.py`` makes queries and collections; docs/results/lookup.md
+explains them.
 
 Idioms are a harder test, since hardly any word of an idiom means the same as a word of the answer. Their file has one
 JSON object on each line with the keys de, en (a sentence pair), idiom_de, idiom_en, direction. In the direction "en-de"
@@ -48,7 +49,8 @@ from phrasemate.utils.storage import save_arrays
 
 HALVES = ("dev", "test")
 DEPTH = 10  # number of first answers that count
-LEADING = frozenset({"a", "an", "the", "to"})  # words that are removed from the beginning of a wording
+LEADING = frozenset({"a", "an", "the", "to"})  # words that are removed from the beginning of an English wording
+UNLISTED = frozenset({"ar", "he", "ja", "ko", "th", "vi", "zh"})  # languages without lemmas in simplemma
 
 
 class LookupQuery(NamedTuple):
@@ -142,15 +144,16 @@ def read_senses(path: Path, half: str) -> list[SenseQuery]:
     return queries
 
 
-def lemmas(wording: str) -> str:
-    """Return the lemmas of an English wording, without case, punctuation, and articles or "to" at its beginning.
+def lemmas(wording: str, language: str = "en") -> str:
+    """Return the lemmas of a wording, without case, punctuation, and English articles or "to" at its beginning.
 
-    The lemmas are those of the package simplemma. Raises MissingExtra if it is not installed.
+    The lemmas are those of the package simplemma; words of languages that it lacks are their own lemmas. Raises
+    MissingExtra if it is not installed.
     """
     parts = [wording[start:end].casefold() for start, end in words(wording)]
-    while len(parts) > 1 and parts[0] in LEADING:
+    while language == "en" and len(parts) > 1 and parts[0] in LEADING:
         parts = parts[1:]
-    return " ".join(map(_word, parts))
+    return " ".join(_word(part, language) for part in parts)
 
 
 @lru_cache(1 << 18)
@@ -159,37 +162,44 @@ def lemma(word: str, language: str = "en") -> str:
     return str(import_extra("simplemma", "simplemma", "evaluate").lemmatize(word, language)).casefold()
 
 
-def _word(word: str) -> str:
-    """Return the lemma of a case-folded English word without the genitive 's."""
-    return lemma(word.removesuffix("'s").removesuffix("’s"))
+def _word(word: str, language: str) -> str:
+    """Return the lemma of a case-folded word, in English without the genitive 's."""
+    if language in UNLISTED:
+        return word
+    if language == "en":
+        return lemma(word.removesuffix("'s").removesuffix("’s"))
+    base = lemma(word, language)
+    if language == "de" and base in (word, f"{word}n", f"{word}en"):  # "ufer" is not a form of the verb "ufern"
+        return lemma(word.capitalize(), language)
+    return base
 
 
-def answerable(queries: Sequence[LookupQuery], sentences: Iterable[str]) -> list[bool]:
+def answerable(queries: Sequence[LookupQuery], sentences: Iterable[str], language: str = "en") -> list[bool]:
     """Return for each query whether a sentence contains one of its right wordings as whole words."""
-    wordings = present({wording for query in queries for wording in query.right}, sentences)
+    wordings = present({wording for query in queries for wording in query.right}, sentences, language)
     return [not query.right.isdisjoint(wordings) for query in queries]
 
 
-def present(wordings: set[str], sentences: Iterable[str]) -> set[str]:
+def present(wordings: set[str], sentences: Iterable[str], language: str = "en") -> set[str]:
     """Return the wordings (in the form of `lemmas`) that occur in some sentence as whole words."""
     longest = max((wording.count(" ") + 1 for wording in wordings), default=0)
     subset: set[str] = set()
     for sentence in sentences:
-        parts = [_word(sentence[start:end].casefold()) for start, end in words(sentence)]
+        parts = [_word(sentence[start:end].casefold(), language) for start, end in words(sentence)]
         for start in range(len(parts)):
             ends = range(start + 1, min(start + longest, len(parts)) + 1)
             subset.update(wordings.intersection(" ".join(parts[start:end]) for end in ends))
     return subset
 
 
-def ranks(queries: Sequence[LookupQuery], answers: Sequence[Sequence[str]]) -> Ranks:
+def ranks(queries: Sequence[LookupQuery], answers: Sequence[Sequence[str]], language: str = "en") -> Ranks:
     """Return the ranks of the first right wordings in each query's answers, which are in order of quality.
 
     Only the first `DEPTH` answers count.
     """
     ranks = np.empty((3, len(queries)))
     for number, (query, wordings) in enumerate(zip(queries, answers, strict=True)):
-        answer = [lemmas(wording) for wording in wordings[:DEPTH]]
+        answer = [lemmas(wording, language) for wording in wordings[:DEPTH]]
         ranks[:, number] = [_first(answer, right) for right in (query.right, query.sense, query.usual)]
     return Ranks(*ranks)
 
@@ -412,10 +422,11 @@ class Answers(NamedTuple):
 
 @dataclass(frozen=True)
 class Collection:
-    """English sentences to search; ``base`` is a collection with the first of these sentences, or None."""
+    """Sentences of a language to search; ``base`` is a collection with the first of these sentences, or None."""
 
     name: str
     sentences: list[str]
+    language: str
     base: Collection | None = None
 
     @property
@@ -443,7 +454,7 @@ class Collection:
             Index.create(partial_folder, model, threads=threads).close()
         progress(f"index of {self.name}, {model.name}", 0, 1)
         with Index.open(partial_folder, model, threads=threads) as index:
-            index.add([self.document], lang="en")
+            index.add([self.document], lang=self.language)
         progress(f"index of {self.name}, {model.name}", 1, 1)
         partial_folder.rename(folder)
         return folder
@@ -510,14 +521,16 @@ def _wordings(index: BaseIndex, ids: NDArray[np.int64], vector: NDArray[np.float
     return list(texts.values())[:DEPTH]
 
 
-def dictionary_answers(lexicon: Lexicon, queries: Sequence[LookupQuery], sentences: Sequence[str]) -> Answers:
-    """Return the English equivalents of a dictionary that occur in the sentences, in the dictionary's order."""
+def dictionary_answers(lexicon: Lexicon, queries: Sequence[LookupQuery], collection: Collection) -> Answers:
+    """Return the equivalents of a dictionary that occur in the collection, in the dictionary's order."""
+    language = collection.language
     listed_answers = [
-        [equivalent.text for equivalent in lexicon.equivalents(query.phrase.text, query.language, "en")]
+        [equivalent.text for equivalent in lexicon.equivalents(query.phrase.text, query.language, language)]
         for query in queries
     ]
-    standing = present({lemmas(text) for texts in listed_answers for text in texts}, sentences)
-    return Answers([[text for text in texts if lemmas(text) in standing] for texts in listed_answers])
+    wordings = {lemmas(text, language) for texts in listed_answers for text in texts}
+    standing = present(wordings, collection.sentences, language)
+    return Answers([[text for text in texts if lemmas(text, language) in standing] for texts in listed_answers])
 
 
 class Systems:
@@ -536,7 +549,7 @@ class Systems:
             lexicon = bundled_lexicon()
             if lexicon is None:
                 raise InputError("no lexicon comes with this installation; leave dictionary out of --systems")
-            return dictionary_answers(lexicon, queries, collection.sentences)
+            return dictionary_answers(lexicon, queries, collection)
         model = self.models.get(name, self.bundled)
         folder = collection.indexed(self.work, model, self.threads, progress)
 
@@ -596,7 +609,7 @@ def run(settings: Settings, progress: Progress = lambda stage, count, total: Non
     """
     check_seed(settings.seed)
     queries, files = _queries(settings)
-    collections = [_collection(settings.folder / f"english-{size}.txt") for size in sorted(set(settings.sizes))]
+    collections = [_collection(settings.folder, size) for size in sorted(set(settings.sizes))]
     tasks = [(queries, collection) for collection in collections]
     senses_path = settings.folder / "senses.jsonl"
     senses = read_senses(senses_path, settings.half) if senses_path.exists() else []
@@ -605,7 +618,7 @@ def run(settings: Settings, progress: Progress = lambda stage, count, total: Non
     if settings.idioms is not None:
         idioms, sentences = read_idioms(settings.idioms, seed=settings.seed)
         base = collections[0]
-        tasks.append((idioms, Collection(f"idioms-{base.name}", [*base.sentences, *sentences], base)))
+        tasks.append((idioms, Collection(f"idioms-{base.name}", [*base.sentences, *sentences], "en", base)))
         files.append(settings.idioms)
     rows = {row.name: row.folder for row in map(parse_row, settings.models)}
     names = _names(settings, list(rows))
@@ -645,21 +658,26 @@ def _queries(settings: Settings) -> tuple[list[LookupQuery], list[Path]]:
     return [query for path in files for query in read_lookups(path, settings.half)], files
 
 
-def _collection(path: Path) -> Collection:
-    """Read the sentences of a file; a line may hold several.
+def _collection(folder: Path, size: int) -> Collection:
+    """Read the collection of a size, whose file begins with its language, as in en-20000.txt; a line may hold several
+    sentences.
 
-    Raises InputError if the file is missing, ReadError if it is not UTF-8 or empty.
+    Raises InputError unless there is exactly one such file, ReadError if it is not UTF-8 or empty.
     """
+    paths = sorted(folder.glob(f"??-{size}.txt"))
+    if len(paths) != 1:
+        names = ", ".join(path.name for path in paths) or "none"
+        raise InputError(f"{folder}: expected one file XX-{size}.txt of sentences of the language XX; there is {names}")
+    (path,) = paths
+    language = path.name[:2]
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; expected English sentences, one per line") from error
     except UnicodeDecodeError as error:
         raise ReadError(str(path), 0, f"not UTF-8 ({error.reason})", "convert it to UTF-8") from error
-    sentences = [line[start:end] for line in lines for start, end in split_sentences(line, "en")]
+    sentences = [line[start:end] for line in lines for start, end in split_sentences(line, language)]
     if not sentences:
-        raise ReadError(str(path), 0, "an empty file", "expected English sentences, one per line")
-    return Collection(path.stem, sentences)
+        raise ReadError(str(path), 0, "an empty file", "expected sentences, one per line")
+    return Collection(path.stem, sentences, language)
 
 
 def _names(settings: Settings, models: list[str]) -> list[str]:
@@ -689,11 +707,11 @@ def _ask(
 
     All queries are asked. Queries without a right wording in the collection count only in the table of confidences.
     """
-    able = np.array(answerable(queries, collection.sentences), np.bool_)
+    able = np.array(answerable(queries, collection.sentences, collection.language), np.bool_)
     if not able.any():
         raise InputError(f"{collection.name}: it holds no right wording of any query")
     answers = {name: ask(name, collection, queries) for name in names}
-    ranks_by_system = {name: ranks(queries, system.wordings) for name, system in answers.items()}
+    ranks_by_system = {name: ranks(queries, system.wordings, collection.language) for name, system in answers.items()}
     title = f"{settings.half} half, {collection.name}" if collection.base is None else collection.name
     able_ranks = {name: Ranks(*(part[able] for part in system)) for name, system in ranks_by_system.items()}
     able_queries = list(compress(queries, able))
@@ -716,7 +734,8 @@ def _ask_senses(
 
     Sentence search is not asked, since it cannot exclude the mates.
     """
-    wordings = present({wording for query in senses for wording in query.right | query.other}, collection.sentences)
+    language = collection.language
+    wordings = present({word for query in senses for word in query.right | query.other}, collection.sentences, language)
     queries = [
         LookupQuery(query.phrase, query.language, "", query.right | query.other, query.right, False, query.mate)
         for query in senses
@@ -724,6 +743,7 @@ def _ask_senses(
     ]
     without_mates = [name for name in names if name != SENTENCES]
     if queries and without_mates:
-        ranks_by_system = {name: ranks(queries, ask(name, collection, queries).wordings) for name in without_mates}
+        answers = {name: ask(name, collection, queries).wordings for name in without_mates}
+        ranks_by_system = {name: ranks(queries, rows, language) for name, rows in answers.items()}
         against = settings.against if settings.against in without_mates else without_mates[0]
         result.tables.append(sense_table(queries, ranks_by_system, against, f"{settings.half} half, {collection.name}"))

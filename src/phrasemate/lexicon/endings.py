@@ -24,14 +24,13 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
-from phrasemate.errors import ModelDamaged, ModelUnsupported
-from phrasemate.lexicon.wordings import Wordings, encoded
+from phrasemate.lexicon.wordings import Wordings, damaged, encoded, open_bundled
 from phrasemate.utils.storage import save_arrays
 
 FORMAT = "phrasemate endings 1"
@@ -72,13 +71,7 @@ class Endings:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path, self._rules = Path(path), dict[str, dict[tuple[str, str], float]]()
-        try:
-            self._file = cast(Any, safe_open(self._path, "numpy"))
-            facts = self._file.metadata() or {}
-        except (OSError, SafetensorError) as error:
-            raise self._damaged(str(error)) from None
-        if facts.get("format") != FORMAT:
-            raise ModelUnsupported(f"{path}: format {facts.get('format')!r}; expected {FORMAT!r}")
+        self._file, facts = open_bundled(self._path, FORMAT)
         self.languages = frozenset(facts["languages"].split())
 
     def rules(self, language: str) -> Mapping[tuple[str, str], float]:
@@ -92,11 +85,8 @@ class Endings:
                     (ending, partner): share for (ending, partner), share in zip(pairs, shares, strict=True)
                 }
             except (SafetensorError, ValueError) as error:
-                raise self._damaged(str(error)) from None
+                raise damaged(self._path, FORMAT, error) from None
         return self._rules.get(language, {})
-
-    def _damaged(self, why: str) -> ModelDamaged:
-        return ModelDamaged(f"{self._path}: no endings can be read ({why}); install phrasemate again")
 
     def forms(self, word: str, language: str, wordings: Wordings) -> list[Form]:
         """Find other forms of a word, or of the last word of a wording: at most `MOST`, most reliable first.

@@ -34,14 +34,24 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from cachetools import LRUCache, cachedmethod
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
-from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported
+from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.lexicon.endings import bundled_endings
 from phrasemate.lexicon.inflection import ENGLISH_FUNCTION_WORDS, by_script, function_words, has_stemmer
 from phrasemate.lexicon.locutions import general_words
 from phrasemate.lexicon.spelling import has_spellings
-from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Lookup, Wordings, beginning, encoded, words_of
+from phrasemate.lexicon.wordings import (
+    LOOKUPS,
+    Equivalent,
+    Keys,
+    Lookup,
+    Wordings,
+    beginning,
+    encoded,
+    open_bundled,
+    words_of,
+)
 from phrasemate.text import folded, words
 from phrasemate.text.languages import primary
 from phrasemate.utils.arrays import Rows
@@ -117,14 +127,8 @@ class InducedLexicon:
         self._keys: dict[str, Keys] = {}
         self._sections: dict[str, _Section] = {}
         self._unit_bits: dict[str, Bytes] = {}
-        try:
-            self._file = cast(Any, safe_open(self._path, "numpy"))
-            facts = self._file.metadata() or {}
-            self._names = frozenset(self._file.keys())
-        except (OSError, SafetensorError) as error:
-            raise ModelDamaged(f"{self._path}: no lexicon can be read ({error}); install phrasemate again") from None
-        if facts.get("format") != FORMAT:
-            raise ModelUnsupported(f"{self._path}: format {facts.get('format')!r}; expected {FORMAT!r}")
+        self._file, facts = open_bundled(self._path, FORMAT)
+        self._names = frozenset(self._file.keys())
         self.languages: tuple[str, ...] = tuple(facts["languages"].split())
         self._section_names = {
             language: [name for name in (language, language + SEVERAL) if f"{name}.text" in self._names]

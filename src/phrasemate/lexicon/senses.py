@@ -38,11 +38,11 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
-from phrasemate.errors import ModelDamaged, ModelUnsupported
+from phrasemate.errors import ModelDamaged
 from phrasemate.lexicon.inflection import stemmed
-from phrasemate.lexicon.wordings import encoded
+from phrasemate.lexicon.wordings import damaged, encoded, open_bundled
 from phrasemate.utils.arrays import Floats, Rows
 from phrasemate.utils.storage import save_arrays
 
@@ -204,15 +204,11 @@ def write_senses(
 
 def _read(path: Path, expected: str, names: Sequence[str]) -> tuple[dict[str, str], list[NDArray[Any]]]:
     """Read the metadata and some arrays of a file in the ``expected`` format."""
+    file, facts = open_bundled(path, expected)
     try:
-        with cast(Any, safe_open(path, "numpy")) as file:
-            facts = file.metadata() or {}
-            if facts.get("format") != expected:
-                raise ModelUnsupported(f"{path}: format {facts.get('format')!r}; expected {expected!r}")
-            return facts, [file.get_tensor(name) for name in names]
-    except (OSError, SafetensorError) as error:
-        name = expected.split()[1]
-        raise ModelDamaged(f"{path}: no {name} can be read ({error}); install phrasemate again") from None
+        return facts, [file.get_tensor(name) for name in names]
+    except SafetensorError as error:
+        raise damaged(path, expected, error) from None
 
 
 FOLDER = Path(__file__).parent.parent / "models" / "lexicon"

@@ -9,11 +9,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 
+from phrasemate.errors import ModelDamaged, ModelUnsupported
 from phrasemate.lexicon.inflection import leading, stemmed, stemmed_all, without_function_words
 from phrasemate.lexicon.spelling import spellings
 from phrasemate.text import words
@@ -38,6 +41,27 @@ class Equivalent(NamedTuple):
     source: str
     language: str = ""
     exact: bool = True
+
+
+def open_bundled(path: Path, expected: str) -> tuple[Any, dict[str, str]]:
+    """Open a safetensors file of the package; returns the open file and its metadata.
+
+    ``expected``: its format, such as "phrasemate lexicon 3". Raises ModelDamaged for a file that cannot be read,
+    ModelUnsupported for one of another format.
+    """
+    try:
+        file = cast(Any, safe_open(path, "numpy"))
+        facts = file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise damaged(path, expected, error) from None
+    if facts.get("format") != expected:
+        raise ModelUnsupported(f"{path}: format {facts.get('format')!r}; expected {expected!r}")
+    return file, facts
+
+
+def damaged(path: Path, expected: str, why: Exception) -> ModelDamaged:
+    """Make the error for a file of the package that cannot be read; its format names what it holds."""
+    return ModelDamaged(f"{path}: no {expected.split()[1]} can be read ({why}); install phrasemate again")
 
 
 class Lexicon(Protocol):
