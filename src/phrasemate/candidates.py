@@ -619,7 +619,7 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
     if collocates is not None:
         stems_of = [_content_stems(candidate.wording) for candidate in candidates]
         column["collocates"][:] = collocates.associations(stems_of, query.wording.surroundings)
-    if query.senses is not None and query.language == "en" and query.wording.language:
+    if query.senses is not None and query.wording.language:
         column["sense"][:] = _nearness_of_senses(query, query.senses, candidates)
     if is_listed.any():
         shift = column["type"] - column["alone"]
@@ -661,8 +661,8 @@ def _nearness_of_senses(query: Query, senses: SenseVectors, candidates: Sequence
     A candidate without a sense vector is as near as the farthest other, or as the nearest if a user's dictionary lists
     it. If all lack one, all have 0.
     """
-    translations = [" ".join(stemmed_form(candidate.wording, "en")[0]) for candidate in candidates]
-    nearness = senses.nearness(query.phrase, query.wording.language, translations, query.vector)
+    translations = [" ".join(stemmed_form(candidate.wording, query.language)[0]) for candidate in candidates]
+    nearness = senses.nearness(query.phrase, query.wording.language, translations, query.vector, query.language)
     is_unknown = np.isnan(nearness)
     if is_unknown.all():
         return np.zeros(len(candidates), np.float32)

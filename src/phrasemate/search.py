@@ -93,10 +93,12 @@ class Searcher:
         """The bundled lexicon; None if it is not installed or not to be used."""
         return bundled_lexicon() if self._with_bundled else None
 
-    @property
-    def _senses(self) -> SenseVectors | None:
-        """The bundled sense vectors; None without the bundled lexicon, or if they are of another model."""
-        senses = None if self._bundled is None else bundled_senses()
+    def _senses(self, target: str) -> SenseVectors | None:
+        """Return the bundled sense vectors for translations into a language.
+
+        None without the bundled lexicon, or if they are of another model.
+        """
+        senses = None if self._bundled is None else bundled_senses(target)
         return senses if senses is not None and senses.model == self.model.hash else None
 
     @property
@@ -360,7 +362,8 @@ class Searcher:
                     proposal = proposals.restrict(proposal, partial(self._outside, is_same=is_of(without[number])))
                 candidate_lists.append(proposal)
             texts = [phrase.text for phrase in phrases]
-            return proposals.describe(search, texts, candidate_lists, vectors, bare, language, wordings, self._senses)
+            senses = self._senses(language or "en")
+            return proposals.describe(search, texts, candidate_lists, vectors, bare, language, wordings, senses)
 
     def _near(self, table: Wordings, vectors: Floats, request: SearchRequest) -> list[dict[str, list[int]]]:
         """Find the phrases nearest to each vector, more of them if many have the same wording.

@@ -16,16 +16,19 @@ from phrasemate.lexicon.senses import FOLDER, Collocates, SenseVectors
 
 
 @pytest.mark.parametrize(
-    ("reader", "what", "number"),
+    ("reader", "what", "number", "file"),
     [
-        (InducedLexicon, "lexicon", 3),
-        (Endings, "endings", 1),
-        (Collocates, "collocates", 1),
-        (SenseVectors, "senses", 1),
+        (InducedLexicon, "lexicon", 3, "lexicon"),
+        (Endings, "endings", 1, "endings"),
+        (Collocates, "collocates", 2, "collocates"),
+        (SenseVectors, "senses", 2, "senses-into-english"),
+        (SenseVectors, "senses", 2, "senses-from-english"),
     ],
 )
-def test_a_file_that_cannot_be_read(tmp_path: Path, reader: Callable[[Path], object], what: str, number: int) -> None:
-    whole = (FOLDER / f"{what}.safetensors").read_bytes()
+def test_a_file_that_cannot_be_read(
+    tmp_path: Path, reader: Callable[[Path], object], what: str, number: int, file: str
+) -> None:
+    whole = (FOLDER / f"{file}.safetensors").read_bytes()
     (tmp_path / "whole").write_bytes(whole)
     reader(tmp_path / "whole")
     (tmp_path / "cut").write_bytes(whole[:-1])

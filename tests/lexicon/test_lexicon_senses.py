@@ -77,9 +77,9 @@ def test_rows_take_sixteen_bits(tmp_path: Path) -> None:
 
 
 def test_parts_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    parts = {"text": 3, "lengths": 1, "degrees": 1, "partners": 0, "weights": 0}
-    tensors = {name: np.ones(size, np.uint8) for name, size in parts.items()}
-    save_file(tensors, tmp_path / "file", {"format": "phrasemate collocates 1"})
+    parts = {"text": 3, "lengths": 1, "degrees": 1, "weights": 0}
+    tensors = {name: np.ones(size, np.uint8) for name, size in parts.items()} | {"gaps": np.ones((2, 0), np.uint8)}
+    save_file(tensors, tmp_path / "file", {"format": "phrasemate collocates 2"})
     with pytest.raises(ModelDamaged, match="do not fit together"):
         Collocates(tmp_path / "file")
 
@@ -109,9 +109,9 @@ def test_the_bundled_collocates_tell_senses_apart() -> None:
 
 @pytest.fixture
 def senses(tmp_path: Path) -> tuple[SenseVectors, np.ndarray]:
-    """Senses of 300 phrases in German and one in French; the first three are of *Bank*."""
-    names = [("bank", "de", "bench"), ("bank", "de", "bank"), ("bank", "fr", "bench")]
-    names += [(f"wort{number}", "de", "word") for number in range(298)]
+    """Senses of 300 phrases in German and others in French and English; the first four are of *Bank* and "bank"."""
+    names = [("bank", "de", "bench", "en"), ("bank", "de", "bank", "en"), ("bank", "fr", "bench", "en")]
+    names += [("bank", "en", "ufer", "de"), *((f"wort{number}", "de", "word", "en") for number in range(297))]
     differences = np.random.default_rng(0).normal(size=(len(names), 4)).astype(np.float32) / 4
     facts = {"model": "abc", "source": "test"}
     write_senses(tmp_path / "senses.safetensors", names, differences, 2, facts)
@@ -128,6 +128,9 @@ def test_nearness_is_the_product_with_the_sense(senses: tuple[SenseVectors, np.n
     (french,) = vectors.nearness("bank", "fr", ["bench"], query)
     assert french == pytest.approx(differences[2] @ query, abs=0.03)
     assert (differences[0] - differences[2]) @ query > 0.1  # so the languages are told apart
+    (german,) = vectors.nearness("banks", "en", ["ufer"], query, "de")
+    assert german == pytest.approx(differences[3] @ query, abs=0.03)
+    assert np.isnan(vectors.nearness("banks", "en", ["ufer"], query, "nl")).all()
     assert vectors.model == "abc"
 
 
@@ -141,15 +144,21 @@ def test_unknown_senses_are_not_numbers(
 
 
 def test_damaged_senses_are_one_clear_error(tmp_path: Path) -> None:
+    counts = np.zeros(1 << 16, np.uint8)
+    counts[[0, 7]] = 1, 2
     tensors = {
-        "keys": np.zeros(3, np.uint32),
+        "counts": counts,
+        "keys": np.zeros(3, np.uint16),
         "codes": np.zeros((3, 2), np.uint8),
         "codebooks": np.zeros((2, 256, 2), np.float16),
     }
-    facts = {"format": "phrasemate senses 1", "model": "abc"}
+    facts = {"format": "phrasemate senses 2", "model": "abc"}
     save_file(tensors, tmp_path / "whole", facts)
     assert SenseVectors(tmp_path / "whole").nearness("x", "de", ["y"], np.ones(4, np.float32)).shape == (1,)
     for name, change in [
+        ("counts", counts[:-1]),
+        ("counts", counts // 2),
+        ("keys", np.zeros(2, np.uint16)),
         ("codes", np.zeros((2, 2), np.uint8)),
         ("codebooks", np.zeros((1, 256, 2), np.float16)),
         ("codebooks", np.zeros(2, np.float16)),
@@ -157,7 +166,7 @@ def test_damaged_senses_are_one_clear_error(tmp_path: Path) -> None:
         save_file(tensors | {name: change}, tmp_path / "part", facts)
         with pytest.raises(ModelDamaged, match="do not fit together"):
             SenseVectors(tmp_path / "part")
-    save_file(tensors, tmp_path / "part", {"format": "phrasemate senses 1"})  # no model
+    save_file(tensors, tmp_path / "part", {"format": "phrasemate senses 2"})  # no model
     with pytest.raises(ModelDamaged, match="do not fit together"):
         SenseVectors(tmp_path / "part")
 

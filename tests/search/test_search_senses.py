@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from phrasemate import Index, Searcher, load_model
+from phrasemate import Document, Index, Searcher, load_model
 from phrasemate.candidates import Candidate, CandidateSet, Listing, Wording, describe
 from phrasemate.encode.scoring import FEATURES
 from phrasemate.lexicon import bundled_senses
@@ -19,12 +19,20 @@ from phrasemate.lexicon.induced import NAME
 SENSE = FEATURES.index("sense")
 
 
-class Senses:
-    """Sense vectors of *Bank*: one of "bench" and one of "money", for queries in German."""
+SENSES = {
+    ("de", "en"): {"bench": np.array([0.5, -0.5]), "money": np.array([-0.5, 0.5])},
+    ("en", "fr"): {"banc": np.array([0.5, -0.5]), "argent": np.array([-0.5, 0.5])},
+}
 
-    def nearness(self, phrase: str, language: str, translations: Sequence[str], vector: np.ndarray) -> np.ndarray:
-        senses = {"bench": np.array([0.5, -0.5]), "money": np.array([-0.5, 0.5])}
-        assert (phrase, language) == ("Bank", "de")
+
+class Senses:
+    """Sense vectors of *Bank*: of "bench" and "money" for queries in German, of "banc" and "argent" in English."""
+
+    def nearness(
+        self, phrase: str, language: str, translations: Sequence[str], vector: np.ndarray, target: str
+    ) -> np.ndarray:
+        assert phrase == "Bank"
+        senses = SENSES.get((language, target), {})
         return np.array([vector @ senses.get(text, np.full(2, np.nan)) for text in translations], np.float32)
 
 
@@ -60,7 +68,8 @@ def nearness(wordings: str, language: str, target: str) -> list[float]:
         ("bench* money pen* bank", "de", "en", [-0.2, 0, 0, -0.2]),
         ("bank pen", "de", "en", [0, 0]),  # no sense
         ("bench money", "", "en", [0, 0]),  # an unknown language
-        ("bench money", "de", "fr", [0, 0]),  # not English
+        ("bancs argent banque", "en", "fr", [-0.2, 0, -0.2]),
+        ("bench money", "de", "fr", [0, 0]),  # neither is English
     ],
 )
 def test_candidates_have_the_nearness_of_their_senses(
@@ -73,6 +82,25 @@ def test_sense_vectors_are_those_of_the_model(tmp_path: Path) -> None:
     model, other = load_model(), copy(load_model())
     other.hash = "0" * 64
     with Index.create(tmp_path / "idx", model) as index:
-        assert Searcher(index)._senses is bundled_senses() is not None
-        assert Searcher(index, other)._senses is None
-        assert Searcher(index, lexicon=False)._senses is None
+        for target in ("en", "de", "fr"):
+            assert Searcher(index)._senses(target) is bundled_senses(target) is not None
+            assert Searcher(index, other)._senses(target) is None
+            assert Searcher(index, lexicon=False)._senses(target) is None
+    assert bundled_senses("de") is bundled_senses("fr") is not bundled_senses("en")
+
+
+@pytest.mark.parametrize(
+    ("query", "german", "right"),
+    [
+        ("They sat on the [[bank]] of the river.", "Er wohnt am Ufer.|Er arbeitet in der Bank.", "Ufer"),
+        ("I have no money in the [[bank]].", "Er wohnt am Ufer.|Er arbeitet in der Bank.", "Bank"),
+        ("The leaves turn red in [[fall]].", "Der Sturz war schlimm.|Der Herbst ist schön.", "Herbst"),
+        ("Dinner is on the [[table]].", "Der Tisch ist gedeckt.|Die Tabelle zeigt alles.", "Tisch"),
+    ],
+)
+def test_english_phrases_in_german_text(tmp_path: Path, query: str, german: str, right: str) -> None:
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("text", german.split("|"))], lang="de")
+        group = Searcher(index).search(query).groups[0]
+    assert group.text == right
+    assert group.evidence["sense"] == 0  # the nearest sense

@@ -1,4 +1,4 @@
-"""Two bundled files that tell the senses of a phrase apart by its sentence: collocates and sense vectors.
+"""Bundled files that tell the senses of a phrase apart by its sentence: collocates and sense vectors.
 
 **Collocates** are English words that occur in the same sentences more often than by chance. *Bank* is a bench in a
 sentence with *sitzen*, because "bench" and "sit" are collocates. The file has the arrays::
@@ -6,7 +6,7 @@ sentence with *sitzen*, because "bench" and "sit" are collocates. The file has t
     text      (bytes,) uint8      stems, sorted by their bytes, concatenated
     lengths   (stems,) uint8      bytes of each stem
     degrees   (stems,) uint16     number of its collocates that come later in the list
-    partners  (pairs,) uint16     rows of these collocates, in ascending order
+    gaps      (2, pairs) uint8    low and high bytes of the difference of each such row from the one before
     weights   (pairs,) uint8      association of each pair, in steps of 1 / `STEPS`
 
 The association is the pointwise mutual information of two stems in a sentence. Context counts are smoothed by the power
@@ -16,14 +16,16 @@ computes the file.
 **Sense vectors** represent a phrase by the sentences in which it is translated in a certain way. *Bank* has one vector
 for sentences in which it is "bench", and one for those in which it is "bank". A vector is the mean of the phrase's
 vectors in these sentences, which come from parallel text. A phrase in a new sentence has the sense whose vector is
-nearest. The arrays::
+nearest. One file has phrases of all languages and their English translations, another English phrases and their
+translations into each language. The arrays::
 
-    keys       (senses,) uint32                        hashes of the senses (`sense_key`), ascending
+    counts     (65536,) uint8                          number of keys with each upper half
+    keys       (senses,) uint16                        lower halves of the keys (`sense_key`), which are ascending
     codes      (senses, pieces) uint8                  the row of each piece of a vector in its codebook
     codebooks  (pieces, 256, dim / pieces) float16
 
 A sense is stored as the difference of its vector from the mean over all senses of the phrase. The differences are
-compressed by product quantization (Jégou, Douze and Schmid 2011). ``bench/senses.py`` computes the file.
+compressed by product quantization (Jégou, Douze and Schmid 2011). ``bench/senses.py`` computes the files.
 """
 
 from __future__ import annotations
@@ -46,12 +48,13 @@ from phrasemate.lexicon.wordings import damaged, encoded, open_bundled
 from phrasemate.utils.arrays import Floats, Rows
 from phrasemate.utils.storage import save_arrays
 
-COLLOCATES, SENSES = "phrasemate collocates 1", "phrasemate senses 1"  # formats
+COLLOCATES, SENSES = "phrasemate collocates 2", "phrasemate senses 2"  # formats
 STEPS = 25  # an association of 1, as stored
 MOST_STEMS = 1 << 16
 ROWS = 256  # of a codebook
-_COLLOCATES = ("text", "lengths", "degrees", "partners", "weights")
-_SENSES = ("keys", "codes", "codebooks")
+_COLLOCATES = ("text", "lengths", "degrees", "gaps", "weights")
+_SENSES = ("counts", "keys", "codes", "codebooks")
+HALF = 16  # bits of the half of a key
 
 
 class Collocates:
@@ -63,14 +66,18 @@ class Collocates:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        _, (text, lengths, degrees, partners, weights) = _read(Path(path), COLLOCATES, _COLLOCATES)
+        _, (text, lengths, degrees, gaps, weights) = _read(Path(path), COLLOCATES, _COLLOCATES)
         ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-        if ends[-1] != len(text) or len(degrees) != len(lengths) or not degrees.sum() == len(partners) == len(weights):
+        shapes_fit = gaps.shape == (2, degrees.sum()) and weights.shape == gaps.shape[1:]
+        if ends[-1] != len(text) or len(degrees) != len(lengths) or not shapes_fit:
             raise ModelDamaged(f"{path}: its parts do not fit together; install phrasemate again")
         blob = text.tobytes()
         spans = enumerate(pairwise(ends.tolist()))
         self._rows = {blob[start:end].decode(): row for row, (start, end) in spans}
-        self._pairs = _pair(np.repeat(np.arange(len(degrees)), degrees), partners)
+        rows = np.repeat(np.arange(len(degrees)), degrees)
+        sums = np.concatenate([[0], np.cumsum(gaps[0] + 256 * gaps[1].astype(np.int64))])
+        firsts = np.cumsum(degrees, dtype=np.int64) - degrees
+        self._pairs = _pair(rows, rows + sums[1:] - sums[firsts][rows])
         self._weights = weights.astype(np.float32) / STEPS
 
     def associations(self, wordings: Sequence[Sequence[str]], context: Mapping[str, float]) -> Floats:
@@ -99,8 +106,8 @@ class Collocates:
 
 
 def _pair(first: Rows, second: Rows) -> NDArray[np.uint32]:
-    """Combine two rows into one number, which sorts by the first, then by the second."""
-    return first.astype(np.uint32) << np.uint32(16) | second.astype(np.uint32)
+    """Combine two numbers below 65,536 into one, which sorts by the first, then by the second."""
+    return first.astype(np.uint32) << np.uint32(HALF) | second.astype(np.uint32)
 
 
 def write_collocates(
@@ -117,18 +124,20 @@ def write_collocates(
     steps = np.rint(np.array([pairs[low, high] for low, high in rows.tolist()]) * STEPS).clip(0, 255).astype(np.uint8)
     rows, steps = rows[steps > 0], steps[steps > 0]
     parts = [encoded(stem) for stem in stems]
+    is_first = np.diff(rows[:, 0], prepend=-1) > 0
+    gaps = rows[:, 1] - np.where(is_first, rows[:, 0], np.roll(rows[:, 1], 1))
     tensors: dict[str, NDArray[Any]] = {
         "text": np.frombuffer(b"".join(parts), np.uint8),
         "lengths": np.array([len(part) for part in parts], np.uint8),
         "degrees": np.bincount(rows[:, 0], minlength=len(stems)).astype(np.uint16),
-        "partners": rows[:, 1].astype(np.uint16),
+        "gaps": np.stack([gaps & 255, gaps >> 8]).astype(np.uint8),
         "weights": steps,
     }
     save_arrays(Path(path), tensors, {**facts, "format": COLLOCATES})
 
 
 class SenseVectors:
-    """Mean vectors of ambiguous phrases for each of their English translations, from a file that `write_senses` wrote.
+    """Mean vectors of ambiguous phrases for each of their translations, from a file that `write_senses` wrote.
 
     ``model``: hash of the model that computed them; vectors of other models cannot be compared with them. Raises
     ModelDamaged for a file that is missing or damaged, ModelUnsupported for one of another format. Example::
@@ -139,26 +148,31 @@ class SenseVectors:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         facts, tensors = _read(Path(path), SENSES, _SENSES)
-        self._keys, self._codes, codebooks = tensors
-        shape, self.model = (len(self._keys), len(codebooks)), facts.get("model", "")
-        if self._codes.shape != shape or codebooks.shape[1:2] != (ROWS,) or not self.model:
+        counts, keys, self._codes, codebooks = tensors
+        shape, self.model = (counts.sum(), len(codebooks)), facts.get("model", "")
+        shapes_fit = len(counts) == 1 << HALF and keys.shape == shape[:1] and codebooks.shape[1:2] == (ROWS,)
+        if not shapes_fit or self._codes.shape != shape or not self.model:
             raise ModelDamaged(f"{path}: its parts do not fit together; install phrasemate again")
+        self._keys = _pair(np.repeat(np.arange(len(counts)), counts), keys)
         self._codebooks = codebooks.astype(np.float32)
 
-    def nearness(self, phrase: str, language: str, translations: Sequence[str], vector: Floats) -> Floats:
+    def nearness(
+        self, phrase: str, language: str, translations: Sequence[str], vector: Floats, target: str = "en"
+    ) -> Floats:
         """Compare a phrase in its sentence with its senses.
 
         Args:
             phrase: Phrase of the query.
             language: Language of the phrase.
-            translations: Stems of English translations, as `stemmed` returns them.
+            translations: Stems of translations, as `stemmed` returns them.
             vector: Vector of the phrase in its sentence, (dim,) of unit length.
+            target: Language of the translations.
 
         Returns (translations,) the cosine with the vector of each sense, less that with the mean of all senses of the
         phrase; NaN for a translation without a vector.
         """
         stems = stemmed(phrase, language)
-        keys = np.array([sense_key(stems, language, translation) for translation in translations], np.uint32)
+        keys = np.array([sense_key(stems, language, translation, target) for translation in translations], np.uint32)
         rows = np.minimum(self._keys.searchsorted(keys), len(self._keys) - 1)
         values = np.full(len(keys), np.nan, np.float32)
         is_known = self._keys[rows] == keys
@@ -168,14 +182,15 @@ class SenseVectors:
         return values
 
 
-def sense_key(phrase: str, language: str, translation: str) -> int:
-    """Return the 32-bit hash of a sense: stems of a phrase, its language, and the stems of its English translation."""
-    return int.from_bytes(blake2b(encoded(f"{language}\t{phrase}\t{translation}"), digest_size=4).digest(), "big")
+def sense_key(phrase: str, language: str, translation: str, target: str = "en") -> int:
+    """Return the 32-bit hash of a sense: the stems of a phrase and of its translation, each with their language."""
+    text = f"{language}\t{phrase}\t{translation}\t{target}"
+    return int.from_bytes(blake2b(encoded(text), digest_size=4).digest(), "big")
 
 
 def write_senses(
     path: str | os.PathLike[str],
-    senses: Sequence[tuple[str, str, str]],
+    senses: Sequence[tuple[str, str, str, str]],
     differences: Floats,
     pieces: int,
     facts: Mapping[str, str],
@@ -185,7 +200,8 @@ def write_senses(
     Args:
         path: File to write.
         senses: Arguments of `sense_key` for each sense. Of those with equal keys, the first is written.
-        differences: Vector of each sense less the mean over the senses of its phrase, (senses, dim); at least `ROWS`.
+        differences: Vector of each sense less the mean over the senses of its phrase in the same language, (senses,
+            dim); at least `ROWS`.
         pieces: Bytes of a compressed vector; a divisor of dim.
         facts: Metadata: ``model``, the hash of the model, and others.
     """
@@ -194,8 +210,11 @@ def write_senses(
     quantizer = faiss.ProductQuantizer(differences.shape[1], pieces, 8)
     quantizer.train(differences)
     keys, rows = np.unique(np.array([sense_key(*sense) for sense in senses], np.uint32), return_index=True)
+    counts = np.bincount(keys >> np.uint32(HALF), minlength=1 << HALF)
+    assert counts.max() <= 255
     tensors: dict[str, NDArray[Any]] = {
-        "keys": keys,
+        "counts": counts.astype(np.uint8),
+        "keys": keys.astype(np.uint16),
         "codes": quantizer.compute_codes(differences[rows]),
         "codebooks": faiss.vector_to_array(quantizer.centroids).reshape(pieces, ROWS, -1).astype(np.float16),
     }
@@ -221,8 +240,12 @@ def bundled_collocates() -> Collocates | None:
     return Collocates(path) if path.exists() else None
 
 
+def bundled_senses(target: str = "en") -> SenseVectors | None:
+    """Return the sense vectors for translations into a language, read once; None if they are not installed."""
+    return _senses_of("senses-into-english" if target == "en" else "senses-from-english")
+
+
 @cache
-def bundled_senses() -> SenseVectors | None:
-    """Return the sense vectors of the package, read once; None if they are not installed."""
-    path = FOLDER / "senses.safetensors"
+def _senses_of(name: str) -> SenseVectors | None:
+    path = FOLDER / f"{name}.safetensors"
     return SenseVectors(path) if path.exists() else None
