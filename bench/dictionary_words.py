@@ -66,7 +66,7 @@ def main() -> None:
         if table.exists():
             limits = args.fewest, args.most, args.words
             write_lines(args.out / f"{language}.jsonl", list(queries(path, table, language, limits, args.seed)))
-    for path in args.lookup.glob("english-*.txt"):
+    for path in args.lookup.glob("en-*.txt"):
         shutil.copy(path, args.out)
 
 

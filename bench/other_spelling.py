@@ -40,7 +40,7 @@ def main() -> None:
     options.add_argument("out", type=Path)
     args = options.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    for path in args.folder.glob("english-*.txt"):
+    for path in args.folder.glob("en-*.txt"):
         shutil.copy(path, args.out)
     for language, convert in conversions().items():
         path = args.folder / f"{language}.jsonl"

@@ -419,6 +419,12 @@ def test_a_collection_of_another_language(model: Model, lookups: Path, tiny_bund
         assert opened.languages() == ["de"]
 
 
+def test_idioms_need_an_english_collection(lookups: Path) -> None:
+    (lookups / "en-4.txt").rename(lookups / "de-4.txt")
+    with pytest.raises(InputError, match="--idioms: de-4 is not English"):
+        run(Settings(lookups, (4,), idioms=lookups / "idioms.jsonl"))
+
+
 @pytest.mark.parametrize(("names", "text"), [([], "none"), (["de-4.txt", "en-4.txt"], "de-4.txt, en-4.txt")])
 def test_one_collection_of_a_size(lookups: Path, names: list[str], text: str) -> None:
     (lookups / "en-4.txt").unlink()

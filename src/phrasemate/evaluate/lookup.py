@@ -616,8 +616,12 @@ def run(settings: Settings, progress: Progress = lambda stage, count, total: Non
     if senses:
         files.append(senses_path)
     if settings.idioms is not None:
-        idioms, sentences = read_idioms(settings.idioms, seed=settings.seed)
         base = collections[0]
+        if base.language != "en":
+            raise InputError(
+                f"--idioms: {base.name} is not English, as the answers to idioms are; leave the option out"
+            )
+        idioms, sentences = read_idioms(settings.idioms, seed=settings.seed)
         tasks.append((idioms, Collection(f"idioms-{base.name}", [*base.sentences, *sentences], "en", base)))
         files.append(settings.idioms)
     rows = {row.name: row.folder for row in map(parse_row, settings.models)}
