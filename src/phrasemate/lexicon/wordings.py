@@ -1,4 +1,4 @@
-"""Look-up tables of wordings, and the `Lexicon` protocol with its `Equivalent` records.
+"""Look-up tables of wordings, the `Lexicon` protocol with its `Equivalent` records, and reading of bundled files.
 
 `Wordings` holds many strings in two arrays, in a third of the memory of Python strings.
 """
