@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
@@ -31,7 +30,6 @@ from phrasemate.utils.arrays import Doubles, Floats
 from phrasemate.utils.machine import single_blas
 from phrasemate.vote_search import VoteSearch
 
-ENCODED = 128  # phrases that are encoded together
 SAME = 0.95  # least probability of the query's own wording if it must be right (`stands_for_itself`)
 NEARER = 0.1  # by how much an unlisted whole is nearer than its listed part (`with_whole_first`), at least
 WORD_BY_WORD = FEATURES.index("word by word")
@@ -70,8 +68,6 @@ class Searcher:
     ...     Searcher(index).search("Er sitzt auf der [[Bank]].", k=1).groups[0].text
     'bench'
     """
-
-    encodes_ahead = True  # whether queries are encoded while those before them are searched
 
     def __init__(
         self,
@@ -205,7 +201,7 @@ class Searcher:
         at_once: int | None = None,
         progress: Callable[[], object] = lambda: None,
     ) -> list[Answer]:
-        """Answer phrases in their sentences. Up to `ENCODED` are encoded together.
+        """Answer phrases in their sentences. All are encoded together.
 
         Args:
             phrases: Phrases to answer.
@@ -219,39 +215,20 @@ class Searcher:
         if not phrases:
             return []
         scorer, texts = self.scorer, [""] * len(phrases) if without is None else without
-        answers: list[Answer] = []
-        parts = [phrases[at : at + ENCODED] for at in range(0, len(phrases), ENCODED)]
-        for part, (vectors, second) in zip(parts, self._encoded(parts), strict=True):
-            first, size = len(answers), at_once or len(part)
-            for at in range(0, len(part), size):
-                progress()
-                rows = slice(at, at + size)
-                queries = vectors[rows], second[rows], request, texts[first + at : first + at + size]
-                if scorer is not None:
-                    answers += self._choose(scorer, part[rows], *queries)
-                else:
-                    answers += self._vote_search(self.views).answers(*queries)
+        if scorer is not None:
+            phrase_vectors = self.model.encode([*phrases, *map(alone, phrases)])
+            vectors, second = phrase_vectors[: len(phrases)], phrase_vectors[len(phrases) :]
+        else:
+            vectors, second = (self.views or VOTES).queries(self.model, phrases)
+        size, answers = at_once or len(phrases), []
+        for at in range(0, len(phrases), size):
+            progress()
+            part = slice(at, at + size)
+            if scorer is not None:
+                answers += self._choose(scorer, phrases[part], vectors[part], second[part], request, texts[part])
+            else:
+                answers += self._vote_search(self.views).answers(vectors[part], second[part], request, texts[part])
         return answers
-
-    def _encoded(self, parts: Sequence[Sequence[Phrase]]) -> Iterator[tuple[Floats, Floats]]:
-        """Encode parts of the queries, see `_encode`. A model with several threads works on the next part meanwhile."""
-        threads = getattr(getattr(self.model, "runtime", None), "threads", 1)
-        if len(parts) == 1 or threads == 1 or not self.encodes_ahead:
-            yield from map(self._encode, parts)
-            return
-        with ThreadPoolExecutor(1) as pool:
-            ahead = pool.submit(self._encode, parts[0])
-            for part in parts[1:]:
-                vectors, ahead = ahead.result(), pool.submit(self._encode, part)
-                yield vectors
-            yield ahead.result()
-
-    def _encode(self, phrases: Sequence[Phrase]) -> tuple[Floats, Floats]:
-        """Encode phrases for the search: (n, dim) in their sentences, and (n, dim) alone or as `Views` mixes both."""
-        if self.scorer is None:
-            return (self.views or VOTES).queries(self.model, phrases)
-        vectors = self.model.encode([*phrases, *map(alone, phrases)])
-        return vectors[: len(phrases)], vectors[len(phrases) :]
 
     @single_blas
     def search_vectors(

@@ -299,8 +299,6 @@ class SharedSearcher(Searcher):
     one after the other. Their phrases are encoded before they wait, so that the encoder works at the same time.
     """
 
-    encodes_ahead = False
-
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.batches = Batches("search", PHRASES_TOGETHER)
