@@ -629,11 +629,6 @@ def write_into(args: argparse.Namespace, domains: dict[str, str]) -> None:
     print(f"{into}: {len(texts):,} sentences")
 
 
-def tables_of(folder: Path) -> dict[str, Counts]:
-    """Return the phrase table of each language of a folder."""
-    return {path.name.split(".")[0]: phrase_table(path) for path in sorted(folder.glob("*.phrases.tsv"))}
-
-
 def main() -> None:
     """Write queries and collections."""
     options = parser(__doc__)
@@ -652,7 +647,7 @@ def main() -> None:
     if args.unlisted:
         write_unlisted(args.folder, args.out, args.data, langs, args.queries, args.seed)
         return
-    tables = tables_of(args.folder)
+    tables = {path.name.split(".")[0]: phrase_table(path) for path in sorted(args.folder.glob("*.phrases.tsv"))}
     languages = []
     for lang in langs:
         languages.append(

@@ -95,7 +95,7 @@ def occurrences(
             yield english if from_english else other, inside
 
 
-def needed(sentences: Iterable[tuple[str, list[Occurrence]]], most: int) -> Iterator[tuple[str, list[Occurrence]]]:
+def select(sentences: Iterable[tuple[str, list[Occurrence]]], most: int) -> Iterator[tuple[str, list[Occurrence]]]:
     """Select the sentences that have a sense with fewer than ``most`` occurrences in those selected before."""
     counts = Counter[int]()
     for text, inside in sentences:
@@ -131,7 +131,7 @@ def gather(folder: Path, lang: str, lexicon: InducedLexicon, model: Model, most:
         batch.clear()
 
     encoded = 0
-    for text, inside in needed(sentences, most):
+    for text, inside in select(sentences, most):
         encoded += 1
         for start, end, number in inside:
             batch.setdefault(Phrase(text, start, end), []).append(number)

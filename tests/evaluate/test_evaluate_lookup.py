@@ -348,7 +348,7 @@ def test_a_run_counts_what_can_be_answered(lookups: Path, tiny_bundled: Model, f
     )
     result = run(settings)
     whole, parts = result.tables
-    assert whole.title == "Look-ups: 3 phrases, dev half, en-4"  # there is no rocket
+    assert whole.title == "Look-ups: 3 phrases, dev half, en-4"  # without the rocket
     assert [row[0] for row in whole.rows] == ["other", "search", "quick", "sentences"]
     assert whole.rows[0][1:5] == whole.rows[1][1:5]  # the same model
     assert whole.rows[0][-1] is None

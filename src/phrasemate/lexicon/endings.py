@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from phrasemate.lexicon.wordings import Wordings, damaged, encoded, open_bundled
+from phrasemate.lexicon.wordings import Wordings, damage_error, encoded, open_bundled
 from phrasemate.utils.storage import save_arrays
 
 FORMAT = "phrasemate endings 1"
@@ -85,7 +85,7 @@ class Endings:
                     (ending, partner): share for (ending, partner), share in zip(pairs, shares, strict=True)
                 }
             except (SafetensorError, ValueError) as error:
-                raise damaged(self._path, FORMAT, error) from None
+                raise damage_error(self._path, FORMAT, error) from None
         return self._rules.get(language, {})
 
     def forms(self, word: str, language: str, wordings: Wordings) -> list[Form]:

@@ -44,7 +44,7 @@ from safetensors import SafetensorError
 
 from phrasemate.errors import ModelDamaged
 from phrasemate.lexicon.inflection import stemmed
-from phrasemate.lexicon.wordings import damaged, encoded, open_bundled
+from phrasemate.lexicon.wordings import damage_error, encoded, open_bundled
 from phrasemate.utils.arrays import Floats, Rows
 from phrasemate.utils.storage import save_arrays
 
@@ -182,7 +182,7 @@ class SenseVectors:
         return values
 
 
-def sense_key(phrase: str, language: str, translation: str, target: str = "en") -> int:
+def sense_key(phrase: str, language: str, translation: str, target: str) -> int:
     """Return the 32-bit hash of a sense: the stems of a phrase and of its translation, each with their language."""
     text = f"{language}\t{phrase}\t{translation}\t{target}"
     return int.from_bytes(blake2b(encoded(text), digest_size=4).digest(), "big")
@@ -227,7 +227,7 @@ def _read(path: Path, expected: str, names: Sequence[str]) -> tuple[dict[str, st
     try:
         return facts, [file.get_tensor(name) for name in names]
     except SafetensorError as error:
-        raise damaged(path, expected, error) from None
+        raise damage_error(path, expected, error) from None
 
 
 FOLDER = Path(__file__).parent.parent / "models" / "lexicon"

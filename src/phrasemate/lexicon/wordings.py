@@ -53,13 +53,13 @@ def open_bundled(path: Path, expected: str) -> tuple[Any, dict[str, str]]:
         file = cast(Any, safe_open(path, "numpy"))
         facts = file.metadata() or {}
     except (OSError, SafetensorError) as error:
-        raise damaged(path, expected, error) from None
+        raise damage_error(path, expected, error) from None
     if facts.get("format") != expected:
         raise ModelUnsupported(f"{path}: format {facts.get('format')!r}; expected {expected!r}")
     return file, facts
 
 
-def damaged(path: Path, expected: str, why: Exception) -> ModelDamaged:
+def damage_error(path: Path, expected: str, why: Exception) -> ModelDamaged:
     """Make the error for a file of the package that cannot be read; its format names what it holds."""
     return ModelDamaged(f"{path}: no {expected.split()[1]} can be read ({why}); install phrasemate again")
 
