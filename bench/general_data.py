@@ -13,6 +13,7 @@ sides, and sides of more than 60 words. Languages that are already written are s
 from __future__ import annotations
 
 import csv
+import re
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ from phrasemate.text import words
 
 WORDS = 60  # most words of a side
 UNSTATED = "unstated"
+JAPANESE = "[\u3001-\u303f\u3041-\u30ff\u3400-\u9fff]"
+BETWEEN = re.compile(f"(?<={JAPANESE}) (?={JAPANESE})")  # spaces in Japanese text that was split into words
 MARKS = "\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"  # characters that end a line or a column of the written file
 
 Row = tuple[str, str, str]  # other language, English, source
@@ -39,11 +42,12 @@ def licences(data: Path) -> dict[str, str]:
 
 
 def rows(path: Path, skip: int = 0) -> Iterator[Row]:
-    """Yield the pairs of a corpus file, from line ``skip`` on."""
+    """Yield the pairs of a corpus file, from line ``skip`` on; Japanese without spaces between words."""
     if not path.exists():
         return
+    is_japanese = path.name.startswith("en-ja.")
     for english, other, source, *_ in islice(table_rows(path), skip, None):
-        yield other, english, source
+        yield BETWEEN.sub("", other) if is_japanese else other, english, source
 
 
 def usable(pairs: Iterator[Row], unwanted: set[str], unique: set[tuple[str, str]]) -> Iterator[Row]:

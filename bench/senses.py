@@ -5,6 +5,9 @@
     python bench/senses.py .cache/general --out LEXICON/senses-into-english.safetensors
     python bench/senses.py .cache/general --out LEXICON/senses-from-english.safetensors --languages en --pieces 8
 
+With --codebooks FILE, the codebooks of an earlier file are used. So languages that were not gathered again stay as they
+are.
+
 The first two commands read the XX.tsv and XX.links of bench/general_data.py and the XX.phrases.tsv of
 bench/phrase_table.py. They take the phrases of the bundled lexicon that are linked to several wordings of different
 stems, each `LEAST` times or more (from English: `OFTEN` times). A sentence is encoded if it has a translation with
@@ -29,9 +32,10 @@ from phrasemate import Model, load_model
 from phrasemate.align.pairs import TokenizedSentence
 from phrasemate.lexicon import InducedLexicon, bundled_lexicon
 from phrasemate.lexicon.inflection import ENGLISH_FUNCTION_WORDS, stemmed
-from phrasemate.lexicon.senses import write_senses
+from phrasemate.lexicon.senses import SenseVectors, write_senses
 from phrasemate.text import folded
 from phrasemate.types import Phrase
+from phrasemate.utils.arrays import Floats
 
 LONGEST = 500  # characters of a sentence
 WORDS = 5  # words of a phrase, at most
@@ -147,7 +151,9 @@ def gather(folder: Path, lang: str, lexicon: InducedLexicon, model: Model, most:
     print(f"{lang}: {phrases:,} phrases, {len(counts):,} senses, {encoded:,} sentences", flush=True)
 
 
-def write(folder: Path, languages: Sequence[str], out: Path, pieces: int, model: Model) -> None:
+def write(
+    folder: Path, languages: Sequence[str], out: Path, pieces: int, model: Model, codebooks: Floats | None
+) -> None:
     """Compress the senses that are linked often enough, and all senses of frequent phrases.
 
     Those of English phrases are linked `FROM_ENGLISH` times, all others `OFTEN` times.
@@ -172,7 +178,7 @@ def write(folder: Path, languages: Sequence[str], out: Path, pieces: int, model:
                 names += [(phrase, lang, senses[row][1], target) for row in of_phrase]
                 differences.append(vectors[of_phrase] - vectors[of_phrase].mean(axis=0))
     facts = {"model": model.hash, "licence": "LICENSE.md", "source": "bench/senses.py"}
-    write_senses(out, names, np.concatenate(differences), pieces, facts)
+    write_senses(out, names, np.concatenate(differences), pieces, facts, codebooks)
     print(f"{len(names):,} senses of {len(differences):,} phrases, {out.stat().st_size:,} bytes")
 
 
@@ -184,11 +190,13 @@ def main() -> None:
     options.add_argument("--most", type=int, default=24, help="enough occurrences of a sense (default: %(default)s)")
     options.add_argument("--out", type=Path, help="file to write; without it, senses are gathered")
     options.add_argument("--pieces", type=int, default=12, help="bytes of a sense in the file (default: %(default)s)")
+    options.add_argument("--codebooks", type=Path, help="file whose codebooks are used; without it, they are trained")
     args = options.parse_args()
     lexicon, model = bundled_lexicon(), load_model(args.model, args.threads)
     assert lexicon is not None
     if args.out is not None:
-        write(args.folder, args.languages.split(","), args.out, args.pieces, model)
+        codebooks = SenseVectors(args.codebooks).codebooks if args.codebooks else None
+        write(args.folder, args.languages.split(","), args.out, args.pieces, model, codebooks)
         return
     for lang in args.languages.split(","):
         gather(args.folder, lang, lexicon, model, args.most, args.seed)

@@ -22,7 +22,15 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.scoring import FEATURES, LEAST_LOG
 from phrasemate.index.wordings import Wordings, WordingSearch, joined
-from phrasemate.lexicon import Equivalent, InducedLexicon, Lexicon, SenseVectors, bundled_collocates, stemmed
+from phrasemate.lexicon import (
+    Equivalent,
+    InducedLexicon,
+    Lexicon,
+    SensesThroughEnglish,
+    SenseVectors,
+    bundled_collocates,
+    stemmed,
+)
 from phrasemate.lexicon.induced import NAME, grammatical_words
 from phrasemate.lexicon.inflection import (
     ARTICLES,
@@ -115,7 +123,8 @@ class Wording(NamedTuple):
 
     ``language``: of the query, "" if unknown. ``surroundings``: stem -> weight, as `surroundings` returns it.
     ``no_lexicon``: 0 if a lexicon covers the languages of the query and the index, 1 if none does.
-    ``stands_for_itself``: whether the query's own wording must be a right answer (`stands_for_itself`).
+    ``stands_for_itself``: whether the query's own wording must be a right answer (`stands_for_itself`). ``senses``:
+    sense vectors of the model that encodes the query, None for none.
     """
 
     language: str
@@ -123,13 +132,13 @@ class Wording(NamedTuple):
     surroundings: Mapping[str, float]
     no_lexicon: float = 0.0
     stands_for_itself: bool = False
+    senses: SenseVectors | SensesThroughEnglish | None = None
 
 
 class Query(NamedTuple):
     """A phrase to look up.
 
-    ``vector`` and ``alone`` (dim,): with and without its sentence. ``language``: of the index. ``senses``: sense
-    vectors that the first can be compared with.
+    ``vector`` and ``alone`` (dim,): with and without its sentence. ``language``: of the index.
     """
 
     phrase: str
@@ -137,7 +146,6 @@ class Query(NamedTuple):
     alone: Floats
     wording: Wording
     language: str
-    senses: SenseVectors | None
 
 
 class CandidateSet(NamedTuple):
@@ -573,7 +581,6 @@ def describe(
     alone: Floats,
     language: str,
     wordings: Sequence[Wording],
-    senses: SenseVectors | None = None,
 ) -> list[CandidateSet]:
     """Compute the features of the candidates of each query.
 
@@ -585,7 +592,6 @@ def describe(
         alone: Vectors of the queries without their sentences, (queries, dim) of unit length.
         language: Language of the index, for stems and function words; "" counts as English.
         wordings: Dictionary knowledge of each query.
-        senses: Sense vectors of the model that encoded the queries; None for none.
     """
     descriptions: list[CandidateSet] = []
     for start in range(0, len(phrases), AT_ONCE):
@@ -596,7 +602,7 @@ def describe(
         ends = np.cumsum([len(owners) for owners in ids])
         for number, phrase_ids, rows in zip(numbers, ids, np.split(places, ends[:-1]), strict=True):
             with_and_alone = vectors[number], alone[number]
-            query = Query(phrases[number], *with_and_alone, wordings[number], language or "en", senses)
+            query = Query(phrases[number], *with_and_alone, wordings[number], language or "en")
             descriptions.append(_described(query, candidates[number], phrase_ids, vectors_of_phrases[rows]))
     return descriptions
 
@@ -619,8 +625,8 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
     if collocates is not None:
         stems_of = [_content_stems(candidate.wording) for candidate in candidates]
         column["collocates"][:] = collocates.associations(stems_of, query.wording.surroundings)
-    if query.senses is not None and query.wording.language:
-        column["sense"][:] = _nearness_of_senses(query, query.senses, candidates)
+    if query.wording.senses is not None:
+        column["sense"][:] = _nearness_of_senses(query, query.wording.senses, candidates)
     if is_listed.any():
         shift = column["type"] - column["alone"]
         values = np.column_stack([*(column[name] for name in _COMPARED), shift])[is_listed]
@@ -655,13 +661,15 @@ def _fill_meaning(
     column["alone lead"][:] = column["alone"] - column["alone"].max()
 
 
-def _nearness_of_senses(query: Query, senses: SenseVectors, candidates: Sequence[Candidate]) -> Floats:
+def _nearness_of_senses(
+    query: Query, senses: SenseVectors | SensesThroughEnglish, candidates: Sequence[Candidate]
+) -> Floats:
     """Compute (candidates,) how near the query is to the sense of each candidate, minus the highest of all.
 
     A candidate without a sense vector is as near as the farthest other, or as the nearest if a user's dictionary lists
     it. If all lack one, all have 0.
     """
-    translations = [" ".join(stemmed_form(candidate.wording, query.language)[0]) for candidate in candidates]
+    translations = [candidate.wording for candidate in candidates]
     nearness = senses.nearness(query.phrase, query.wording.language, translations, query.vector, query.language)
     is_unknown = np.isnan(nearness)
     if is_unknown.all():

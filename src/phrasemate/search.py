@@ -18,7 +18,14 @@ from phrasemate.encode.scoring import FEATURES, VOTES, CandidateScorer, Confiden
 from phrasemate.errors import InputError, QueryError
 from phrasemate.index import BaseIndex
 from phrasemate.index.wordings import Wordings
-from phrasemate.lexicon import InducedLexicon, Lexicon, SenseVectors, bundled_lexicon, bundled_senses
+from phrasemate.lexicon import (
+    InducedLexicon,
+    Lexicon,
+    SensesThroughEnglish,
+    SenseVectors,
+    bundled_lexicon,
+    bundled_senses,
+)
 from phrasemate.lexicon.inflection import same_words
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest
@@ -93,12 +100,12 @@ class Searcher:
         """The bundled lexicon; None if it is not installed or not to be used."""
         return bundled_lexicon() if self._with_bundled else None
 
-    def _senses(self, target: str) -> SenseVectors | None:
-        """Return the bundled sense vectors for translations into a language.
+    def _senses(self, source: str, target: str) -> SenseVectors | SensesThroughEnglish | None:
+        """Return the bundled sense vectors for phrases of a language and their translations into another one.
 
-        None without the bundled lexicon, or if they are of another model.
+        None without the bundled lexicon, for an unknown language, or if they are of another model.
         """
-        senses = None if self._bundled is None else bundled_senses(target)
+        senses = bundled_senses(source, target) if source and self._bundled is not None else None
         return senses if senses is not None and senses.model == self.model.hash else None
 
     @property
@@ -348,7 +355,8 @@ class Searcher:
                 around = proposals.surroundings(phrase, lexicon, source) if source and lexicon else {}
                 no_lexicon = float(not dictionaries.has_lexicon(source))
                 is_same = proposals.stands_for_itself(phrase.text, dictionaries, source, language)
-                wordings.append(proposals.Wording(source, parts, around, no_lexicon, is_same))
+                senses = self._senses(source, language or "en")
+                wordings.append(proposals.Wording(source, parts, around, no_lexicon, is_same, senses))
                 dictionary_entries = proposals.equivalents(search.table, phrase.text, dictionaries, source)
                 compositions = proposals.compositions(search.table, parts)
                 proposal = proposals.gather(search.table, phrase.text, near[number], dictionary_entries, compositions)
@@ -362,8 +370,7 @@ class Searcher:
                     proposal = proposals.restrict(proposal, partial(self._outside, is_same=is_of(without[number])))
                 candidate_lists.append(proposal)
             texts = [phrase.text for phrase in phrases]
-            senses = self._senses(language or "en")
-            return proposals.describe(search, texts, candidate_lists, vectors, bare, language, wordings, senses)
+            return proposals.describe(search, texts, candidate_lists, vectors, bare, language, wordings)
 
     def _near(self, table: Wordings, vectors: Floats, request: SearchRequest) -> list[dict[str, list[int]]]:
         """Find the phrases nearest to each vector, more of them if many have the same wording.

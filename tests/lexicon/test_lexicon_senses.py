@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,11 +17,11 @@ from phrasemate.errors import ModelDamaged
 from phrasemate.lexicon import (
     Collocates,
     InducedLexicon,
+    SensesThroughEnglish,
     SenseVectors,
     bundled_collocates,
     bundled_lexicon,
     bundled_senses,
-    stemmed,
 )
 from phrasemate.lexicon.induced import Pair, write_lexicon
 from phrasemate.lexicon.senses import MOST_STEMS, STEPS, write_collocates, write_senses
@@ -122,7 +123,7 @@ def test_nearness_is_the_product_with_the_sense(senses: tuple[SenseVectors, np.n
     vectors, differences = senses
     query = differences[0] - differences[2]
     query /= np.linalg.norm(query)
-    values = vectors.nearness("die Bank", "de", ["bank", "river", "bench"], query)
+    values = vectors.nearness("die Bank", "de", ["bank", "river", "benches"], query)
     assert np.isnan(values[1])
     np.testing.assert_allclose(values[[2, 0]], differences[:2] @ query, atol=0.03)  # two pieces of one byte each
     (french,) = vectors.nearness("bank", "fr", ["bench"], query)
@@ -132,6 +133,37 @@ def test_nearness_is_the_product_with_the_sense(senses: tuple[SenseVectors, np.n
     assert german == pytest.approx(differences[3] @ query, abs=0.03)
     assert np.isnan(vectors.nearness("banks", "en", ["ufer"], query, "nl")).all()
     assert vectors.model == "abc"
+
+
+def test_codebooks_of_another_file_are_used(senses: tuple[SenseVectors, np.ndarray], tmp_path: Path) -> None:
+    vectors, differences = senses
+    names, facts = [("schloss", "de", "lock", "en"), ("schloss", "de", "key", "en")], {"model": "abc"}
+    write_senses(tmp_path / "more", names, differences[:2], 2, facts, vectors.codebooks)  # fewer than can be trained on
+    more = SenseVectors(tmp_path / "more")
+    np.testing.assert_array_equal(more.codebooks, vectors.codebooks)
+    query = np.array([0.5, 0.5, 0.5, 0.5], np.float32)
+    expected = vectors.nearness("Bank", "de", ["bench", "bank"], query)  # the same vectors
+    np.testing.assert_allclose(more.nearness("Schloss", "de", ["lock", "key"], query), expected)
+
+
+class English:
+    """Lexicon of two French words."""
+
+    def into_english(self, form: str, lang: str) -> tuple[tuple[str, float], ...]:
+        assert lang == "fr"
+        return {"banc": (("bench", 0.75), ("river", 0.2), ("bank", 0.25)), "fleuve": (("river", 1.0),)}.get(form, ())
+
+
+def test_a_third_language_has_the_senses_of_its_english_equivalents(senses: tuple[SenseVectors, np.ndarray]) -> None:
+    vectors, differences = senses
+    query = differences[0] / np.linalg.norm(differences[0])
+    bench, bank = vectors.nearness("Bank", "de", ["bench", "bank"], query)
+    through = SensesThroughEnglish(vectors, cast(Any, English()))
+    values = through.nearness("Bank", "de", ["banc", "fleuve", "guichet"], query, "fr")
+    assert values[0] == pytest.approx(0.75 * bench + 0.25 * bank)  # "river" has no vector
+    assert np.isnan(values[1:]).all()
+    assert through.nearness("Bank", "de", [], query, "fr").shape == (0,)
+    assert through.model == "abc"
 
 
 @pytest.mark.parametrize(("phrase", "translations"), [("Bank", []), ("Wort", ["word"]), ("", [""])])
@@ -185,9 +217,8 @@ def test_damaged_senses_are_one_clear_error(tmp_path: Path) -> None:
     ],
 )
 def test_the_bundled_sense_vectors_tell_senses_apart(query: str, language: str, near: str, far: str) -> None:
-    (phrase,), model, senses = parse_query(query).phrases, load_model(), bundled_senses()
+    (phrase,), model, senses = parse_query(query).phrases, load_model(), bundled_senses(language)
     assert senses is not None
     assert senses.model == model.hash
-    translations = [stemmed(text, "en") for text in (near, far)]
-    one, other = senses.nearness(phrase.text, language, translations, model.encode([phrase])[0])
+    one, other = senses.nearness(phrase.text, language, [near, far], model.encode([phrase])[0], "en")
     assert one > other

@@ -13,7 +13,7 @@ import pytest
 from phrasemate import Document, Index, Searcher, load_model
 from phrasemate.candidates import Candidate, CandidateSet, Listing, Wording, describe
 from phrasemate.encode.scoring import FEATURES
-from phrasemate.lexicon import bundled_senses
+from phrasemate.lexicon import bundled_senses, stemmed
 from phrasemate.lexicon.induced import NAME
 
 SENSE = FEATURES.index("sense")
@@ -33,7 +33,8 @@ class Senses:
     ) -> np.ndarray:
         assert phrase == "Bank"
         senses = SENSES.get((language, target), {})
-        return np.array([vector @ senses.get(text, np.full(2, np.nan)) for text in translations], np.float32)
+        stems = [stemmed(text, target) for text in translations]
+        return np.array([vector @ senses.get(stem, np.full(2, np.nan)) for stem in stems], np.float32)
 
 
 class Vectors:
@@ -52,10 +53,10 @@ def nearness(wordings: str, language: str, target: str) -> list[float]:
         Candidate(text.strip("*"), Listing(0.5, "mine" if "*" in text else NAME), np.array([number]), 1)
         for number, text in enumerate(wordings.split())
     ]
-    vector, wording, senses = np.array([[0.6, 0.8]], np.float32), Wording(language, [], {}), cast(Any, Senses())
+    vector, wording = np.array([[0.6, 0.8]], np.float32), Wording(language, [], {}, senses=cast(Any, Senses()))
     search = cast(Any, Vectors())
     row: CandidateSet
-    (row,) = describe(search, ["Bank"], [candidates], vector, vector, target, [wording], senses)
+    (row,) = describe(search, ["Bank"], [candidates], vector, vector, target, [wording])
     return row.features[:, SENSE].tolist()
 
 
@@ -67,9 +68,7 @@ def nearness(wordings: str, language: str, target: str) -> list[float]:
         ("bank bench", "de", "en", [0, 0]),  # the only sense
         ("bench* money pen* bank", "de", "en", [-0.2, 0, 0, -0.2]),
         ("bank pen", "de", "en", [0, 0]),  # no sense
-        ("bench money", "", "en", [0, 0]),  # an unknown language
         ("bancs argent banque", "en", "fr", [-0.2, 0, -0.2]),
-        ("bench money", "de", "fr", [0, 0]),  # neither is English
     ],
 )
 def test_candidates_have_the_nearness_of_their_senses(
@@ -82,11 +81,14 @@ def test_sense_vectors_are_those_of_the_model(tmp_path: Path) -> None:
     model, other = load_model(), copy(load_model())
     other.hash = "0" * 64
     with Index.create(tmp_path / "idx", model) as index:
-        for target in ("en", "de", "fr"):
-            assert Searcher(index)._senses(target) is bundled_senses(target) is not None
-            assert Searcher(index, other)._senses(target) is None
-            assert Searcher(index, lexicon=False)._senses(target) is None
-    assert bundled_senses("de") is bundled_senses("fr") is not bundled_senses("en")
+        for source, target in (("de", "en"), ("en", "de"), ("en", "fr"), ("de", "fr")):
+            assert Searcher(index)._senses(source, target) is bundled_senses(source, target) is not None
+            assert Searcher(index, other)._senses(source, target) is None
+            assert Searcher(index, lexicon=False)._senses(source, target) is None
+        assert Searcher(index)._senses("", "en") is None  # an unknown language
+    assert bundled_senses("en", "de") is bundled_senses("en", "fr") is not bundled_senses("de", "en")
+    assert bundled_senses("de", "fr") is bundled_senses("fr", "ru") is not bundled_senses("de", "en")
+    assert bundled_senses("de", "de") is None
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ from phrasemate.evaluate.metrics import bootstrap, check_seed, randomisation_tes
 from phrasemate.evaluate.report import Result, Table, signature
 from phrasemate.index import BaseIndex, Index
 from phrasemate.lexicon import Lexicon, bundled_lexicon
+from phrasemate.lexicon.inflection import stem
 from phrasemate.results import Answer, SearchRequest
 from phrasemate.search import Searcher
 from phrasemate.text import folded, split_sentences, words
@@ -49,8 +50,11 @@ from phrasemate.utils.storage import save_arrays
 
 HALVES = ("dev", "test")
 DEPTH = 10  # number of first answers that count
-LEADING = frozenset({"a", "an", "the", "to"})  # words that are removed from the beginning of an English wording
-UNLISTED = frozenset({"ar", "he", "ja", "ko", "th", "vi", "zh"})  # languages without lemmas in simplemma
+PARTICLES = frozenset("をがはにへとでもの")
+LEADING = {"en": frozenset({"a", "an", "the", "to"}), "ja": PARTICLES}  # words removed from the beginning of a wording
+TRAILING = {"ja": PARTICLES}  # and from its end
+NOTHING = frozenset[str]()
+UNLISTED = frozenset({"ar", "he", "ko", "th", "vi", "zh"})  # languages without lemmas in simplemma
 
 
 class LookupQuery(NamedTuple):
@@ -145,14 +149,17 @@ def read_senses(path: Path, half: str) -> list[SenseQuery]:
 
 
 def lemmas(wording: str, language: str = "en") -> str:
-    """Return the lemmas of a wording, without case, punctuation, and English articles or "to" at its beginning.
+    """Return the lemmas of a wording, without case and punctuation.
 
-    The lemmas are those of the package simplemma; words of languages that it lacks are their own lemmas. Raises
-    MissingExtra if it is not installed.
+    English articles and "to" at its beginning are removed, and Japanese particles at its ends, which do the work of
+    cases. The lemmas are those of the package simplemma, for Japanese the stems of `phrasemate.text.japanese`; words of
+    other languages that it lacks are their own lemmas. Raises MissingExtra if it is not installed.
     """
     parts = [wording[start:end].casefold() for start, end in words(wording)]
-    while language == "en" and len(parts) > 1 and parts[0] in LEADING:
+    while len(parts) > 1 and parts[0] in LEADING.get(language, NOTHING):
         parts = parts[1:]
+    while len(parts) > 1 and parts[-1] in TRAILING.get(language, NOTHING):
+        parts = parts[:-1]
     return " ".join(_word(part, language) for part in parts)
 
 
@@ -164,6 +171,8 @@ def lemma(word: str, language: str = "en") -> str:
 
 def _word(word: str, language: str) -> str:
     """Return the lemma of a case-folded word, in English without the genitive 's."""
+    if language == "ja":
+        return stem(word, language)
     if language in UNLISTED:
         return word
     if language == "en":

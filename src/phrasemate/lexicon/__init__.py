@@ -15,6 +15,7 @@ __all__ = [
     "InducedLexicon",
     "Lexicon",
     "SenseVectors",
+    "SensesThroughEnglish",
     "bundled_collocates",
     "bundled_endings",
     "bundled_lexicon",
@@ -30,7 +31,13 @@ if TYPE_CHECKING:
     from phrasemate.lexicon.endings import Endings, bundled_endings
     from phrasemate.lexicon.induced import InducedLexicon, bundled_lexicon
     from phrasemate.lexicon.inflection import stemmed, stemmed_all, without_function_words
-    from phrasemate.lexicon.senses import Collocates, SenseVectors, bundled_collocates, bundled_senses
+    from phrasemate.lexicon.senses import (
+        Collocates,
+        SensesThroughEnglish,
+        SenseVectors,
+        bundled_collocates,
+        bundled_senses,
+    )
     from phrasemate.lexicon.wordings import Equivalent, Lexicon
 
 __getattr__ = lazy_names(
@@ -40,7 +47,7 @@ __getattr__ = lazy_names(
         "endings": "Endings bundled_endings",
         "induced": "InducedLexicon bundled_lexicon",
         "inflection": "stemmed stemmed_all without_function_words",
-        "senses": "Collocates SenseVectors bundled_collocates bundled_senses",
+        "senses": "Collocates SensesThroughEnglish SenseVectors bundled_collocates bundled_senses",
         "wordings": "Equivalent Lexicon",
     },
 )

@@ -1,9 +1,10 @@
 """Normalise wordings for look-up: remove leading function words and inflection, and split compounds.
 
 Leading function words are dropped, and the other words are reduced to stems by Snowball stemmers. So "the benches"
-matches "bench", and "sich erinnern" "erinnert". Two wordings match if their stemmed forms are equal; these forms are
-look-up keys, not text to show. Words of languages without a stemmer (Chinese, Japanese, Korean, Vietnamese, Hebrew,
-Bulgarian, Ukrainian, ...) are not reduced, but written in one spelling (`phrasemate.lexicon.spelling`).
+matches "bench", and "sich erinnern" "erinnert". Japanese words lose their endings (`phrasemate.text.japanese`). Two
+wordings match if their stemmed forms are equal; these forms are look-up keys, not text to show. Words of languages
+without a stemmer (Chinese, Korean, Vietnamese, Hebrew, Bulgarian, Ukrainian, ...) are not reduced, but written in one
+spelling (`phrasemate.lexicon.spelling`).
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
-from typing import Any
 
 import Stemmer
 
 from phrasemate.lexicon.spelling import respell
+from phrasemate.text import japanese
 from phrasemate.text.languages import language_code, primary
 from phrasemate.text.normalize import APOSTROPHES, composed, folded
 
@@ -99,7 +100,7 @@ _LOCAL = threading.local()  # stemmers are not thread-safe
 
 def has_stemmer(lang: str) -> bool:
     """Whether there is a stemmer for the language of a tag such as "de" or "pt-BR"."""
-    return primary(lang) in _STEMMERS
+    return primary(lang) in _STEMMERS or primary(lang) == "ja"
 
 
 def stemmed(wording: str, lang: str) -> str:
@@ -111,18 +112,18 @@ def stemmed(wording: str, lang: str) -> str:
 @lru_cache(1 << 16)
 def stem(word: str, lang: str) -> str:
     """Reduce one folded word to its stem."""
-    stemmer, word = _stemmer(primary(lang)), respell(word, primary(lang))
-    return str(stemmer.stemWord(word)) if stemmer else word
+    cut, word = _stemmer(primary(lang)), respell(word, primary(lang))
+    return cut(word) if cut else word
 
 
 def stemmed_all(wordings: Iterable[str], lang: str, are_folded: bool = False) -> list[str]:
     """Stem many wordings of one language, see `stemmed`; faster if they ``are_folded`` already."""
     lang = primary(lang)
-    stemmer = _stemmer(lang)
+    cut = _stemmer(lang)
     contents = (content_words(wording if are_folded else folded(wording), lang) for wording in wordings)
-    if stemmer is None:
+    if cut is None:
         return [respell(" ".join(words), lang) for words in contents]
-    stem_once = cache(lambda word: stemmer.stemWord(respell(word, lang)))
+    stem_once = cache(lambda word: cut(respell(word, lang)))
     return [" ".join(map(stem_once, words)) for words in contents]
 
 
@@ -209,13 +210,15 @@ def leading(lang: str) -> tuple[str, ...]:
     return ("", *(f"{word} " for word in sorted(_WORDS.get(lang, ()))), *_ELIDED.get(lang, ()))
 
 
-def _stemmer(lang: str) -> Any:
-    """Return this thread's stemmer for a language, or None."""
+def _stemmer(lang: str) -> Callable[[str], str] | None:
+    """Return the function that stems a word of a language in this thread, or None."""
+    if lang == "ja":
+        return japanese.stem
     if lang not in _STEMMERS:
         return None
-    stemmers: dict[str, Any] = _LOCAL.__dict__.setdefault("stemmers", {})
-    if lang not in stemmers:
-        stemmers[lang] = Stemmer.Stemmer(_STEMMERS[lang], 0)  # without its cache, which costs more than it saves
+    stemmers: dict[str, Callable[[str], str]] = _LOCAL.__dict__.setdefault("stemmers", {})
+    if lang not in stemmers:  # without the stemmer's cache, which costs more than it saves
+        stemmers[lang] = Stemmer.Stemmer(_STEMMERS[lang], 0).stemWord
     return stemmers[lang]
 
 

@@ -59,13 +59,21 @@ OF = {  # words for "of" within a term
     "it": frozenset({"di", "del", "dei", "della"}),
     "pt": frozenset({"de", "do", "da", "dos", "das"}),
 }
+_FORMS = {  # forms of auxiliary verbs as `phrasemate.text.words` finds them, which stopwordsiso lists in parts
+    "ja": """した して します しました している しています していた していました していない しない しません
+しなければ しよう しましょう したい される された されて されます されました されている
+されています させる させた できます できた できない できません できました だった でした だろう
+でしょう あった あって あれば ありました ありません なかった なければ なくて いた いて いました
+いない いません なった なって なります なりました なっている なっています ならない なりません
+ください くれる くれた しまう しまった""",
+}
 
 
 @lru_cache(maxsize=32)
 def general_words(lang: str) -> frozenset[str]:
     """Return the stop words of a language, folded; an empty set if stopwordsiso does not cover it."""
     try:
-        return frozenset(map(folded, stop_words(primary(lang))))
+        return frozenset(map(folded, stop_words(primary(lang)))).union(_FORMS.get(primary(lang), "").split())
     except InputError:
         return frozenset()
 

@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from phrasemate.errors import ModelDamaged
+from phrasemate.lexicon.induced import InducedLexicon, bundled_lexicon
 from phrasemate.lexicon.inflection import stemmed
 from phrasemate.lexicon.wordings import damage_error, encoded, open_bundled
 from phrasemate.utils.arrays import Floats, Rows
@@ -139,11 +140,12 @@ def write_collocates(
 class SenseVectors:
     """Mean vectors of ambiguous phrases for each of their translations, from a file that `write_senses` wrote.
 
-    ``model``: hash of the model that computed them; vectors of other models cannot be compared with them. Raises
+    ``model``: hash of the model that computed them; vectors of other models cannot be compared with them.
+    ``codebooks``: vectors of the compression (product quantization), (pieces, 256, dim / pieces) float32. Raises
     ModelDamaged for a file that is missing or damaged, ModelUnsupported for one of another format. Example::
 
         query = model.encode([Phrase("Er sitzt auf der Bank.", 17, 21)])[0]
-        bundled_senses().nearness("Bank", "de", ["bench", "bank"], query)  # that of "bench" is higher
+        bundled_senses("de").nearness("Bank", "de", ["bench", "bank"], query)  # that of "bench" is higher
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -154,7 +156,7 @@ class SenseVectors:
         if not shapes_fit or self._codes.shape != shape or not self.model:
             raise ModelDamaged(f"{path}: its parts do not fit together; install phrasemate again")
         self._keys = _pair(np.repeat(np.arange(len(counts)), counts), keys)
-        self._codebooks = codebooks.astype(np.float32)
+        self.codebooks = codebooks.astype(np.float32)
 
     def nearness(
         self, phrase: str, language: str, translations: Sequence[str], vector: Floats, target: str = "en"
@@ -164,7 +166,7 @@ class SenseVectors:
         Args:
             phrase: Phrase of the query.
             language: Language of the phrase.
-            translations: Stems of translations, as `stemmed` returns them.
+            translations: Translations, folded.
             vector: Vector of the phrase in its sentence, (dim,) of unit length.
             target: Language of the translations.
 
@@ -172,14 +174,46 @@ class SenseVectors:
         phrase; NaN for a translation without a vector.
         """
         stems = stemmed(phrase, language)
-        keys = np.array([sense_key(stems, language, translation, target) for translation in translations], np.uint32)
+        senses = [stemmed(translation, target) for translation in translations]
+        keys = np.array([sense_key(stems, language, sense, target) for sense in senses], np.uint32)
         rows = np.minimum(self._keys.searchsorted(keys), len(self._keys) - 1)
         values = np.full(len(keys), np.nan, np.float32)
         is_known = self._keys[rows] == keys
-        pieces = np.arange(len(self._codebooks))
-        vectors = self._codebooks[pieces, self._codes[rows[is_known]]]  # (translations with a vector, pieces, width)
+        pieces = np.arange(len(self.codebooks))
+        vectors = self.codebooks[pieces, self._codes[rows[is_known]]]  # (translations with a vector, pieces, width)
         values[is_known] = vectors.reshape(-1, len(vector)) @ vector
         return values
+
+
+class SensesThroughEnglish:
+    """Sense vectors of phrases for translations into a third language, from those for their English equivalents.
+
+    ``senses``: vectors for translations into English. ``lexicon``: gives the English equivalents of a translation.
+    Example::
+
+        senses = SensesThroughEnglish(bundled_senses("de"), bundled_lexicon())
+        senses.nearness("Bank", "de", ["banc", "banque"], query, "fr")  # of "bench" and of "bank"
+    """
+
+    def __init__(self, senses: SenseVectors, lexicon: InducedLexicon) -> None:
+        self._senses, self._lexicon, self.model = senses, lexicon, senses.model
+
+    def nearness(self, phrase: str, language: str, translations: Sequence[str], vector: Floats, target: str) -> Floats:
+        """Compare a phrase in its sentence with its senses, as `SenseVectors.nearness` does.
+
+        Returns (translations,) the mean over the English equivalents of a translation that have a vector, weighted by
+        their probabilities; NaN if none has.
+        """
+        equivalents = [self._lexicon.into_english(translation, target) for translation in translations]
+        english = list(dict.fromkeys(text for row in equivalents for text, _ in row))
+        values = self._senses.nearness(phrase, language, english, vector)
+        value_of = {text: value for text, value in zip(english, values.tolist(), strict=True) if value == value}
+        means = np.full(len(translations), np.nan, np.float32)
+        for number, row in enumerate(equivalents):
+            weights = {text: probability for text, probability in row if text in value_of}
+            if weights:
+                means[number] = sum(value_of[text] * weights[text] for text in weights) / sum(weights.values())
+        return means
 
 
 def sense_key(phrase: str, language: str, translation: str, target: str) -> int:
@@ -194,6 +228,7 @@ def write_senses(
     differences: Floats,
     pieces: int,
     facts: Mapping[str, str],
+    codebooks: Floats | None = None,
 ) -> None:
     """Compress sense vectors and write them to one file.
 
@@ -204,11 +239,15 @@ def write_senses(
             dim); at least `ROWS`.
         pieces: Bytes of a compressed vector; a divisor of dim.
         facts: Metadata: ``model``, the hash of the model, and others.
+        codebooks: `SenseVectors.codebooks` of another file to use; None to train new ones.
     """
     import faiss
 
     quantizer = faiss.ProductQuantizer(differences.shape[1], pieces, 8)
-    quantizer.train(differences)
+    if codebooks is None:
+        quantizer.train(differences)
+    else:
+        faiss.copy_array_to_vector(codebooks.ravel(), quantizer.centroids)
     keys, rows = np.unique(np.array([sense_key(*sense) for sense in senses], np.uint32), return_index=True)
     counts = np.bincount(keys >> np.uint32(HALF), minlength=1 << HALF)
     assert counts.max() <= 255
@@ -240,9 +279,20 @@ def bundled_collocates() -> Collocates | None:
     return Collocates(path) if path.exists() else None
 
 
-def bundled_senses(target: str = "en") -> SenseVectors | None:
-    """Return the sense vectors for translations into a language, read once; None if they are not installed."""
-    return _senses_of("senses-into-english" if target == "en" else "senses-from-english")
+def bundled_senses(source: str, target: str = "en") -> SenseVectors | SensesThroughEnglish | None:
+    """Return the sense vectors for phrases of a language and their translations into another one.
+
+    They are read once; None within one language, or if they are not installed.
+    """
+    if "en" in (source, target):
+        return _senses_of("senses-into-english" if target == "en" else "senses-from-english")
+    return _senses_through_english() if source != target else None
+
+
+@cache
+def _senses_through_english() -> SensesThroughEnglish | None:
+    senses, lexicon = _senses_of("senses-into-english"), bundled_lexicon()
+    return SensesThroughEnglish(senses, lexicon) if senses is not None and lexicon is not None else None
 
 
 @cache

@@ -20,6 +20,7 @@ from phrasemate.errors import ModelDamaged, ModelUnsupported
 from phrasemate.lexicon.inflection import leading, stemmed, stemmed_all, without_function_words
 from phrasemate.lexicon.spelling import spellings
 from phrasemate.text import words
+from phrasemate.text.japanese import CUT
 from phrasemate.text.languages import primary
 from phrasemate.text.normalize import folded
 
@@ -253,9 +254,10 @@ class Keys:
         """
         form, bare = stemmed(wording, lang), without_function_words(wording, lang)
         length = max(2, min(len(form) - 1, _BEGINNING))
+        starts = {form.removesuffix(CUT)[:length], bare[:length]}
         spaces, openings = form.count(" "), leading(lang)[1:]
         texts: dict[int, str] = {}
-        for start in {form[:length], bare[:length]}:
+        for start in starts:
             for opening in self._openings(lang):
                 rows = self.wordings.beginning_with(opening + start)[:_COMPARED]
                 texts.update(zip(rows, self.wordings.texts(rows), strict=True))

@@ -34,6 +34,7 @@ from unicodedata import category
 from icu4py.breakers import SentenceBreaker, WordBreaker
 
 from phrasemate.errors import InputError
+from phrasemate.text.japanese import KANA, join_words
 from phrasemate.text.normalize import composed, plain, visible, visible_places
 
 _PLACES = ("../icu4py.libs", ".dylibs", "../icu4py.dylibs", ".")  # folders of the libraries in the wheels
@@ -378,20 +379,28 @@ _MAY_END = frozenset({"a.m", "p.m", "u.s", "u.k", "u.s.a", "n.e", "e.kr", "н.э
 def words(text: str) -> Offsets:
     """Find the words of a text: the spans of UAX #29 segments with a letter or digit.
 
+    Parts of Japanese words that ICU separates are joined (`join_words`).
     Offsets are characters of ``text``, end exclusive, in order and without overlap.
     """
     if text.isascii() and text.replace(" ", "").isalnum():  # words are separated by spaces only
         return [match.span() for match in _RUN.finditer(text)]
     clean = visible(text)
-    spans = [
-        (start, end)
-        for start, end in _segments(WordBreaker, clean, "en")
-        if clean[start].isalnum() or (end - start > 1 and any(map(str.isalnum, clean[start:end])))
-    ]
+    spans = _dictionary_words(clean)
+    if KANA.search(clean):
+        spans = join_words(clean, spans, _dictionary_words)
     if clean is text:
         return spans
     places = visible_places(text)
     return [(places[start], places[end - 1] + 1) for start, end in spans]
+
+
+def _dictionary_words(text: str) -> Offsets:
+    """Find the words of a text without invisible characters by ICU alone."""
+    return [
+        (start, end)
+        for start, end in _segments(WordBreaker, text, "en")
+        if text[start].isalnum() or (end - start > 1 and any(map(str.isalnum, text[start:end])))
+    ]
 
 
 def split_sentences(text: str, lang: str = "") -> Offsets:
