@@ -191,3 +191,5 @@ def test_an_index_that_is_up_to_date_is_left_alone(invoke: Invoke, index: str) -
     assert invoke("index", "upgrade", str(folder)).stdout == f"{folder}: table of wordings added\n"
     report = json.loads(invoke("index", "upgrade", str(folder), "--json").stdout)
     assert (report["former"] == report["model"], report["sentences"], report["wordings"]) == (True, 0, False)
+    count = json.loads(invoke("index", "stats", str(folder), "--json").stdout)["sentences"]
+    assert invoke("index", "upgrade", str(folder), "--again").stdout == f"{folder}: {count} sentences encoded again\n"

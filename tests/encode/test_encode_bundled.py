@@ -53,6 +53,15 @@ def test_models_with_the_same_tokenizer_share_it(models: dict[str, Model]) -> No
     np.testing.assert_array_equal(other.encode_sentences(["a bank"]), models["bert"].encode_sentences(["a bank"]))
 
 
+def test_inflected_japanese_words_are_phrases(bundled: Model) -> None:
+    for text, word in [
+        ("彼は私のことを知っている。", "知っている"),
+        ("姉は鍵を見つけた。", "見つけた"),
+        ("庭は美しかった。", "美しかった"),
+    ]:
+        assert word in [text[span.start : span.end] for span in bundled.segment([text])[0]]
+
+
 def test_the_readme_line(bundled: Model) -> None:
     phrase = pm.Phrase("Er sitzt auf der Bank.", 17, 21)
     assert phrase.text == "Bank"

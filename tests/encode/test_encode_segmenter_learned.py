@@ -14,13 +14,14 @@ from phrasemate.encode import LearnedSegmenter
 from phrasemate.encode import segmenter as learned
 from phrasemate.encode.pooling import token_rows
 from phrasemate.encode.runtime import States
-from phrasemate.encode.segmenter import LETTER, NgramSegmenter, Spans, disjoint, sigmoid
+from phrasemate.encode.segmenter import INFLECTED, LETTER, NgramSegmenter, Spans, disjoint, sigmoid
 from phrasemate.errors import InputError
 from phrasemate.text import words
+from phrasemate.text.japanese import stem_length
 from phrasemate.types import Span
 
 WIDTH = 3
-TEXTS = st.lists(st.text("ab1½ .,的銀行我-'\u0301\n", max_size=14), max_size=5)
+TEXTS = st.lists(st.text("ab1½ .,的銀行我知っている食べ高い-'\u0301\n", max_size=14), max_size=5)
 
 
 def whole(values: list[int]) -> np.ndarray:
@@ -60,8 +61,14 @@ def by_hand(segmenter: LearnedSegmenter, texts: list[str], states: States) -> li
             for j in range(i, len(word_spans)):
                 end = word_spans[j][1]
                 first, last = tokens[i][0], tokens[j][1]
-                logit = float(states.values[first] @ segmenter.start + states.values[last] @ segmenter.end)
-                score = 1 / (1 + math.exp(-logit - segmenter.bias[min(j - i, len(segmenter.bias) - 1)]))
+                stem_end = word_spans[j][0] + stem_length(text[slice(*word_spans[j])])
+                last_of_stem = tokens_of(states, number, word_spans[j][0], stem_end)[1]
+                value = max(float(states.values[row] @ segmenter.end) for row in (last, last_of_stem))
+                logit = float(states.values[first] @ segmenter.start) + value
+                logit += segmenter.bias[min(j - i, len(segmenter.bias) - 1)]
+                if i == j and stem_end < end:
+                    logit = max(logit, INFLECTED)
+                score = 1 / (1 + math.exp(-logit))
                 short = segmenter.max_words is None or j - i < segmenter.max_words
                 if (
                     short
@@ -89,6 +96,7 @@ def same(result: Spans, expected: list[list[Span]]) -> None:
     threshold=st.sampled_from([0, 0.3, 0.7, 0.9]),
     most=st.sampled_from([None, 1, 2, 6]),
 )
+@example(texts=["我は知っている", "食べる高い"], seed=0, weights=[1, -1, 0, 2, 0, -2], bias=[-3], threshold=0.7, most=6)
 @example(texts=[], seed=0, weights=[1] * 6, bias=[0], threshold=0, most=None)
 @example(texts=["", "...", "b"], seed=0, weights=[1] * 6, bias=[0], threshold=0, most=None)
 @settings(max_examples=150, deadline=None)

@@ -161,6 +161,25 @@ def test_an_upgrade_encodes_the_stored_sentences_with_another_model(tmp_path: Pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fresh", "idx"]
 
 
+def test_an_upgrade_can_encode_again_with_the_same_model(tmp_path: Path) -> None:
+    folder, before = make(tmp_path / "idx"), FakeModel()
+
+    class Changed(FakeModel):
+        """The same model by its hash, which finds only the first phrase of each sentence now."""
+
+        def extract(self, texts: Any, frequent: Any = frozenset(), **options: Any) -> list[Found]:
+            phrases = super().extract(texts, frequent)
+            return [Found(item.starts[:1], item.ends[:1], item.scores[:1], item.vectors[:1]) for item in phrases]
+
+    with Index.open(folder, before) as index:
+        sentences, phrases = index.stats().sentences, index.stats().phrases
+    assert upgrade(folder, Changed()) == Upgrade(before.hash, before.hash)
+    assert upgrade(folder, Changed(), again=True) == Upgrade(before.hash, before.hash, sentences, wordings=True)
+    with Index.open(folder, before) as index:
+        assert index.stats().sentences == index.stats().phrases == sentences < phrases
+        assert index.verify().ok
+
+
 class Segmenting(FakeModel):
     """A model that heeds ``max_words``."""
 

@@ -519,6 +519,7 @@ def upgrade(
     model: Annotated[
         Path | None, option("--model", "FOLDER", "Folder of the model to use from now on (default: the bundled one).")
     ] = None,
+    again: Annotated[bool, flag("--again", "Encode all sentences again, even if the model is the same.")] = False,
     threads: options.Threads = None,
     as_json: options.Json = False,
 ) -> None:
@@ -530,19 +531,21 @@ def upgrade(
     Examples:
       phrasemate index upgrade idx                     after an update of phrasemate
       phrasemate index upgrade idx --model my-model    changes the model
+      phrasemate index upgrade idx --again             Japanese text, whose words were cut in another way before
     """
     from phrasemate.cli.progress import IndexingBar
     from phrasemate.encode import load_model
     from phrasemate.index.backup import upgrade
 
     with IndexingBar() as bar:
-        report = upgrade(directory, load_model(model, threads=threads), bar.show)
+        report = upgrade(directory, load_model(model, threads=threads), bar.show, again)
     if as_json:
         typer.echo(json.dumps({"index": label(directory), **asdict(report)}))
         return
-    if report.former != report.model:
-        change = f"model {report.former[:12]} replaced by {report.model[:12]}"
-        outcome = f"{count(report.sentences, 'sentence')} encoded again, {change}"
+    if report.former != report.model or again:
+        is_same = report.former == report.model
+        change = "" if is_same else f", model {report.former[:12]} replaced by {report.model[:12]}"
+        outcome = f"{count(report.sentences, 'sentence')} encoded again{change}"
     else:
         outcome = "table of wordings added" if report.wordings else "is up to date"
     typer.echo(f"{label(directory)}: {outcome}")

@@ -9,7 +9,8 @@ the concatenated states of a span's two ends, [H_i ; H_j], classifies the span a
 so each token has one scalar as a start and one as an end, and the logits of all spans are one broadcast sum.
 Differences from the paper: spans begin and end at word boundaries, and length is counted in words (the paper's code: up
 to 6 sub-words). Each length may have its own bias. H_i is the state of the first word's first sub-word, H_j that of
-the last word's last sub-word.
+the last word's last sub-word. If it is an inflected Japanese verb or adjective, the last sub-word of its stem counts
+if that is likelier as an end, because the layer was trained on stems.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from phrasemate.encode.pooling import token_rows
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
 from phrasemate.text import folded, words
+from phrasemate.text.japanese import stem_length
 from phrasemate.text.normalize import INVISIBLE, folded_parts
 from phrasemate.types import Span
-from phrasemate.utils.arrays import Floats, Rows
+from phrasemate.utils.arrays import Flags, Floats, Rows
 
 MAX_WORDS = 5  # longer phrases are rare in use, and the index grows with every word
 RATE = 0.004  # share of the text from which a word counts as frequent: about 50 words in English
@@ -213,6 +215,7 @@ def common_pieces(vocabulary: Mapping[str, float] | Sequence[tuple[str, float]])
 
 THRESHOLD = 0.7  # CCPR, section 6.1, for indexed text (0.9 for queries)
 MAX_WORDS_LEARNED = 6  # CCPR's code: 6 sub-words
+INFLECTED = 2.2  # logit, at least, of an inflected Japanese word alone (0.9); its sub-words often have parts of others
 CELLS = 1 << 21  # logits held at once: 8 MB
 UNIT = 1 << 30  # `disjoint` rounds scores to multiples of 1 / UNIT and sums integers, so that ties are exact
 
@@ -220,12 +223,14 @@ UNIT = 1 << 30  # `disjoint` rounds scores to multiples of 1 / UNIT and sums int
 class _Words(NamedTuple):
     """Words of a block of texts, (words,) each; text i has the words ``bounds[i]:bounds[i + 1]``.
 
+    ``stem_ends``: where the stem of an inflected Japanese word ends; for other words, where the word ends.
     ``lettered``: whether the word contains a letter.
     """
 
     bounds: Rows
     starts: NDArray[np.int32]
     ends: NDArray[np.int32]
+    stem_ends: NDArray[np.int32]
     lettered: NDArray[np.bool_]
 
 
@@ -286,23 +291,28 @@ class LearnedSegmenter:
         texts = np.repeat(np.arange(len(counts)), counts)  # (words,)
         first, last = token_rows(states, texts, text_words.starts, text_words.ends)
         as_start: Floats = (states.values @ self.start)[first]  # (words,)
-        as_end: Floats = (states.values @ self.end)[last] + self.bias[0]  # (words,)
+        last_of_stem = token_rows(states, texts, text_words.starts, text_words.stem_ends)[1]
+        end_values = states.values @ self.end
+        as_end: Floats = np.maximum(end_values[last], end_values[last_of_stem]) + self.bias[0]  # (words,)
         reach = text_words.bounds[texts + 1] - np.arange(len(texts))  # (words,) longest span that begins here
         if self.max_words is not None:
             reach = np.minimum(reach, self.max_words)
         before = np.concatenate([[0], np.cumsum(text_words.lettered)])  # (words + 1,) lettered words before each word
-        pieces = [self._passing(as_start, as_end, reach, before, rows) for rows in _parts(reach)]
+        is_inflected = text_words.stem_ends < text_words.ends
+        pieces = [self._passing(as_start, as_end, is_inflected, reach, before, rows) for rows in _parts(reach)]
         starts, ends, scores = (np.concatenate(column) for column in zip(*pieces, strict=True))
         return starts, ends, scores
 
     def _passing(
-        self, as_start: Floats, as_end: Floats, reach: Rows, before: Rows, rows: slice
+        self, as_start: Floats, as_end: Floats, is_inflected: Flags, reach: Rows, before: Rows, rows: slice
     ) -> tuple[Rows, Rows, Floats]:
         """Score the spans that begin at the words ``rows``; see `_score_spans` for the result."""
         begin = np.arange(len(as_start))[rows, None]  # (rows, 1)
         length = np.arange(reach[rows].max(initial=0))  # (lengths,) words after the first
         finish = np.minimum(begin + length, len(as_start) - 1)  # (rows, lengths)
         logits = as_start[begin] + as_end[finish]  # (rows, lengths): the broadcast sum
+        if is_inflected[rows].any():
+            logits[:, 0] = np.where(is_inflected[rows], np.maximum(logits[:, 0], INFLECTED), logits[:, 0])
         if len(self.bias) > 1:
             logits += (self.bias - self.bias[0])[np.minimum(length, len(self.bias) - 1)]
         scores = sigmoid(logits)
@@ -318,7 +328,13 @@ def _words(texts: Sequence[str]) -> _Words:
     letter_flags = [
         LETTER.search(text, *pair) is not None for text, pairs in zip(texts, word_spans, strict=True) for pair in pairs
     ]
-    return _Words(bounds, offsets[:, 0], offsets[:, 1], np.array(letter_flags, np.bool_))
+    stem_ends = [
+        start + stem_length(text[start:end])
+        for text, pairs in zip(texts, word_spans, strict=True)
+        for start, end in pairs
+    ]
+    lettered = np.array(letter_flags, np.bool_)
+    return _Words(bounds, offsets[:, 0], offsets[:, 1], np.array(stem_ends, np.int32), lettered)
 
 
 def _parts(reach: Rows) -> Iterator[slice]:

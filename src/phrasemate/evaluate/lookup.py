@@ -25,7 +25,7 @@ from functools import lru_cache, partial
 from itertools import chain, compress, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +92,9 @@ class SenseQuery(NamedTuple):
     mate: str
 
 
+AnyQuery = TypeVar("AnyQuery", LookupQuery, SenseQuery)
+
+
 class Ranks(NamedTuple):
     """Ranks (queries,) of the first right answer, the first answer of the right sense, and the first usual answer.
 
@@ -108,25 +111,18 @@ def read_lookups(path: Path, half: str) -> list[LookupQuery]:
 
     Raises InputError for another half, ReadError for a line that is not a query.
     """
-    if half not in HALVES:
-        raise InputError(f"half {half!r}; expected {' or '.join(HALVES)}")
-    fields = ("text", "start", "end", "language", "domain", "half", "right", "sense", "function_start")
-    queries = []
-    for number, row in enumerate(json_lines(path, fields), 1):
-        try:
-            phrase = Phrase(row["text"], row["start"], row["end"])
-            sense = None if row["sense"] is None else frozenset(row["sense"])
-            usual = frozenset(row["usual"]) if "usual" in row else None
-            query = LookupQuery(
-                *(phrase, row["language"], row["domain"], frozenset(row["right"]), sense, row["function_start"]),
-                usual=usual,
-                part_of_speech=row.get("part_of_speech", ""),
-            )
-        except (InputError, TypeError) as error:
-            raise ReadError(str(path), number, str(error), "make it again with bench/lookup_set.py") from error
-        if row["half"] == half:
-            queries.append(query)
-    return queries
+    fields = ("language", "domain", "right", "sense", "function_start")
+    return _read(path, half, fields, _lookup)
+
+
+def _lookup(phrase: Phrase, row: dict[str, Any]) -> LookupQuery:
+    sense = None if row["sense"] is None else frozenset(row["sense"])
+    usual = frozenset(row["usual"]) if "usual" in row else None
+    return LookupQuery(
+        *(phrase, row["language"], row["domain"], frozenset(row["right"]), sense, row["function_start"]),
+        usual=usual,
+        part_of_speech=row.get("part_of_speech", ""),
+    )
 
 
 def read_senses(path: Path, half: str) -> list[SenseQuery]:
@@ -134,17 +130,30 @@ def read_senses(path: Path, half: str) -> list[SenseQuery]:
 
     Raises InputError for another half, ReadError for a line that is not an ambiguous phrase.
     """
+    return _read(path, half, SenseQuery._fields[1:], _sense)
+
+
+def _sense(phrase: Phrase, row: dict[str, Any]) -> SenseQuery:
+    return SenseQuery(phrase, row["language"], frozenset(row["right"]), frozenset(row["other"]), row["mate"])
+
+
+def _read(
+    path: Path, half: str, fields: Sequence[str], make: Callable[[Phrase, dict[str, Any]], AnyQuery]
+) -> list[AnyQuery]:
+    """Read one half of a file with a marked phrase in each line.
+
+    ``fields``: what a line has besides the phrase and its half. ``make``: makes a query of a phrase and its line.
+    """
     if half not in HALVES:
         raise InputError(f"half {half!r}; expected {' or '.join(HALVES)}")
     queries = []
-    for number, row in enumerate(json_lines(path, (*SenseQuery._fields[1:], "text", "start", "end", "half")), 1):
+    for number, row in enumerate(json_lines(path, ("text", "start", "end", "half", *fields)), 1):
         try:
-            phrase = Phrase(row["text"], row["start"], row["end"])
-            right, wrong = frozenset(row["right"]), frozenset(row["other"])
+            query = make(Phrase(row["text"], row["start"], row["end"]), row)
         except (InputError, TypeError) as error:
             raise ReadError(str(path), number, str(error), "make it again with bench/lookup_set.py") from error
         if row["half"] == half:
-            queries.append(SenseQuery(phrase, row["language"], right, wrong, row["mate"]))
+            queries.append(query)
     return queries
 
 

@@ -95,7 +95,7 @@ def restore(copy: str | Path, folder: str | Path, force: bool = False) -> IndexS
     return backup(copy, folder, force)
 
 
-def upgrade(folder: str | Path, model: IndexModel, progress: Progress | None = None) -> Upgrade:
+def upgrade(folder: str | Path, model: IndexModel, progress: Progress | None = None, again: bool = False) -> Upgrade:
     """Upgrade an index: encode its sentences again with ``model``, or add a missing table of wordings.
 
     The sentences are read from the index, so the original files are not needed. The segmentation options and the
@@ -107,6 +107,7 @@ def upgrade(folder: str | Path, model: IndexModel, progress: Progress | None = N
         folder: Folder of the index.
         model: Model to encode with. If it is the model of the index, only a missing table of wordings is built.
         progress: Called after each chunk.
+        again: Encode the sentences again with the model of the index, too. So their phrases follow the present rules.
 
     Raises IndexMissing, IndexLocked, IndexExists (the folder holds other files), PhraseIndexError (disk full), or
     InputError (Lance tables).
@@ -117,7 +118,7 @@ def upgrade(folder: str | Path, model: IndexModel, progress: Progress | None = N
         raise InputError(f"{source}: consists of Lance tables; build them again from the texts")
     manifest = Manifest.read(source / INDEX_JSON)
     former = manifest.model_hash
-    if former == model.hash:
+    if former == model.hash and not again:
         with suppress(IndexMissing):
             WordingsManifest.read(source)
             return Upgrade(former, former)

@@ -22,14 +22,18 @@ Offsets = list[tuple[int, int]]
 _NEGATIVE = "(?:な(?:い|かった|くて?|ければ|きゃ)|ねば|ず(?!つ)|ぬ)"
 _POLITE = "ま(?:す|した|せん(?:でした)?|しょう|して)"
 _WISH = "た(?:い(?!へ)|く(?:て|な(?:い|かった))?|かった|が(?:る|って))"
-_DURATION = "(?:い(?:る|た(?!だ)|て|ます|ました|ません|ない|なかった|なければ|れば)|る|た|ない)?"  # after て or で
+_DURATION = (
+    "(?:い(?:る|た(?!だ)|て|ます|ました|ません|ない|なかった|なければ|れば)|る|ます|ました|た|ない)?"  # after て or で
+)
 _CONDITION = "(?:ら|り)?"  # after た or だ
 _SUFFIX = "(?:そう|ながら|すぎ(?:る|た|て|ない|ます)?|やす(?:い|く|さ)|にく(?:い|く|さ)|がち)"
 _ACTIVE = (  # endings of a one-step verb in the active voice
     f"(?:る|れば|よう|{_NEGATIVE}|{_POLITE}|{_WISH}|て{_DURATION}|た{_CONDITION}|{_SUFFIX})"
 )
 _ONE_STEP = f"(?:(?:られ|させ(?:られ)?)?{_ACTIVE}|ろ(?!う))"
-_ALONE = "(?=[^ぁ-ゖー]|[をがはにのもとでへやな]|から|まで|など|だけ|だ|$)"  # after a stem that is a word
+_ALONE = (
+    "(?=[^ぁ-ゖー]|[をがはにのもとでへやなよね]|から|まで|など|だけ|だ|し[てたま]|$)"  # after a stem that is a word
+)
 _ADJECTIVE = (
     "(?:い(?!る|ま[すせし]|な[いかく]|つも|くつ|[ろわっちずきけこえた])|かった(?:ら|り)?|ければ"
     "|く(?:て|な(?:い|かった|ければ))?(?!らい|だ)|さ(?![れせんえ])|そう|すぎ(?:る|た|て|ます)?)"
@@ -198,14 +202,20 @@ def stem(word: str) -> str:
     >>> stem("知っています"), stem("見つけた"), stem("楽しい"), stem("勉強した"), stem("分")
     ('知-', '見つ-', '楽し-', '勉強-', '分')
     """
+    length = stem_length(word)
+    return f"{word[:length]}{CUT}" if length < len(word) else word
+
+
+def stem_length(word: str) -> int:
+    """Return the number of letters before the ending of a verb or an adjective, or of all letters of another word."""
     base = word.rstrip(_LETTERS)
     tail = word[len(base) :]
     if not tail or len(tail) > _LONGEST or not _is_character(base, -1):
-        return word
+        return len(word)
     length, of_stem = _ending(base[-1], tail, _is_character(base, -2))
     if not length and _SURU.match(tail):
         length = _hiragana_word(tail)
-    return f"{word[: len(base) + of_stem]}{CUT}" if length == len(tail) else word
+    return len(base) + of_stem if length == len(tail) else len(word)
 
 
 def _is_character(word: str, place: int) -> bool:
