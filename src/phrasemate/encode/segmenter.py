@@ -291,14 +291,17 @@ class LearnedSegmenter:
         texts = np.repeat(np.arange(len(counts)), counts)  # (words,)
         first, last = token_rows(states, texts, text_words.starts, text_words.ends)
         as_start: Floats = (states.values @ self.start)[first]  # (words,)
-        last_of_stem = token_rows(states, texts, text_words.starts, text_words.stem_ends)[1]
-        end_values = states.values @ self.end
-        as_end: Floats = np.maximum(end_values[last], end_values[last_of_stem]) + self.bias[0]  # (words,)
+        values = states.values @ self.end
+        as_end: Floats = values[last]  # (words,)
+        is_inflected = text_words.stem_ends < text_words.ends
+        if is_inflected.any():
+            last_of_stem = token_rows(states, texts, text_words.starts, text_words.stem_ends)[1]
+            as_end = np.maximum(as_end, values[last_of_stem])
+        as_end = as_end + self.bias[0]
         reach = text_words.bounds[texts + 1] - np.arange(len(texts))  # (words,) longest span that begins here
         if self.max_words is not None:
             reach = np.minimum(reach, self.max_words)
         before = np.concatenate([[0], np.cumsum(text_words.lettered)])  # (words + 1,) lettered words before each word
-        is_inflected = text_words.stem_ends < text_words.ends
         pieces = [self._passing(as_start, as_end, is_inflected, reach, before, rows) for rows in _parts(reach)]
         starts, ends, scores = (np.concatenate(column) for column in zip(*pieces, strict=True))
         return starts, ends, scores

@@ -30,6 +30,7 @@ compressed by product quantization (Jégou, Douze and Schmid 2011). ``bench/sens
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -207,12 +208,12 @@ class SensesThroughEnglish:
         equivalents = [self._lexicon.into_english(translation, target) for translation in translations]
         english = list(dict.fromkeys(text for row in equivalents for text, _ in row))
         values = self._senses.nearness(phrase, language, english, vector)
-        value_of = {text: value for text, value in zip(english, values.tolist(), strict=True) if value == value}
+        value_of = {text: value for text, value in zip(english, values.tolist(), strict=True) if not math.isnan(value)}
         means = np.full(len(translations), np.nan, np.float32)
         for number, row in enumerate(equivalents):
             weights = {text: probability for text, probability in row if text in value_of}
             if weights:
-                means[number] = sum(value_of[text] * weights[text] for text in weights) / sum(weights.values())
+                means[number] = sum(value_of[text] * weight for text, weight in weights.items()) / sum(weights.values())
         return means
 
 
@@ -284,9 +285,11 @@ def bundled_senses(source: str, target: str = "en") -> SenseVectors | SensesThro
 
     They are read once; None within one language, or if they are not installed.
     """
+    if source == target:
+        return None
     if "en" in (source, target):
         return _senses_of("senses-into-english" if target == "en" else "senses-from-english")
-    return _senses_through_english() if source != target else None
+    return _senses_through_english()
 
 
 @cache
