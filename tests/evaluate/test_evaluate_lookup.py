@@ -121,6 +121,10 @@ def test_wordings_are_compared_by_lemmas(wording: str, expected: str) -> None:
         ("Häuser", "de", "haus"),
         ("the benches", "fr", "the benches"),
         ("去了银行", "zh", "去了 银行"),
+        ("順從", "zh", "顺从"),
+        ("約束を守らなかった", "ja", "約束 を 守-"),
+        ("が家に", "ja", "家"),
+        ("は", "ja", "は"),
     ],
 )
 def test_lemmas_of_other_languages(wording: str, language: str, expected: str) -> None:

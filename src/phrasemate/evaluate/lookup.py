@@ -54,7 +54,7 @@ PARTICLES = frozenset("をがはにへとでもの")
 LEADING = {"en": frozenset({"a", "an", "the", "to"}), "ja": PARTICLES}  # words removed from the beginning of a wording
 TRAILING = {"ja": PARTICLES}  # and from its end
 NOTHING = frozenset[str]()
-UNLISTED = frozenset({"ar", "he", "ko", "th", "vi", "zh"})  # languages without lemmas in simplemma
+UNLISTED = frozenset({"ar", "he", "ja", "ko", "th", "vi", "zh"})  # languages without lemmas in simplemma
 
 
 class LookupQuery(NamedTuple):
@@ -161,8 +161,9 @@ def lemmas(wording: str, language: str = "en") -> str:
     """Return the lemmas of a wording, without case and punctuation.
 
     English articles and "to" at its beginning are removed, and Japanese particles at its ends, which do the work of
-    cases. The lemmas are those of the package simplemma, for Japanese the stems of `phrasemate.text.japanese`; words of
-    other languages that it lacks are their own lemmas. Raises MissingExtra if it is not installed.
+    cases. The lemmas are those of the package simplemma, for languages that it lacks the stems of
+    `phrasemate.lexicon.inflection.stem`. So traditional Chinese equals simplified. Raises MissingExtra if it is not
+    installed.
     """
     parts = [wording[start:end].casefold() for start, end in words(wording)]
     while len(parts) > 1 and parts[0] in LEADING.get(language, NOTHING):
@@ -180,10 +181,8 @@ def lemma(word: str, language: str = "en") -> str:
 
 def _word(word: str, language: str) -> str:
     """Return the lemma of a case-folded word, in English without the genitive 's."""
-    if language == "ja":
-        return stem(word, language)
     if language in UNLISTED:
-        return word
+        return stem(word, language)
     if language == "en":
         return lemma(word.removesuffix("'s").removesuffix("’s"))
     base = lemma(word, language)
