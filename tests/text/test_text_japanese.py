@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from phrasemate.lexicon import bundled_lexicon, stemmed
 from phrasemate.lexicon.inflection import stem
+from phrasemate.lexicon.locutions import general_words
+from phrasemate.lexicon.wordings import Keys, Wordings
 from phrasemate.text import words
 from phrasemate.text.japanese import join_words
 
@@ -96,6 +98,17 @@ def test_the_lexicon_knows_every_form_of_a_listed_verb():
     for form in ("知っています", "知らなかった", "知りません", "知れば"):
         likeliest = bundled_lexicon().equivalents(form, "ja", "en")[0].text
         assert {"know", "known", "knew"} & set(likeliest.split())
+
+
+def test_a_form_that_is_not_listed_is_looked_up_by_its_stem():
+    keys = Keys(Wordings.of(["知", "知る", "知事"]))
+    assert keys.stemmed("知っています", "ja") == [1]
+    assert keys.stemmed("知", "ja") == [0]
+
+
+def test_forms_of_auxiliary_verbs_are_function_words():
+    assert {"する", "していました", "でした"} <= general_words("ja")
+    assert "知っています" not in general_words("ja")
 
 
 def test_an_ending_that_cuts_a_word_leaves_the_rest():

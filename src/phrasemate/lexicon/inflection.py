@@ -100,7 +100,7 @@ _LOCAL = threading.local()  # stemmers are not thread-safe
 
 def has_stemmer(lang: str) -> bool:
     """Whether there is a stemmer for the language of a tag such as "de" or "pt-BR"."""
-    return primary(lang) in _STEMMERS or primary(lang) == "ja"
+    return _stemmer(primary(lang)) is not None
 
 
 def stemmed(wording: str, lang: str) -> str:
