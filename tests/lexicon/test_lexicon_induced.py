@@ -91,6 +91,17 @@ def test_two_other_languages_meet_in_english(path: Path, tmp_path: Path) -> None
     ]
 
 
+def test_forms_of_a_word_add_up(tmp_path: Path) -> None:
+    forms = [Pair("gatos", "cats", 0.4, 1), Pair("gatos", "jacks", 0.5, 1), Pair("gata", "cats", 0.45, 1)]
+    write_lexicon(tmp_path / "cats.safetensors", {"es": forms})
+    assert stemmed("gato", "es") == stemmed("gatos", "es") == stemmed("gata", "es")
+    # cats 0.4 + 0.45 of 0.85, jacks 0.5 of 0.85; the largest of a form is 0.5
+    assert InducedLexicon(tmp_path / "cats.safetensors").equivalents("gato", "es") == [
+        Equivalent("cats", 0.5, "lexicon", "en", exact=False),
+        Equivalent("jacks", round(0.5 * 0.5 / 0.85, 2), "lexicon", "en", exact=False),
+    ]
+
+
 def test_all_languages_at_once_take_the_most_probable(path: Path) -> None:
     lexicon = InducedLexicon(path, "induced")
     assert lexicon.equivalents("bank", target="en") == [

@@ -1,8 +1,7 @@
 """Find a phrase in a text as whole words, case-insensitively, with offsets in the original text.
 
 Korean has spaces between words, but particles and the copula are written together with the noun: 프린터가,
-프린터에서는, 프린터입니다. This module lists the particles that may follow a noun. Many have two forms, one
-after a vowel and one after a final consonant. The form distinguishes 파가 (onion and a particle) from 파이 (pie).
+프린터에서는, 프린터입니다. They may follow a phrase (`phrasemate.text.korean`).
 """
 
 from __future__ import annotations
@@ -14,66 +13,8 @@ from functools import cached_property, lru_cache
 
 from phrasemate.errors import InputError
 from phrasemate.text import words
+from phrasemate.text.korean import is_syllable, particles_only
 from phrasemate.text.normalize import Alignment, composed, plain, visible
-
-_FIRST, _LAST = "가", "힣"  # first and last precomposed syllable
-_FINALS = 28  # number of final consonants of a syllable, "none" included
-_RIEUL = 8  # number of the final consonant ㄹ, after which 로 is used as after a vowel: 파일로
-
-
-def _set(particles: str) -> frozenset[str]:
-    """Split particles at spaces."""
-    return frozenset(particles.split())
-
-
-_ANY = _set(
-    "의 에 에서 에게 에게서 께 께서 한테 한테서 도 만 까지 부터 마다 처럼 같이 보다 밖에 조차 마저 뿐 들 하고 대로 만큼"
-    " 이다 입니다 이고 이며 인 인데 이지만 이라는 이라고 이므로 이었다 이면"
-)
-_AFTER_VOWEL = _set("가 는 를 와 라 라는 라고 라도 라면 나 나마 란 랑 든지 든가 며 였다")
-_AFTER_CONSONANT = _set(
-    "이 은 을 과 으로 으로서 으로써 으로부터 이나 이나마 이란 이랑 이라 이라도 이라면 이든지 이든가"
-)
-_RO = _set("로 로서 로써 로부터")
-_EVERY = sorted(_ANY | _AFTER_VOWEL | _AFTER_CONSONANT | _RO)
-
-# After a noun of one syllable, these often make another word: 지 + 도 is 지도 (map), 회 + 의 is 회의 (meeting).
-_DOUBTFUL = _set("의 도 만 과 나 라 란 며 인 들 로")
-
-
-def is_syllable(character: str) -> bool:
-    """Return whether a character is a precomposed Hangul syllable."""
-    return _FIRST <= character <= _LAST
-
-
-def particles_only(noun: str, rest: str) -> bool:
-    """Return whether ``rest``, which follows ``noun`` in the same word, consists of Korean particles.
-
-    A noun of one syllable takes no particle that would often make another word.
-
-    >>> particles_only("프린터", "에서는"), particles_only("파", "이")
-    (True, False)
-    """
-    ends = [True] + [False] * len(rest)  # whether rest[:at] consists of particles
-    for at in range(len(rest)):
-        if ends[at]:
-            before = rest[at - 1] if at else noun[-1]
-            for particle in _EVERY:
-                doubtful = not at and len(noun) == 1 and particle in _DOUBTFUL
-                if rest.startswith(particle, at) and not doubtful and _fits(before, particle):
-                    ends[at + len(particle)] = True
-    return bool(noun) and ends[-1]
-
-
-def _fits(last: str, particle: str) -> bool:
-    """Return whether a particle has the form that is used after the character ``last``."""
-    if particle in _ANY or not is_syllable(last):
-        return True
-    final = (ord(last) - ord(_FIRST)) % _FINALS
-    if particle in _RO:
-        return final in (0, _RIEUL)
-    return (final == 0) == (particle in _AFTER_VOWEL)
-
 
 _JOINTS = "'‘:"  # characters inside a word at which a phrase may begin or end: l'eau, dog's, Ankara'da, EU:n
 _NEGATION = re.compile("['‘]t\\b", re.IGNORECASE)  # the exception: "don" is not a word of "don't"

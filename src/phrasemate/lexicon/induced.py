@@ -21,7 +21,7 @@ import lzma
 import os
 import threading
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -149,21 +149,40 @@ class InducedLexicon:
     def _ranked(self, wording: str, lang: str, target: str) -> tuple[Equivalent, ...]:
         weights: dict[tuple[str, str], int] = {}
         rows, exact = self._rows(lang, wording) if lang else (self._in_every_language(wording), True)
-        for name, row in rows:
-            self._translate(name, row, target, weights)
+        if exact:
+            for name, row in rows:
+                self._translate(name, row, target, weights)
+        else:
+            weights = self._of_forms([(name, row, 1.0) for name, row in rows], target)
         endings = None if weights or lang not in self.languages else bundled_endings()
         if endings is not None:
             exact = False
-            for name in self._section_names[lang]:
-                for row, reliability in endings.forms(wording, lang, self._keys_of(name).wordings):
-                    of_form: dict[tuple[str, str], int] = {}
-                    self._translate(name, row, target, of_form)
-                    for key, weight in of_form.items():
-                        weights[key] = max(weights.get(key, 0), round(reliability * weight))
+            forms = [
+                (name, row, reliability)
+                for name in self._section_names[lang]
+                for row, reliability in endings.forms(wording, lang, self._keys_of(name).wordings)
+            ]
+            weights = self._of_forms(forms, target)
         ranking = sorted(weights.items(), key=lambda item: -item[1])
         return tuple(
             [Equivalent(text, weight / _STEPS, self.name, language, exact) for (language, text), weight in ranking]
         )
+
+    def _of_forms(self, forms: Sequence[tuple[str, int, float]], target: str) -> dict[tuple[str, str], int]:
+        """Return the equivalents of several forms of a word, with weights in proportion to their sums over the forms.
+
+        The largest weight is the largest that a form gives. ``forms``: section, row and reliability of each.
+        """
+        sums: dict[tuple[str, str], float] = defaultdict(float)
+        largest = 0.0
+        for name, row, reliability in forms:
+            of_form: dict[tuple[str, str], int] = {}
+            self._translate(name, row, target, of_form)
+            for key, weight in of_form.items():
+                sums[key] += reliability * weight
+                largest = max(largest, reliability * weight)
+        most = max(sums.values(), default=1)
+        return {key: max(1, round(largest * value / most)) for key, value in sums.items()}
 
     def _translate(self, name: str, row: int, target: str, into: dict[tuple[str, str], int]) -> None:
         """Add the equivalents of a row in the language ``target`` ("" for all), with their weights."""

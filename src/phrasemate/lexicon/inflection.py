@@ -1,10 +1,10 @@
 """Normalise wordings for look-up: remove leading function words and inflection, and split compounds.
 
 Leading function words are dropped, and the other words are reduced to stems by Snowball stemmers. So "the benches"
-matches "bench", and "sich erinnern" "erinnert". Japanese words lose their endings (`phrasemate.text.japanese`). Two
-wordings match if their stemmed forms are equal; these forms are look-up keys, not text to show. Words of languages
-without a stemmer (Chinese, Korean, Vietnamese, Hebrew, Bulgarian, Ukrainian, ...) are not reduced, but written in one
-spelling (`phrasemate.lexicon.spelling`).
+matches "bench", and "sich erinnern" "erinnert". Japanese and Korean have stemmers here (`phrasemate.text.japanese` and
+`phrasemate.text.korean`). Two wordings match if their stemmed forms are equal; these forms are look-up keys, not text
+to show. Words of languages without a stemmer (Chinese, Vietnamese, Hebrew, Bulgarian, ...) are not reduced, but written
+in one spelling (`phrasemate.lexicon.spelling`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import cache, lru_cache
 import Stemmer
 
 from phrasemate.lexicon.spelling import respell
-from phrasemate.text import japanese
+from phrasemate.text import japanese, korean
 from phrasemate.text.languages import language_code, primary
 from phrasemate.text.normalize import APOSTROPHES, composed, folded
 
@@ -49,6 +49,7 @@ _SNOWBALL = """
     hungarian indonesian irish italian lithuanian nepali norwegian persian polish portuguese romanian russian serbian
     spanish swedish tamil turkish yiddish
     """.split()  # noqa: SIM905
+_OWN_STEMMERS: dict[str, Callable[[str], str]] = {"ja": japanese.stem, "ko": korean.stem}
 _STEMMERS = {language_code(name): name for name in _SNOWBALL}
 # Articles, infinitive markers and reflexive pronouns that dictionaries write before a headword.
 _FUNCTION_WORDS = {
@@ -114,6 +115,11 @@ def stem(word: str, lang: str) -> str:
     """Reduce one folded word to its stem."""
     cut, word = _stemmer(primary(lang)), respell(word, primary(lang))
     return cut(word) if cut else word
+
+
+def beginnings(stem: str, lang: str) -> set[str]:
+    """Return strings of which each form of a stem begins with one, for languages whose stems change in many ways."""
+    return korean.beginnings(stem) if primary(lang) == "ko" else set()
 
 
 def stemmed_all(wordings: Iterable[str], lang: str, are_folded: bool = False) -> list[str]:
@@ -212,8 +218,8 @@ def leading(lang: str) -> tuple[str, ...]:
 
 def _stemmer(lang: str) -> Callable[[str], str] | None:
     """Return the function that stems a word of a language in this thread, or None."""
-    if lang == "ja":
-        return japanese.stem
+    if lang in _OWN_STEMMERS:
+        return _OWN_STEMMERS[lang]
     if lang not in _STEMMERS:
         return None
     stemmers: dict[str, Callable[[str], str]] = _LOCAL.__dict__.setdefault("stemmers", {})

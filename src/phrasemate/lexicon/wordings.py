@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from phrasemate.errors import ModelDamaged, ModelUnsupported
-from phrasemate.lexicon.inflection import leading, stemmed, stemmed_all, without_function_words
+from phrasemate.lexicon.inflection import beginnings, leading, stemmed, stemmed_all, without_function_words
 from phrasemate.lexicon.spelling import spellings
 from phrasemate.text import words
-from phrasemate.text.japanese import CUT
 from phrasemate.text.languages import primary
-from phrasemate.text.normalize import folded
+from phrasemate.text.normalize import CUT, folded
 
 
 class Equivalent(NamedTuple):
@@ -254,7 +253,7 @@ class Keys:
         """
         form, bare = stemmed(wording, lang), without_function_words(wording, lang)
         length = max(2, min(len(form) - 1, _BEGINNING))
-        starts = {form.removesuffix(CUT)[:length], bare[:length]}
+        starts = {form.removesuffix(CUT)[:length], bare[:length], *beginnings(form.split(" ")[0], lang)}
         spaces, openings = form.count(" "), leading(lang)[1:]
         texts: dict[int, str] = {}
         for start in starts:

@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
 
+from phrasemate.text.normalize import CUT
+
 Offsets = list[tuple[int, int]]
 
 _NEGATIVE = "(?:な(?:い|かった|くて?|ければ|きゃ)|ねば|ず(?!つ)|ぬ)"
@@ -97,7 +99,6 @@ _HIRAGANA = (  # words without a Chinese character
 _AFTER_CHARACTER_RULES, _AFTER_OWN_LETTER_RULES, _HIRAGANA_RULES = (
     [re.compile(rule) for rule in rules] for rules in (_AFTER_CHARACTER, _AFTER_OWN_LETTER, _HIRAGANA)
 )
-CUT = "-"  # stands for the ending in a stem
 _CHARACTER = re.compile("[\u3400-\u9fff々〆]")
 _LETTERS = "".join(map(chr, range(ord("ぁ"), ord("ゖ") + 1)))
 KANA = re.compile("[ぁ-ゖァ-ヺ]")

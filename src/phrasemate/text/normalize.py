@@ -16,6 +16,7 @@ from unicodedata import category, combining, is_normalized, normalize
 
 _MARKS = 30  # no language writes more combining marks in a row (UAX #15, section 13, Stream-Safe Text Format)
 _RUN = re.compile(rf"[^\w\x00-\x7f]{{{_MARKS + 1},}}")  # combining marks are not in \w
+CUT = "-"  # stands for the ending in a stem
 ZERO_SPACE = "\u200b"
 APOSTROPHES, HYPHENS = "'\u2019\u02bc\uff07", "-\u2010\u2011"  # the first of each replaces the others
 # Default-ignorable characters of Unicode: soft hyphen, direction marks, word joiner, invisible operators, variation
