@@ -143,13 +143,11 @@ _HONORIFIC = f"(?:셔|시어)(?:{_VOWEL_ENDINGS})|세요"
 _COPULA = (
     "(?:(?:(?<![ᆨ-ᇂ])|이)(?:다|라는?|라고|라면|라서)"
     f"|이(?:고|며|면|지만|거나|ᆸ니다|ᆸ니까|었{_AFTER_PAST}|므로|니까?|네|야|죠|에요|어요|어서|ᆫ가|ᆫ지|ᆫ데|어야)"
-    f"|(?<=적)인){_PARTICLES}|(?<![ᆨ-ᇂ])(?:야|였{_AFTER_PAST}|예요|여서|ᆸ니다)"
+    f"|(?<=적)인){_PARTICLES}|(?<![ᆨ-ᇂ])(?:야|였{_AFTER_PAST}|예요|여서)"
 )
 _SOFT = "면|며|므로|려|러|라|니까|ᆫ|ᆯ|ᆸ|ᆷ|시|세|셔|오"  # endings that follow a vowel, or 으 after a consonant
 _DROPPING = "ᆫ|ᆯ|ᆸ|시|세|셔|오|는|네|나|니|냐"  # endings before which a stem loses its ㄹ
 _CONTRACTED = {"ᅩ": "ᅪ", "ᅮ": "ᅯ", "ᅵ": "ᅧ", "ᅬ": "ᅫ"}  # vowel of a stem -> with 아 or 어
-
-
 _SYLLABLE = 3  # letters of a syllable, at most
 
 
@@ -191,6 +189,7 @@ _AFTER_KNOWN_NOUN = _compiled(
 _DOUBTFUL = re.compile("의|도|만(?!큼)|과|나|라|란|며|인|들|로(?![부서써])")  # 지도 is a map
 
 
+@cache
 def _split(*lists: str) -> frozenset[str]:
     return frozenset(" ".join(lists).split())
 
@@ -198,41 +197,41 @@ def _split(*lists: str) -> frozenset[str]:
 _NOUNS, _FORMS = _split(_WORDS), _split(_SHORT_FORMS)
 
 
-def _bases(stem: str) -> list[_Base]:
+def _bases(verb: str) -> list[_Base]:
     """List the bases of a verb.
 
     >>> [_syllables(base.letters) for base in _bases("듣")]
     ['듣', '들으', '들어']
     """
-    letters, vowel = _letters(stem), _vowel(_letters(stem[-1]))
+    letters, vowel = _letters(verb), _vowel(_letters(verb[-1]))
     before = letters[:-1]
-    if stem in _split(_B_VERBS) or stem.endswith(("스럽", "롭", "답")):
-        ending = "와" if stem in ("돕", "곱") else "워"
+    if verb in _split(_B_VERBS) or verb.endswith(("스럽", "롭", "답")):
+        ending = "와" if verb in ("돕", "곱") else "워"
         soft, open_base = before + _letters("우"), before + _letters(ending)
-    elif stem in _split(_D_VERBS):
+    elif verb in _split(_D_VERBS):
         soft, open_base = before + "ᆯ" + _letters("으"), f"{before}ᆯᄋ{vowel}"
-    elif stem in _split(_S_VERBS):
+    elif verb in _split(_S_VERBS):
         soft, open_base = before + _letters("으"), f"{before}ᄋ{vowel}"
-    elif stem in _split(_H_VERBS):
+    elif verb in _split(_H_VERBS):
         soft, open_base = before, before[:-1] + ("ᅤ" if before[-1] == "ᅣ" else "ᅢ")
     elif letters[-1] == "ᆯ":
         return [_Base(letters, "ㄹ"), _Base(before, "without ㄹ"), _Base(f"{letters}ᄋ{vowel}", "어")]
     elif letters[-1] >= "ᆨ":
         soft, open_base = letters + _letters("으"), f"{letters}ᄋ{vowel}"
     else:
-        return [_Base(letters, "vowel"), *(_Base(base, "어") for base in _open_bases(stem))]
+        return [_Base(letters, "vowel"), *(_Base(base, "어") for base in _open_bases(verb))]
     return [_Base(letters, "consonant"), _Base(soft, "soft"), _Base(open_base, "어")]
 
 
-def _open_bases(stem: str) -> set[str]:
+def _open_bases(verb: str) -> set[str]:
     """Return the bases in 아 or 어 of a verb whose stem ends in a vowel, in letters."""
-    letters = _letters(stem)
+    letters = _letters(verb)
     before, last = letters[:-1], letters[-1]
-    if stem.endswith("하"):
+    if verb.endswith("하"):
         return {f"{before}ᅢ", letters + _letters("여")}
-    if stem in ("이르", "푸르"):
+    if verb in ("이르", "푸르"):
         return {letters + _letters("러")}
-    if stem.endswith("르") and stem not in _split(_NOT_DOUBLED):
+    if verb.endswith("르") and verb not in _split(_NOT_DOUBLED):
         return {f"{letters[:-2]}ᆯᄅ{_vowel(letters[:-2])}"}
     if last == "ᅳ":
         return {before + _vowel(before)}
@@ -248,39 +247,34 @@ def _vowel(letters: str) -> str:
     return "ᅡ" if vowels and vowels[-1] in "ᅡᅩᅣ" else "ᅥ"
 
 
-_Table = dict[str, list[tuple[str, str]]]  # letters of a base -> its stem and the key of its endings
+_Table = dict[str, list[tuple[str, str]]]  # letters of a base -> verbs, and the keys of their endings
 
 
 @cache
 def _table(*lists: str) -> _Table:
     """Index the verbs of some lists by their bases."""
     table: _Table = {}
-    for stem in " ".join(lists).split():
-        for base in _bases(stem):
-            table.setdefault(base.letters, []).append((stem, base.endings))
+    for verb in " ".join(lists).split():
+        for base in _bases(verb):
+            table.setdefault(base.letters, []).append((verb, base.endings))
     return table
 
 
-def _listed_verb(letters: str, start: int) -> str:
-    """Return the stem of the listed verb that the letters from ``start`` on are a form of, or ""."""
-    return _verb(letters, start, _table(_REGULAR, _B_VERBS, _D_VERBS, _S_VERBS, _H_VERBS, "하 시키"), is_first=True)
-
-
-def _verb(letters: str, start: int, table: _Table, is_first: bool) -> str:
+def _verb(letters: str, start: int, table: _Table, is_first: bool = True) -> str:
     """Return the stem of the verb of a table that the letters from ``start`` on are a form of, or "".
 
     The first verb may have a second one behind it, as in 찾아오다, or an auxiliary, as in 읽어보다.
     """
     for end in range(len(letters), start, -1):
-        for stem, endings in table.get(letters[start:end], ()):
+        for verb, endings in table.get(letters[start:end], ()):
             if _PATTERNS[endings].fullmatch(letters, end):
-                return stem
+                return verb
             if is_first and endings == "어":
                 second = _verb(letters, end, _table(_SECOND), is_first=False)
                 if second and (end - start > _SYLLABLE or not letters.endswith(_BARE)):
                     return _syllables(letters[start:end]) + second
                 if _verb(letters, end, _table(_AUXILIARY), is_first=False):
-                    return stem
+                    return verb
     return ""
 
 
@@ -329,13 +323,12 @@ def stem(word: str) -> str:
     for noun, start in reversed(tails):
         if noun in _NOUNS and _PARTICLE_CHAIN.fullmatch(letters, start):
             return noun
-    if verb := _listed_verb(letters, 0):
+    if verb := _verb(letters, 0, _table(_REGULAR, _B_VERBS, _D_VERBS, _S_VERBS, _H_VERBS, "하 시키")):
         return verb + CUT
     for noun, start in tails:
-        if verb := _verb(letters, start, _table(_AFTER_NOUNS), is_first=True):
+        if verb := _verb(letters, start, _table(_AFTER_NOUNS)):
             return noun + verb + CUT
     for noun, start in tails:
         if _PARTICLE_CHAIN.fullmatch(letters, start) or _COPULA_FORM.fullmatch(letters, start):
             return noun if stem(noun).endswith(CUT) else stem(noun)
-    polite = _letters("ᆸ니다")
-    return _syllables(letters.removesuffix(polite))
+    return _syllables(letters.removesuffix(_letters("ᆸ니다")))
