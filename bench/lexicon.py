@@ -152,7 +152,7 @@ def main() -> None:
     options.add_argument("--out", type=Path, required=True)
     options.add_argument("--terms", type=Path, default=DATA / "terms", help="dictionaries (default: %(default)s)")
     options.add_argument("--size", type=int, default=15_000_000, help="most bytes (default: %(default)s)")
-    options.add_argument("--small", type=int, default=25_000, help="number of words below which a language is small")
+    options.add_argument("--small", type=int, default=25_500, help="number of words below which a language is small")
     options.add_argument("--jobs", type=int, help="languages at a time (default: one for each core)")
     options.add_argument("--links", type=int, default=20_000, help="links to measure on (default: %(default)s)")
     options.add_argument("--seed", type=int, default=0)

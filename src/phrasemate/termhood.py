@@ -25,7 +25,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from phrasemate.encode import FrequentWords
-from phrasemate.lexicon.inflection import has_stemmer, stemmed_all
+from phrasemate.lexicon.inflection import OWN_STEMMERS, has_stemmer, stemmed_all
 from phrasemate.lexicon.locutions import OF, general_words
 from phrasemate.text import folded, words
 from phrasemate.text.languages import primary
@@ -129,9 +129,9 @@ Phrases = Mapping[str, PhraseStatistics]
 def merge_inflected(phrases: Phrases, language: str) -> dict[str, PhraseStatistics]:
     """Merge the inflected forms of each phrase under the most frequent form, in order of first occurrence.
 
-    The words of two forms have equal Snowball stems, and differ only in their endings. In English, the endings must be
-    in a list; in other languages, they must be short. In German, a noun and a verb are never forms of one phrase. For a
-    language without a stemmer, the phrases are returned unchanged.
+    The words of two forms have equal stems, and differ only in their endings. In English, the endings must be in a
+    list; in other languages with a Snowball stemmer, they must be short. In German, a noun and a verb are never forms
+    of one phrase. For a language without a stemmer, the phrases are returned unchanged.
     """
     if not has_stemmer(language):
         return dict(phrases)
@@ -172,6 +172,8 @@ def _inflects(one: str, other: str, language: str) -> bool:
 
 def _same_word(one: str, other: str, language: str) -> bool:
     """Return whether two words differ only in their endings, as `merge_inflected` says; diacritics are ignored."""
+    if language in OWN_STEMMERS:
+        return True
     plain = [_without_marks(word) for word in (one, other)]
     differing = (at for at, (first, second) in enumerate(zip(*plain, strict=False)) if first != second)
     prefix_length = next(differing, min(map(len, plain)))

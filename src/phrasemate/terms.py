@@ -51,6 +51,7 @@ from phrasemate.termhood import (
 )
 from phrasemate.text import Term, TermPair, words, write_pairs, write_terms
 from phrasemate.text.formats.tables import write_lines
+from phrasemate.text.korean import without_particles
 from phrasemate.text.normalize import composed, plain
 from phrasemate.types import Document, Hit, Phrase, Progress, Span, check_list
 
@@ -62,7 +63,7 @@ class DocumentTerm:
     """A phrase of a document that may be a term, with its candidate translations.
 
     Attributes:
-        text: Most frequent wording.
+        text: Most frequent wording, in Korean without particles at its end.
         score: Value that terms are ranked by, see `TermSettings`.
         count: Number of occurrences.
         belief: Mean of the segmenter's probabilities that an occurrence is a phrase.
@@ -334,10 +335,13 @@ def _add_occurrences(
 
 
 def _term(statistics: PhraseStatistics, score: float) -> DocumentTerm:
-    """Make a term of a phrase; its text is the most frequent wording that does not begin a sentence, if any."""
+    """Make a term of a phrase.
+
+    Its text is the most frequent wording that does not begin a sentence, if any, without Korean particles at its end.
+    """
     variants = Counter(place.phrase.text for place in statistics.places)
     inside = Counter(place.phrase.text for place in statistics.places if not _begins_sentence(place.phrase))
-    text = (inside or variants).most_common(1)[0][0]
+    text = without_particles((inside or variants).most_common(1)[0][0])
     return DocumentTerm(
         text, score, statistics.count, statistics.belief, tuple(variants.most_common()), tuple(statistics.places)
     )

@@ -49,7 +49,7 @@ _SNOWBALL = """
     hungarian indonesian irish italian lithuanian nepali norwegian persian polish portuguese romanian russian serbian
     spanish swedish tamil turkish yiddish
     """.split()  # noqa: SIM905
-_OWN_STEMMERS: dict[str, Callable[[str], str]] = {"ja": japanese.stem, "ko": korean.stem}
+OWN_STEMMERS: dict[str, Callable[[str], str]] = {"ja": japanese.stem, "ko": korean.stem}
 _STEMMERS = {language_code(name): name for name in _SNOWBALL}
 # Articles, infinitive markers and reflexive pronouns that dictionaries write before a headword.
 _FUNCTION_WORDS = {
@@ -218,8 +218,8 @@ def leading(lang: str) -> tuple[str, ...]:
 
 def _stemmer(lang: str) -> Callable[[str], str] | None:
     """Return the function that stems a word of a language in this thread, or None."""
-    if lang in _OWN_STEMMERS:
-        return _OWN_STEMMERS[lang]
+    if lang in OWN_STEMMERS:
+        return OWN_STEMMERS[lang]
     if lang not in _STEMMERS:
         return None
     stemmers: dict[str, Callable[[str], str]] = _LOCAL.__dict__.setdefault("stemmers", {})

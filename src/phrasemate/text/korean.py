@@ -332,3 +332,14 @@ def stem(word: str) -> str:
         if _PARTICLE_CHAIN.fullmatch(letters, start) or _COPULA_FORM.fullmatch(letters, start):
             return noun if stem(noun).endswith(CUT) else stem(noun)
     return _syllables(letters.removesuffix(_letters("ᆸ니다")))
+
+
+def without_particles(wording: str) -> str:
+    """Return a wording without the particles behind its last noun; other text is returned as it is.
+
+    >>> without_particles("백금 촉매의"), without_particles("약속을 지켰다")
+    ('백금 촉매', '약속을 지켰다')
+    """
+    before, space, last = wording.rpartition(" ")
+    noun = stem(last)
+    return before + space + noun if last.startswith(noun) else wording
