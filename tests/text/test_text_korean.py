@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from phrasemate.lexicon import stemmed
 from phrasemate.lexicon.inflection import has_stemmer, stem
+from phrasemate.lexicon.locutions import general_words
 from phrasemate.lexicon.wordings import Keys, Wordings
 from phrasemate.text.korean import LONGEST, particles_only
 
@@ -33,6 +34,8 @@ FORMS = {  # one verb for each way in which bases are formed
     "자연스럽-": "자연스럽게 자연스러운 자연스러웠다",
     "찾아오-": "찾아오는 찾아온 찾아왔다 찾아오면",
     "읽-": "읽어보세요 읽어주는 읽어버렸다",  # with an auxiliary
+    "들어가-": "들어가는 들어갔다 들어가",  # of two verbs
+    "기다리-": "기다리고있다 기다릴거야 기다릴때 기다리는것이 기다리지않는다 기다리게되었다",  # without the usual space
 }
 PARTICLES = {
     "치즈": "치즈가 치즈는 치즈를 치즈의 치즈와 치즈로 치즈에 치즈에서는 치즈만 치즈도 치즈까지",
@@ -42,7 +45,7 @@ PARTICLES = {
     "의사": "의사다 의사였습니다 의사입니다 의사예요",
     "XML": "XML을 XML로 XML에서",
 }
-WORDS = "고양이 회의 도로 결과 속도 아이 나이 바로 정말로 하지만 하나 바다 국가 기차 감자 가게 그림 도움 아들 영화 커피"
+WORDS = "고양이 회의 도로 결과 속도 아이 나이 바로 정말로 하지만 하나 바다 국가 감자 가게 그림 도움 아들 커피 여자 무기"
 EQUALS = {"치즈가": ["치즈를"], "모르는": ["몰랐다"], "잡았다": ["잡다"], "춥습니다": ["추운"], "갔다": ["갑니다"]}
 
 
@@ -61,6 +64,18 @@ def test_words_that_end_like_an_inflected_word_are_whole(word: str) -> None:
 def test_a_verb_differs_from_a_noun_that_is_written_like_its_stem() -> None:
     assert [stem(word, "ko") for word in ("신", "신고", "신었다", "신발을")] == ["신", "신고", "신-", "신발"]
     assert [stem(word, "ko") for word in ("사람은", "먹는", "좋은", "물은")] == ["사람", "먹-", "좋-", "물"]
+
+
+@pytest.mark.parametrize(
+    ("word", "noun"), [("내가", "내"), ("길을", "길"), ("여기", "여기"), ("날것으로", "날것"), ("접시는", "접시")]
+)
+def test_a_noun_is_not_a_form_of_a_verb(word: str, noun: str) -> None:
+    assert stem(word, "ko") == noun  # not of 내다 and 가다, 긷다, 열다, 날다, 접다
+
+
+def test_forms_of_auxiliary_verbs_are_function_words() -> None:
+    assert {"있습니다", "했다", "않는"} <= general_words("ko")
+    assert "치즈를" not in general_words("ko")
 
 
 def test_wordings_of_several_words_are_equal_in_all_their_forms() -> None:

@@ -174,11 +174,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 _BARE = _letters("가"), _letters("오")  # a particle after one syllable: 내가 is "I", but 들어가 "go in"
 _PATTERNS = {
-    "vowel": _compiled(f"{_ENDINGS}|{_HONORIFIC}"),  # after a stem that ends in a vowel
+    "vowel": _compiled(f"{_ENDINGS}|{_HONORIFIC}"),  # after a vowel or ㄹ
     "consonant": _compiled(f"(?!{_SOFT}){_ENDINGS}"),
-    "ㄹ": _compiled(f"(?!{_DROPPING}|습){_ENDINGS}"),
     "without ㄹ": _compiled(f"(?={_DROPPING})(?:{_ENDINGS}|{_HONORIFIC})"),
-    "soft": _compiled(f"(?={_SOFT}|나|니)(?:{_ENDINGS}|{_HONORIFIC})"),
     "어": _compiled(_VOWEL_ENDINGS),
 }
 _PARTICLE_CHAIN = _compiled(_PARTICLES)
@@ -215,12 +213,12 @@ def _bases(verb: str) -> list[_Base]:
     elif verb in _split(_H_VERBS):
         soft, open_base = before, before[:-1] + ("ᅤ" if before[-1] == "ᅣ" else "ᅢ")
     elif letters[-1] == "ᆯ":
-        return [_Base(letters, "ㄹ"), _Base(before, "without ㄹ"), _Base(f"{letters}ᄋ{vowel}", "어")]
+        return [_Base(letters, "vowel"), _Base(before, "without ㄹ"), _Base(f"{letters}ᄋ{vowel}", "어")]
     elif letters[-1] >= "ᆨ":
         soft, open_base = letters + _letters("으"), f"{letters}ᄋ{vowel}"
     else:
         return [_Base(letters, "vowel"), *(_Base(base, "어") for base in _open_bases(verb))]
-    return [_Base(letters, "consonant"), _Base(soft, "soft"), _Base(open_base, "어")]
+    return [_Base(letters, "consonant"), _Base(soft, "vowel"), _Base(open_base, "어")]
 
 
 def _open_bases(verb: str) -> set[str]:
