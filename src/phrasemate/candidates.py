@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from itertools import chain
+from itertools import chain, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -31,9 +32,8 @@ from phrasemate.lexicon import (
     bundled_collocates,
     stemmed,
 )
-from phrasemate.lexicon.induced import NAME, grammatical_words
+from phrasemate.lexicon.induced import NAME, articles, grammatical_words
 from phrasemate.lexicon.inflection import (
-    ARTICLES,
     ENGLISH_FUNCTION_WORDS,
     LINKING,
     LONGEST_COMPOUND,
@@ -45,6 +45,7 @@ from phrasemate.lexicon.inflection import (
     stem,
 )
 from phrasemate.lexicon.locutions import locutions
+from phrasemate.lexicon.wordings import UNSPACED, wording_of, words_of
 from phrasemate.text import folded, words
 from phrasemate.text.languages import primary
 from phrasemate.types import Phrase
@@ -65,10 +66,14 @@ LACKING = 4  # listed wordings absent from the index that are searched around th
 LONGEST = 8  # words of such a wording, at most
 AROUND = 64  # occurrences of a part that are read for this; up to twice as many, as the sampling step is whole
 READ = 16  # sampled sentences that show which words a wording mostly stands with
-PRECEDED = 8  # translations of a query without its leading function word, at most (`preceded`)
+REST = 32  # translations of a query without its leading function word, at most (`with_function_word`)
+BESIDE = 512  # occurrences of these that are read, about
+NEARBY = 64  # characters beside an occurrence that are read
+POSTPOSITIONS = frozenset(["fi", "hi", "hu", "ja", "ko", "tr"])  # languages in which function words follow a noun
+_IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 SURROUNDINGS = 32  # words around a phrase that help to tell its sense
 _NOT_LATIN = frozenset(["ar", "bg", "el", "fa", "he", "hi", "ja", "ko", "ru", "uk", "zh"])
-_BEFORE, _AFTER = re.compile(r"^\W+"), re.compile(r"\W+$")
+_BEFORE = re.compile(r"^\W+")
 AT_ONCE = 16  # queries whose candidates' vectors are in memory together
 
 
@@ -269,10 +274,13 @@ def parts(phrase: str, dictionaries: Dictionaries, language: str = "") -> list[P
         stems: dict[str, float] = {}
         entries = dictionaries.equivalents(word, language)
         for equivalent in entries:
-            for form in stemmed(equivalent.text, equivalent.language or "en").split():
+            for form in stemmed_form(folded(equivalent.text), equivalent.language or "en")[0]:
                 stems[form] = max(stems.get(form, 0.0), equivalent.weight)
-        likeliest = max(entries, key=attrgetter("weight")).text if entries else ""
-        translations.append(Part(stems or {stemmed(word, "en"): UNKNOWN}, likeliest in ENGLISH_FUNCTION_WORDS))
+        is_optional = folded(word) in grammatical_words(language)
+        if entries:
+            likeliest = max(entries, key=attrgetter("weight"))
+            is_optional |= likeliest.text in grammatical_words(likeliest.language or "en")
+        translations.append(Part(stems or {stemmed(word, "en"): UNKNOWN}, is_optional))
     return translations
 
 
@@ -322,11 +330,11 @@ def _content_stems(wording: str) -> tuple[str, ...]:
     return tuple([stem(word, "en") for word in content_words(content, "en")])
 
 
-def compositions(table: Wordings, query: Sequence[Part]) -> list[str]:
+def compositions(table: Wordings, query: Sequence[Part], language: str) -> list[str]:
     """List the wordings of an index that translate a phrase of several words word by word, in its order or reversed.
 
     A beam search combines the likeliest equivalents of each word, with at most `COMPOSED` combinations. Optional words
-    may be omitted.
+    may be omitted. ``language``: of the index.
     """
     if not 2 <= len(query) <= MOST_PARTS:
         return []
@@ -341,7 +349,7 @@ def compositions(table: Wordings, query: Sequence[Part]) -> list[str]:
         ]
         # exact: a likeliest combination extends one of the likeliest so far
         combinations = sorted(extensions, key=lambda item: -item[0])[:COMPOSED]
-    orders = [" ".join(order) for _, stems in combinations for order in (stems, stems[::-1])]
+    orders = [wording_of(order, language) for _, stems in combinations for order in (stems, stems[::-1])]
     return list(dict.fromkeys(chain(*table.of_stems(orders))))
 
 
@@ -397,22 +405,24 @@ def is_whole(wording: str) -> bool:
 
 
 def extended(
-    table: Wordings, listed: Mapping[str, Listing], phrases_of: Callable[[Ids], Sequence[Phrase]]
+    table: Wordings, listed: Mapping[str, Listing], language: str, phrases_of: Callable[[Ids], Sequence[Phrase]]
 ) -> list[Candidate]:
     """Find listed wordings of several words of which the index has only a part: "for sale", "with his friends".
 
     The part has a content word, and the other words must stand next to it in the sentence. Of several parts, the one
-    with the most such occurrences is chosen. ``phrases_of``: maps ids to phrases in their sentences.
+    with the most such occurrences is chosen. ``language``: of the index. ``phrases_of``: maps ids to phrases in their
+    sentences.
     """
-    phrases = [wording for wording in listed if 1 <= wording.count(" ") < LONGEST]
-    absentees = [name for name, ids in zip(phrases, table.occurrences(phrases), strict=True) if not len(ids)]
+    phrases = {wording: pieces for wording in listed if 1 < len(pieces := words_of(wording, language)) <= LONGEST}
+    absentees = [name for name, ids in zip(phrases, table.occurrences([*phrases]), strict=True) if not len(ids)]
     candidates = []
     for wording in sorted(absentees, key=lambda wording: -listed[wording].probability)[:LACKING]:
-        spans = _content_spans(wording.split())
-        stretches = [wording.split()[first:last] for first, last in spans]
+        pieces = phrases[wording]
+        spans = _content_spans(pieces, grammatical_words(language))
+        stretches = [wording_of(pieces[first:last], language) for first, last in spans]
         extensions = []
-        for (first, last), every in zip(spans, table.occurrences([*map(" ".join, stretches)]), strict=True):
-            leading, trailing = first, wording.count(" ") + 1 - last
+        for (first, last), every in zip(spans, table.occurrences(stretches), strict=True):
+            leading, trailing = first, len(pieces) - last
             sample = every[:: max(1, len(every) // AROUND)]
             whole = [_stands_in(phrase, wording, leading, trailing) for phrase in phrases_of(sample)]
             if any(whole):
@@ -424,47 +434,75 @@ def extended(
     return candidates
 
 
-def _content_spans(parts_of_wording: Sequence[str]) -> list[tuple[int, int]]:
+def _content_spans(pieces: Sequence[str], function_words: frozenset[str]) -> list[tuple[int, int]]:
     """List the spans (first word, end) of the proper parts of a wording that have a content word."""
-    length = len(parts_of_wording)
+    length = len(pieces)
     return [
         (first, last)
         for first in range(length)
         for last in range(first + 1, length + 1)
-        if last - first < length and not ENGLISH_FUNCTION_WORDS.issuperset(parts_of_wording[first:last])
+        if last - first < length and not function_words.issuperset(pieces[first:last])
     ]
 
 
-def preceded(table: Wordings, query: Sequence[Part], phrases_of: Callable[[Ids], Sequence[Phrase]]) -> list[Candidate]:
+def with_function_word(
+    table: Wordings, query: Sequence[Part], language: str, phrases_of: Callable[[Ids], Sequence[Phrase]]
+) -> list[Candidate]:
     """Propose translations of a query that begins with a function word, such as "in the autumn" for "im Herbst".
 
     They are translations of the other words that follow an equivalent of the function word in the index, with or
-    without an article between. ``phrases_of``: maps ids to phrases in their sentences.
+    without an article between. In a language with postpositions they go before it. ``language``: of the index.
+    ``phrases_of``: maps ids to phrases in their sentences.
     """
     if len(query) < 2 or not query[0].optional:
         return []
     candidates = []
-    translations = _translations(table, query[1:])[:PRECEDED]
-    for rest, every in zip(translations, table.occurrences(translations), strict=True):
-        sample = every[:: max(1, len(every) // READ)]
-        groups: dict[str, list[int]] = {}
+    particles = grammatical_words(language) - articles(language)
+    translations = _translations(table, query[1:], language)[:REST]
+    occurrences = table.occurrences(translations)
+    step = max(1, sum(map(len, occurrences)) // BESIDE)
+    for rest, every in zip(translations, occurrences, strict=True):
+        sample = every[::step]
+        groups: dict[tuple[str, ...], list[int]] = {}
         for number, phrase in enumerate(phrases_of(sample)):
-            before = folded(phrase.context[: phrase.start]).split()[-2:]
-            leading = before[-1:] if before and before[-1] not in ARTICLES else before
-            word = leading[0] if leading else ""
-            if word in ENGLISH_FUNCTION_WORDS - ARTICLES and stemmed(word, "en") in query[0].stems:
-                groups.setdefault(" ".join([*leading, rest]), []).append(number)
-        for wording, numbers in groups.items():
+            beside = _beside(phrase, language)
+            if beside and beside[0] in particles and stem(beside[0], language) in query[0].stems:
+                groups.setdefault(beside, []).append(number)
+        for beside, numbers in groups.items():
             count = round(len(every) * len(numbers) / len(sample))
-            more = wording.count(" ") - rest.count(" ")
-            candidates.append(Candidate(wording, UNLISTED, sample[numbers], count, more))
+            order, edges = (*beside, rest), (len(beside), 0)
+            if language in POSTPOSITIONS:
+                order, edges = (rest, *beside), (0, len(beside))
+            ids = sample[numbers][:OCCURRENCES]
+            candidates.append(Candidate(wording_of(order, language), UNLISTED, ids, count, *edges))
     return candidates
 
 
-def _translations(table: Wordings, query: Sequence[Part]) -> list[str]:
+def _beside(phrase: Phrase, language: str) -> tuple[str, ...]:
+    """Return the folded word before a phrase and an article between, or the word after it if there are postpositions.
+
+    The tuple is empty at the edge of a sentence.
+    """
+    if language in POSTPOSITIONS:
+        return tuple(_pieces_of(folded(phrase.context[phrase.end : phrase.end + NEARBY]))[:1])
+    before = tuple(_pieces_of(folded(phrase.context[max(phrase.start - NEARBY, 0) : phrase.start]))[-2:])
+    return before if before and before[-1] in articles(language) else before[-1:]
+
+
+def _pieces_of(text: str) -> list[str]:
+    """Split a text at white space, and Chinese or Japanese text further before each word; punctuation is kept."""
+    chunks = (_split_unspaced(chunk) if _IDEOGRAPH.search(chunk) else [chunk] for chunk in text.split())
+    return list(chain.from_iterable(chunks))
+
+
+def _split_unspaced(text: str) -> list[str]:
+    return [text[start:end] for start, end in pairwise([0, *(start for start, _ in words(text)[1:]), len(text)])]
+
+
+def _translations(table: Wordings, query: Sequence[Part], language: str) -> list[str]:
     """List the wordings of an index that translate the words of a query, likeliest first."""
     if len(query) > 1:
-        return compositions(table, query)
+        return compositions(table, query, language)
     likeliest = sorted(query[0].stems.items(), key=lambda item: -item[1])[:CHOICES]
     return list(chain(*table.of_stems([stem for stem, _ in likeliest])))
 
@@ -520,6 +558,8 @@ def _parted(
 
 def _stands_in(phrase: Phrase, expression: str, leading: int, trailing: int) -> bool:
     """Whether a phrase, with ``leading`` words before and ``trailing`` words after it, reads like an expression."""
+    if expression not in folded(phrase.context):  # most do not, and words take longer to find
+        return False
     return folded(phrase.context[begins_at(phrase, leading) : ends_at(phrase, trailing)]) == expression
 
 
@@ -544,14 +584,21 @@ def _expressions(language: str) -> dict[str, list[tuple[str, int, int]]]:
 def ends_at(phrase: Phrase, trailing: int) -> int:
     """Find where a phrase ends in its sentence if extended by ``trailing`` words, without final punctuation."""
     at = phrase.end
-    for word in phrase.context[phrase.end :].split()[:trailing]:
+    for word in _pieces_of(phrase.context[phrase.end :])[:trailing]:
         at = phrase.context.index(word, at) + len(word)
-    return phrase.end + len(_AFTER.sub("", phrase.context[phrase.end : at]))
+    while at > phrase.end and not _belongs_to_word(phrase.context[at - 1]):
+        at -= 1
+    return at
+
+
+def _belongs_to_word(sign: str) -> bool:
+    """Whether a character may end a word. Vowel signs of Indic scripts are marks."""
+    return sign.isalnum() or unicodedata.category(sign).startswith("M")
 
 
 def begins_at(phrase: Phrase, leading: int) -> int:
     """Find where a phrase begins in its sentence if extended by ``leading`` words, without initial punctuation."""
-    before = phrase.context[: phrase.start].split()
+    before = _pieces_of(phrase.context[: phrase.start])
     rest = phrase.context[: phrase.start]
     for word in before[len(before) - min(leading, len(before)) :][::-1]:
         rest = rest[: rest.rindex(word)]
@@ -740,9 +787,9 @@ def _composed(parts: Sequence[Mapping[str, float]], stems: Collection[str]) -> f
 @lru_cache(1 << 16)
 def stemmed_form(wording: str, language: str) -> tuple[tuple[str, ...], int, bool]:
     """Return the stems of a wording, its number of words, and whether it begins with a function word."""
-    content = content_words(wording, language)
+    content = words_of(wording, language) if language in UNSPACED else content_words(wording, language)
     stems = tuple([stem(word, language) for word in content])
-    return stems, len(words(wording)), " ".join(content) != wording
+    return stems, len(words(wording)), wording_of(content, language) != wording
 
 
 def _log(probability: float) -> float:

@@ -528,7 +528,7 @@ def likely_pairs(
     for term, row in zip(source.terms, near, strict=True):
         parts = proposals.parts(term, dictionaries, languages[0])
         equivalents = proposals.equivalents(table, term, dictionaries, languages[0])
-        compositions = proposals.compositions(table, parts)
+        compositions = proposals.compositions(table, parts, languages[1] or "en")
         nearest = table.by_wording(firsts[row[row >= 0]].tolist())
         proposed.append(proposals.gather(table, term, nearest, equivalents, compositions))
         wordings.append(proposals.Wording(languages[0], parts, {}, no_lexicon))

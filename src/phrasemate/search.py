@@ -349,19 +349,19 @@ class Searcher:
             near = self._near(search.table, mixture, request)
             lexicon = self._bundled
             candidate_lists, wordings = [], []
-            language = target_languages[0] if target_languages else ""
+            language = (target_languages[0] if target_languages else "") or "en"
             for number, (phrase, source) in enumerate(zip(phrases, self._languages_of(phrases), strict=True)):
                 parts = proposals.parts(phrase.text, dictionaries, source)
                 around = proposals.surroundings(phrase, lexicon, source) if source and lexicon else {}
                 no_lexicon = float(not dictionaries.has_lexicon(source))
                 is_same = proposals.stands_for_itself(phrase.text, dictionaries, source, language)
-                senses = self._senses(source, language or "en")
+                senses = self._senses(source, language)
                 wordings.append(proposals.Wording(source, parts, around, no_lexicon, is_same, senses))
                 dictionary_entries = proposals.equivalents(search.table, phrase.text, dictionaries, source)
-                compositions = proposals.compositions(search.table, parts)
+                compositions = proposals.compositions(search.table, parts, language)
                 proposal = proposals.gather(search.table, phrase.text, near[number], dictionary_entries, compositions)
-                proposal += proposals.extended(search.table, dictionary_entries, self._phrases_of)
-                proposal += proposals.preceded(search.table, parts, self._phrases_of)
+                proposal += proposals.extended(search.table, dictionary_entries, language, self._phrases_of)
+                proposal += proposals.with_function_word(search.table, parts, language, self._phrases_of)
                 proposal = proposals.in_expressions(proposal, language, self._phrases_of)
                 if not request.filters.pass_all:
                     in_documents = partial(self.index.in_documents, filters=request.filters)

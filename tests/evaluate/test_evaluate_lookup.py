@@ -122,6 +122,7 @@ def test_wordings_are_compared_by_lemmas(wording: str, expected: str) -> None:
         ("the benches", "fr", "the benches"),
         ("去了银行", "zh", "去了 银行"),
         ("順從", "zh", "顺从"),
+        ("不讓", "zh", "不 让"),  # in traditional spelling it would be one word
         ("約束を守らなかった", "ja", "約束 を 守-"),
         ("が家に", "ja", "家"),
         ("は", "ja", "は"),

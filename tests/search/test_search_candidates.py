@@ -35,9 +35,9 @@ from phrasemate.candidates import (
     in_expressions,
     is_whole,
     parts,
-    preceded,
     restrict,
     stands_for_itself,
+    with_function_word,
 )
 from phrasemate.encode.scoring import FEATURES, CandidateScorer
 from phrasemate.index import Index
@@ -344,11 +344,15 @@ def test_phrases_of_several_words_are_translated_word_by_word(tmp_path: Path) ->
         with index.wordings() as search:
             same = parts("gleiche Ziele", Dictionaries([mine], ["en"]))
             assert [part.stems for part in same] == [{"same": 0.5, "equal": 0.4}, {"goal": 0.6, "target": 0.3}]
-            assert compositions(search.table, same) == ["same goals", "target same", "equal target"]  # by probability
+            assert compositions(search.table, same, "en") == [
+                "same goals",
+                "target same",
+                "equal target",
+            ]  # by probability
             lock = parts("Ziele der Schloss", Dictionaries([mine], ["en"]))
             assert [part.optional for part in lock] == [False, True, False]
-            assert compositions(search.table, lock) == ["goal lock"]
-            assert compositions(search.table, parts("Ziele", Dictionaries([mine], ["en"]))) == []  # of one word
+            assert compositions(search.table, lock, "en") == ["goal lock"]
+            assert compositions(search.table, parts("Ziele", Dictionaries([mine], ["en"])), "en") == []  # of one word
 
 
 @pytest.mark.parametrize("optional", [False, True])
@@ -363,7 +367,7 @@ def test_the_likeliest_of_all_combinations_of_five_words_are_looked_up(optional:
         Part({f"{word}{number}": weight for number, weight in enumerate(draw.random(4).tolist())}, optional)
         for word in "abcde"
     ]
-    assert compositions(table, query) == []  # type: ignore[arg-type]
+    assert compositions(table, query, "en") == []  # type: ignore[arg-type]
     choices = [[*part.stems.items(), *([("", 0.5)] if optional else [])] for part in query]
     every = sorted(product(*choices), key=lambda choice: -prod(weight for _, weight in choice))
     expected = [" ".join(stem for stem, _ in choice if stem) for choice in every[: candidates.COMPOSED]]
@@ -398,7 +402,7 @@ def test_listed_wordings_with_function_words_at_an_end_are_looked_for_around_the
     )
     names = ["for sale", "protection from", "protection against", "on sale", "sale", "of"]
     listed = dict.fromkeys(names, Listing(0.5, "mine"))
-    results = extended(table, listed, lambda ids: [phrases[number] for number in ids])
+    results = extended(table, listed, "en", lambda ids: [phrases[number] for number in ids])
     assert [(one.wording, one.ids.tolist(), one.count, one.leading, one.trailing) for one in results] == [
         ("for sale", [0], 1, 1, 0),
         ("protection from", [2], 1, 0, 1),
@@ -415,7 +419,7 @@ def test_a_listed_wording_is_looked_for_around_each_of_its_parts() -> None:
         occurrences=lambda wordings: [np.array(ids.get(wording, []), np.int64) for wording in wordings]
     )
     listed = {"keep in mind": Listing(0.5, "mine")}
-    (result,) = extended(table, listed, lambda ids: [phrases[number] for number in ids])
+    (result,) = extended(table, listed, "en", lambda ids: [phrases[number] for number in ids])
     # three of the four "keep" have "in mind" behind them, two of the three "mind" have "keep in" before
     assert (result.ids.tolist(), result.count, result.leading, result.trailing) == ([2, 5, 6], 3, 0, 2)
 
@@ -430,10 +434,10 @@ def test_the_likeliest_listed_wordings_are_looked_for() -> None:
     }
     listed |= {"for a sale": Listing(0.9, "mine")}
     phrase = Phrase(sentence, 17, 21)
-    assert [one.wording for one in extended(table, listed, lambda ids: [phrase] * len(ids))] == ["for sale"]
+    assert [one.wording for one in extended(table, listed, "en", lambda ids: [phrase] * len(ids))] == ["for sale"]
     assert LACKING == 4
     listed |= {f"{number} sale": Listing(0.8, "mine") for number in range(4)}
-    assert extended(table, listed, lambda ids: [phrase] * len(ids)) == []
+    assert extended(table, listed, "en", lambda ids: [phrase] * len(ids)) == []
 
 
 def test_a_long_listed_wording_is_not_looked_for_around_its_parts() -> None:
@@ -443,7 +447,7 @@ def test_a_long_listed_wording_is_not_looked_for_around_its_parts() -> None:
         occurrences=lambda wordings: [lookups.extend(wordings) or np.zeros(0, np.int64) for _ in wordings]
     )
     wordings = {count: " ".join(["sale"] * count) for count in (8, 9)}
-    assert extended(table, dict.fromkeys(wordings.values(), Listing(0.5, "mine")), lambda ids: []) == []
+    assert extended(table, dict.fromkeys(wordings.values(), Listing(0.5, "mine")), "en", lambda ids: []) == []
     assert wordings[8] in lookups
     assert wordings[9] not in lookups
 
@@ -763,11 +767,11 @@ def test_a_leading_function_word_is_looked_for_before_the_translation_of_the_res
         occurrences=lambda wordings: [np.arange(4) for _ in wordings],
     )
     query = [Part({"in": 0.9, "the": 0.1}, True), Part({"autumn": 0.8, "fall": 0.2}, False)]
-    both = preceded(table, query, lambda ids: [phrases[number] for number in ids])
+    both = with_function_word(table, query, "en", lambda ids: [phrases[number] for number in ids])
     assert [(one.wording, one.ids.tolist(), one.count, one.leading) for one in both] == [
         ("in the autumn", [0], round(4 * 1 / 4), 2),
         ("in autumn", [1], round(4 * 1 / 4), 1),
     ]
     assert sentences[0][begins_at(phrases[0], 2) :] == "in the autumn."
-    assert preceded(table, query[1:], lambda ids: []) == []  # no function word
-    assert preceded(table, [query[0]._replace(optional=False), query[1]], lambda ids: []) == []
+    assert with_function_word(table, query[1:], "en", lambda ids: []) == []  # no function word
+    assert with_function_word(table, [query[0]._replace(optional=False), query[1]], "en", lambda ids: []) == []

@@ -41,6 +41,7 @@ from phrasemate.evaluate.report import Result, Table, signature
 from phrasemate.index import BaseIndex, Index
 from phrasemate.lexicon import Lexicon, bundled_lexicon
 from phrasemate.lexicon.inflection import stem
+from phrasemate.lexicon.spelling import respell
 from phrasemate.results import Answer, SearchRequest
 from phrasemate.search import Searcher
 from phrasemate.text import folded, split_sentences, words
@@ -165,12 +166,18 @@ def lemmas(wording: str, language: str = "en") -> str:
     `phrasemate.lexicon.inflection.stem`. So traditional Chinese equals simplified. Raises MissingExtra if it is not
     installed.
     """
-    parts = [wording[start:end].casefold() for start, end in words(wording)]
+    parts = _parts(wording, language)
     while len(parts) > 1 and parts[0] in LEADING.get(language, NOTHING):
         parts = parts[1:]
     while len(parts) > 1 and parts[-1] in TRAILING.get(language, NOTHING):
         parts = parts[:-1]
     return " ".join(_word(part, language) for part in parts)
+
+
+def _parts(text: str, language: str) -> list[str]:
+    """Split a text into case-folded words, traditional Chinese as simplified: the words of both would differ."""
+    text = respell(text.casefold(), language) if language == "zh" else text
+    return [text[start:end].casefold() for start, end in words(text)]
 
 
 @lru_cache(1 << 18)
@@ -202,7 +209,7 @@ def present(wordings: set[str], sentences: Iterable[str], language: str = "en") 
     longest = max((wording.count(" ") + 1 for wording in wordings), default=0)
     subset: set[str] = set()
     for sentence in sentences:
-        parts = [_word(sentence[start:end].casefold(), language) for start, end in words(sentence)]
+        parts = [_word(part, language) for part in _parts(sentence, language)]
         for start in range(len(parts)):
             ends = range(start + 1, min(start + longest, len(parts)) + 1)
             subset.update(wordings.intersection(" ".join(parts[start:end]) for end in ends))

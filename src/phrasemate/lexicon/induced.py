@@ -38,7 +38,7 @@ from safetensors import SafetensorError
 
 from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.lexicon.endings import bundled_endings
-from phrasemate.lexicon.inflection import ENGLISH_FUNCTION_WORDS, by_script, function_words, has_stemmer
+from phrasemate.lexicon.inflection import ARTICLES, ENGLISH_FUNCTION_WORDS, by_script, function_words, has_stemmer
 from phrasemate.lexicon.locutions import general_words
 from phrasemate.lexicon.spelling import has_spellings
 from phrasemate.lexicon.wordings import (
@@ -67,6 +67,7 @@ _OF_ENGLISH = 0.7  # weight of an English word in `languages_of`; the English li
 _BITS = 8  # in a byte
 _REMEMBERED = 8_192  # forms whose English equivalents are cached: a text repeats most of its words
 _EQUIVALENTS = 100_000  # cached equivalents: 20 MB
+_OF_ARTICLE = 0.2  # least probability of an English article as the equivalent of an article
 _BREAK = ord("\n")
 SEVERAL = "+"  # suffix of the section with the wordings of several words
 ENGLISH = ("en", f"en{SEVERAL}")  # sections
@@ -454,3 +455,19 @@ def grammatical_words(lang: str) -> frozenset[str]:
         word: max(lexicon.into_english(word, lang), key=itemgetter(1), default=("",))[0] for word in general_words(lang)
     }
     return frozenset(word for word, english in likeliest.items() if english in ENGLISH_FUNCTION_WORDS)
+
+
+@cache
+def articles(lang: str) -> frozenset[str]:
+    """Return the articles of a language, folded; an empty set if the bundled lexicon lacks the language."""
+    lang, lexicon = primary(lang), bundled_lexicon()
+    if lang == "en":
+        return ARTICLES
+    if lexicon is None or lang not in lexicon.languages:
+        return frozenset()
+    senses = {word: lexicon.into_english(word, lang) for word in function_words(lang)}
+    return frozenset(
+        word
+        for word, equivalents in senses.items()
+        if any(english in ARTICLES and probability >= _OF_ARTICLE for english, probability in equivalents)
+    )

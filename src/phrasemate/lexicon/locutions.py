@@ -59,7 +59,7 @@ OF = {  # words for "of" within a term
     "it": frozenset({"di", "del", "dei", "della"}),
     "pt": frozenset({"de", "do", "da", "dos", "das"}),
 }
-_FORMS = {  # forms of auxiliary verbs that stopwordsiso lacks or lists in parts
+_FORMS = {  # forms of auxiliary verbs and prepositions that stopwordsiso lacks or lists in parts
     "ja": """した して します しました している しています していた していました していない しない しません
 しなければ しよう しましょう したい される された されて されます されました されている
 されています させる させた できます できた できない できません できました だった でした だろう
@@ -70,6 +70,8 @@ _FORMS = {  # forms of auxiliary verbs that stopwordsiso lacks or lists in parts
 하는 한 할 한다 합니다 했다 했습니다 하고 하지 하며 하면 해 해서 해야 하지만 않는 않은 않다 않습니다 않았다 않고
 되는 된 될 된다 됩니다 되었다 되었습니다 되어 되고 이다 입니다 이었다 아닌 아니다 아닙니다 싶다 싶은
 것을 것은 것이 것이다 것입니다 수가 때문에 대한 대해 대하여 위한 위해 위하여 통해 관한""",
+    "uk": """в у на і й або за з зі із до о об при по під над між через після перед без для про від крізь серед біля
+проти замість завдяки крім поруч разом навколо протягом щодо поза заради""",
 }
 
 

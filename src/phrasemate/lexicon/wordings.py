@@ -281,6 +281,11 @@ def words_of(wording: str, language: str) -> tuple[str, ...]:
     return tuple(wording.split())
 
 
+def wording_of(words: Sequence[str], language: str) -> str:
+    """Join words as a language writes them: without spaces in Chinese and Japanese."""
+    return ("" if language in UNSPACED else " ").join(words)
+
+
 Lookup = Callable[[Keys, str, str], list[int]]
 LOOKUPS: tuple[Lookup, ...] = (Keys.exact, Keys.stripped, Keys.stemmed)
 """Look-up methods in the order in which they are tried; the first that finds a row is used."""

@@ -1,0 +1,155 @@
+"""Candidates in text that is not English: function words, and languages without spaces between words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from phrasemate import load_model
+from phrasemate.candidates import (
+    BESIDE,
+    OCCURRENCES,
+    Dictionaries,
+    Listing,
+    Part,
+    begins_at,
+    compositions,
+    ends_at,
+    extended,
+    parts,
+    stemmed_form,
+    with_function_word,
+)
+from phrasemate.index import Index
+from phrasemate.lexicon import bundled_lexicon
+from phrasemate.lexicon.induced import articles
+from phrasemate.search import Searcher
+from phrasemate.types import Document, Phrase
+
+
+def table_of(phrases: Sequence[Phrase]) -> Any:
+    """Return a table of wordings that occur in these places; a stem is a wording itself."""
+    ids = {phrase.text: [n for n, one in enumerate(phrases) if one.text == phrase.text] for phrase in phrases}
+    return SimpleNamespace(
+        of_stems=lambda stems: [[stem] if stem in ids else [] for stem in stems],
+        occurrences=lambda wordings: [np.array(ids.get(wording, []), np.int64) for wording in wordings],
+    )
+
+
+def marked(*sentences: str) -> list[Phrase]:
+    """Return the phrases in brackets, each in its sentence."""
+    return [Phrase(text.replace("[", "").replace("]", ""), text.index("["), text.index("]") - 1) for text in sentences]
+
+
+@pytest.mark.parametrize(
+    ("language", "stems", "rest", "sentences", "expected"),
+    [
+        ("cs", {"v": 0.7}, "praze", ["Žije v [praze].", "Jede do [praze]."], [("v praze", [0], 1, 0)]),
+        ("fr", {"dan": 0.4}, "mur", ["Ils sont dans le [mur].", "Le [mur] est beau."], [("dans le mur", [0], 2, 0)]),
+        ("zh", {"在": 0.6}, "日本", ["歌在[日本]流行。", "我在，[日本]。", "[日本]大。"], [("在日本", [0], 1, 0)]),
+        ("ja", {"で": 0.2}, "日本", ["彼は[日本]で働く。", "[日本]、で。", "で[日本]"], [("日本で", [0], 0, 1)]),
+        ("tr", {"il": 0.5}, "Tom", ["[Tom] ile geldim.", "ile [Tom]"], [("Tom ile", [0], 0, 1)]),
+    ],
+)  # fmt: skip
+def test_a_function_word_is_looked_for_on_the_side_of_the_noun_on_which_a_language_has_it(
+    language: str,
+    stems: dict[str, float],
+    rest: str,
+    sentences: list[str],
+    expected: list[tuple[str, list[int], int, int]],
+) -> None:
+    phrases = marked(*sentences)
+    query = [Part(stems, True), Part({rest: 0.9}, False)]
+    results = with_function_word(table_of(phrases), query, language, lambda ids: [phrases[number] for number in ids])
+    assert [(one.wording, one.ids.tolist(), one.leading, one.trailing) for one in results] == expected
+
+
+def test_all_translations_share_one_number_of_occurrences_that_are_read() -> None:
+    phrases = marked(*["v [praze]"] * 3 * BESIDE, *["v [brně]"] * BESIDE)
+    query, read = [Part({"v": 0.7}, True), Part({"praze": 0.6, "brně": 0.3}, False)], []
+
+    def phrases_of(ids: Any) -> list[Phrase]:
+        read.extend(ids)
+        return [phrases[number] for number in ids]
+
+    results = with_function_word(table_of(phrases), query, "cs", phrases_of)
+    assert len(read) == BESIDE  # every fourth of 4 x BESIDE
+    assert [(one.wording, one.count, len(one.ids)) for one in results] == [
+        ("v praze", 3 * BESIDE, OCCURRENCES),
+        ("v brně", BESIDE, OCCURRENCES),
+    ]
+
+
+def test_a_listed_wording_of_unspaced_text_is_looked_for_around_its_parts() -> None:
+    phrases = marked("这首歌在[日本]很流行。", "[日本]很大。", "我在，[日本]。")
+    listed = {"在日本": Listing(0.5, "mine")}
+    (result,) = extended(table_of(phrases), listed, "zh", lambda ids: [phrases[number] for number in ids])
+    assert (result.wording, result.ids.tolist(), result.leading, result.trailing) == ("在日本", [0], 1, 0)
+
+
+def test_a_phrase_of_unspaced_text_is_extended_by_words() -> None:
+    (phrase,) = marked("我住在东京的[大学]里，很远。")
+    assert [phrase.context[begins_at(phrase, count) : phrase.end] for count in (0, 1, 2)] == [
+        "大学",
+        "的大学",
+        "东京的大学",
+    ]
+    assert [phrase.context[phrase.start : ends_at(phrase, count)] for count in (0, 1, 2)] == [
+        "大学",
+        "大学里",
+        "大学里，很",
+    ]
+
+
+def test_a_vowel_sign_at_the_end_of_a_word_is_no_punctuation() -> None:
+    (phrase,) = marked("यह [समिति] द्वारा। हुआ")
+    assert phrase.context[phrase.start : ends_at(phrase, 1)] == "समिति द्वारा"  # without the danda
+
+
+def test_the_words_of_unspaced_wordings_are_compared_one_by_one() -> None:
+    assert stemmed_form("大学医院", "zh") == (("大学", "医院"), 2, False)
+    phrases = marked("[大学医院]很大。")
+    query = [Part({"大学": 0.9}, False), Part({"医院": 0.9}, False)]
+    assert compositions(table_of(phrases), query, "zh") == ["大学医院"]
+
+
+def test_function_words_are_optional_in_any_pair_of_languages() -> None:
+    """Russian has no articles, so "the" has no equivalent there, but is a function word all the same."""
+    lexicon = bundled_lexicon()
+    assert lexicon is not None
+    for target, phrase in (("ru", "in the house"), ("fr", "in the house"), ("zh", "in the house")):
+        query = parts(phrase, Dictionaries([lexicon], [target]), "en")
+        assert [part.optional for part in query] == [True, True, False], target
+    assert [part.optional for part in parts("im Haus", Dictionaries([lexicon], ["fr"]), "de")] == [True, False]
+
+
+def test_articles_are_told_from_other_words_that_dictionaries_put_before_a_noun() -> None:
+    assert articles("en") == {"a", "an", "the"}
+    assert {"der", "dem", "eine"} < articles("de")
+    assert articles("de").isdisjoint({"zu", "sich"})
+    assert "le" in articles("fr-CA")
+    assert articles("ru") == articles("xx") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("language", "texts", "query", "answer"),
+    [
+        ("zh", ["我们在日本见过他。", "日本是岛国。", "他买车了。"], "She works [[in Japan]].", "在日本"),
+        ("cs", ["Celý den pracoval v zahradě.", "Zahrada je velká."], "They sat [[in the garden]].", "v zahradě"),
+        ("ja", ["彼女は日本で働いている。", "日本は島国だ。", "彼は車を買った。"], "She lived [[in Japan]].", "日本で"),
+    ],
+)  # fmt: skip
+def test_a_query_with_a_preposition_is_answered_with_one(
+    tmp_path: Path, language: str, texts: list[str], query: str, answer: str
+) -> None:
+    with Index.create(tmp_path / "index", load_model()) as index:
+        index.add([Document.from_texts("text", texts)], lang=language)
+        groups = Searcher(index).search(query, k=3).groups
+    assert groups[0].text == answer
+    hit = groups[0].hits[0].phrase
+    assert hit.context[hit.start : hit.end] == answer
