@@ -265,12 +265,15 @@ def weighed(listed: Sequence[Equivalent], probable: Sequence[Equivalent]) -> lis
 def parts(phrase: str, dictionaries: Dictionaries, language: str = "") -> list[Part]:
     """Split a phrase into words, each with the equivalents that dictionaries give for it.
 
-    ``language``: of the phrase, "" if unknown. A word whose likeliest equivalent is an English function word is
-    optional. A compound that no dictionary lists is split into its parts. Any other unlisted word, such as a name, is
-    its own equivalent.
+    ``language``: of the phrase, "" if unknown. A function word is optional, and so is a word whose likeliest equivalent
+    is one. Articles are left out if the language of the index has none. A compound that no dictionary lists is split
+    into its parts. Any other unlisted word, such as a name, is its own equivalent.
     """
     translations = []
-    for word in [piece for start, end in words(phrase) for piece in _pieces(phrase[start:end], dictionaries, language)]:
+    pieces = [piece for start, end in words(phrase) for piece in _pieces(phrase[start:end], dictionaries, language)]
+    if not any(map(articles, dictionaries.languages)):
+        pieces = [piece for piece in pieces if folded(piece) not in articles(language)] or pieces
+    for word in pieces:
         stems: dict[str, float] = {}
         entries = dictionaries.equivalents(word, language)
         for equivalent in entries:
