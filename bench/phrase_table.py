@@ -24,10 +24,10 @@ from pathlib import Path
 from common import LANGS, parser
 
 from phrasemate.align.pairs import TokenizedSentence, consistent_boxes, parse_links
+from phrasemate.lexicon.wordings import wording_of
 from phrasemate.text import folded
 
 EXPRESSION = 3  # least sentence pairs of an expression, and least different neighbours on each side
-UNSPACED = ("ja", "zh")  # languages written without spaces
 HELD_OUT = 20  # one English sentence in so many, with all its translations, is never trained on
 
 
@@ -86,7 +86,6 @@ def linked(path: Path) -> Iterator[tuple[str, str, int, int]]:
 
 def expressions(folder: Path, lang: str, most: int) -> Iterator[tuple[str, str, int, int, int]]:
     """Yield the rows of XX.expressions.tsv; a pair occurs in at least `EXPRESSION` sentence pairs."""
-    joint = "" if lang in UNSPACED else " "
     texts = [
         (TokenizedSentence.of(other), TokenizedSentence.of(english), links)
         for other, english, _, licence, links in rows(folder, lang)
@@ -94,7 +93,7 @@ def expressions(folder: Path, lang: str, most: int) -> Iterator[tuple[str, str, 
     ]
     together: Counter[tuple[str, str]] = Counter()
     for other, english, links in texts:
-        wordings, translations = stretches(other, joint, most), stretches(english, " ", most)
+        wordings, translations = stretches(other, lang, most), stretches(english, "en", most)
         together.update(
             {
                 (wordings[a, b], translations[c, d])
@@ -105,8 +104,8 @@ def expressions(folder: Path, lang: str, most: int) -> Iterator[tuple[str, str, 
     frequent = {pair: count for pair, count in together.items() if count >= EXPRESSION}
     sides = [Usage({pair[0] for pair in frequent}), Usage({pair[1] for pair in frequent})]
     for other, english, _ in texts:
-        for usage, text, between in zip(sides, (other, english), (joint, " "), strict=True):
-            usage.add(stretches(text, between, most))
+        for usage, text, language in zip(sides, (other, english), (lang, "en"), strict=True):
+            usage.add(stretches(text, language, most))
     for (wording, english), count in frequent.items():
         if sides[0].is_free(wording) and sides[1].is_free(english):
             yield wording, english, count, sides[0].sentences[wording], sides[1].sentences[english]
@@ -138,10 +137,10 @@ class Usage:
         return min(len(self.before[wording]), len(self.after[wording])) >= EXPRESSION
 
 
-def stretches(text: TokenizedSentence, joint: str, most: int) -> dict[tuple[int, int], str]:
+def stretches(text: TokenizedSentence, lang: str, most: int) -> dict[tuple[int, int], str]:
     """Return the folded wording of each stretch of words, by its first word and its end.
 
-    A stretch has at most ``most`` words and no punctuation inside.
+    A stretch has at most ``most`` words and no punctuation inside. ``lang``: of the text.
     """
     forms = [folded(text.text[start:end]) for start, end in text.spans]
     gaps = [text.text[end:start].strip() for (_, end), (start, _) in pairwise(text.spans)]
@@ -149,7 +148,7 @@ def stretches(text: TokenizedSentence, joint: str, most: int) -> dict[tuple[int,
     wordings: dict[tuple[int, int], str] = {}
     for start in range(len(forms)):
         for end in range(start + 1, min(start + most, len(forms)) + 1):
-            wordings[start, end] = joint.join(forms[start:end])
+            wordings[start, end] = wording_of(forms[start:end], lang)
             if end in stops:
                 break
     return wordings

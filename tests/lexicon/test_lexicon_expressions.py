@@ -13,10 +13,10 @@ from phrasemate.align.pairs import TokenizedSentence  # noqa: E402
 
 
 def test_stretches_do_not_run_over_punctuation() -> None:
-    wordings = stretches(TokenizedSentence.of("Er kam, sah Rom"), " ", 3)
+    wordings = stretches(TokenizedSentence.of("Er kam, sah Rom"), "de", 3)
     assert set(wordings.values()) == {"er", "er kam", "kam", "sah", "sah rom", "rom"}
     assert wordings[2, 4] == "sah rom"
-    assert set(stretches(TokenizedSentence.of("a b c"), "", 2).values()) == {"a", "ab", "b", "bc", "c"}
+    assert set(stretches(TokenizedSentence.of("a b c"), "zh", 2).values()) == {"a", "ab", "b", "bc", "c"}
 
 
 def test_runs_of_words_without_a_link() -> None:

@@ -38,7 +38,7 @@ from unicodedata import category
 
 from phrasemate.lexicon.induced import Pair
 from phrasemate.lexicon.inflection import ARTICLES, ENGLISH_FUNCTION_WORDS, NEGATIONS, stemmed_all
-from phrasemate.lexicon.wordings import UNSPACED, words_of
+from phrasemate.lexicon.wordings import UNSPACED, wording_of, words_of
 
 Counts = Mapping[tuple[str, str], int]
 """(wording, English wording) -> number of their links."""
@@ -172,7 +172,7 @@ class _Selection:
             self.english_links[english] += count
         self.words = {wording: words_of(wording, lang) for wording in self.links}
         self.english_words = {english: tuple(english.split()) for english in self.english_links}
-        self.join = "" if lang in UNSPACED else " "
+        self.lang = lang
         self.function_words = self._function_words()
         self.articles, self.negations = self._translating(ARTICLES), self._translating(NEGATIONS)
         self.wholes = self._wholes()
@@ -239,7 +239,7 @@ class _Selection:
             and other.wordings >= _OFTENER * link.wordings
             and other.together * link.wordings >= _WHOLE * link.together * other.wordings
             for part in shorter
-            for other in links.get(self.join.join(part), ())
+            for other in links.get(wording_of(part, self.lang), ())
         )
 
     def _expression(self, link: Expression) -> RatedPair | None:
@@ -309,7 +309,7 @@ class _Selection:
         """Whether a wording begins with an article and is about as good a pair without it."""
         first, *rest = self.words[wording]
         english_words = self.english_words[english]
-        bare = self.join.join(rest), " ".join(english_words[english_words[0] in ARTICLES :])
+        bare = wording_of(rest, self.lang), " ".join(english_words[english_words[0] in ARTICLES :])
         return first in self.articles and self.counts.get(bare, 0) >= _SHARE * count
 
     def _translating(self, english_words: Collection[str]) -> frozenset[str]:
@@ -322,7 +322,7 @@ class _Selection:
 
     def _hapax(self, wording: str, english: str) -> bool:
         """Whether both are single words, and the wording has no other link and is long enough."""
-        long = len(wording) > 2 or self.join == ""
+        long = len(wording) > 2 or self.lang in UNSPACED
         return self.links[wording] == 1 and long and len(self.words[wording]) == len(self.english_words[english]) == 1
 
     def _redundant(self, wording: str, english: str, count: int) -> bool:
@@ -339,7 +339,7 @@ class _Selection:
         return self.wholes.get((wording, english), 0) >= 0.5 * count
 
     def _core(self, wording: str) -> str:
-        return self.join.join(_trimmed(self.words[wording], self.function_words))
+        return wording_of(_trimmed(self.words[wording], self.function_words), self.lang)
 
     def _english_core(self, english: str) -> str:
         return " ".join(_trimmed(self.english_words[english], ENGLISH_FUNCTION_WORDS))
@@ -378,7 +378,7 @@ class _Selection:
         for (wording, english), count in self.counts.items():
             parts = _parts(self.words[wording], self.function_words)
             english_parts = _parts(self.english_words[english], ENGLISH_FUNCTION_WORDS)
-            pairs = [(self.join.join(part), english) for part in parts]
+            pairs = [(wording_of(part, self.lang), english) for part in parts]
             for pair in [*pairs, *((wording, " ".join(part)) for part in english_parts)]:
                 if pair in self.counts:
                     wholes[pair] = max(wholes[pair], count)
