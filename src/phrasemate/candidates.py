@@ -463,7 +463,7 @@ def with_function_word(
     particles = grammatical_words(language) - articles(language)
     translations = _translations(table, query[1:], language)[:REST]
     occurrences = table.occurrences(translations)
-    step = max(1, sum(map(len, occurrences)) // BESIDE)
+    step = math.ceil(sum(map(len, occurrences)) / BESIDE) or 1
     for rest, every in zip(translations, occurrences, strict=True):
         sample = every[::step]
         groups: dict[tuple[str, ...], list[int]] = {}
@@ -494,8 +494,10 @@ def _beside(phrase: Phrase, language: str) -> tuple[str, ...]:
 
 def _pieces_of(text: str) -> list[str]:
     """Split a text at white space, and Chinese or Japanese text further before each word; punctuation is kept."""
-    chunks = (_split_unspaced(chunk) if _IDEOGRAPH.search(chunk) else [chunk] for chunk in text.split())
-    return list(chain.from_iterable(chunks))
+    chunks = text.split()
+    if not _IDEOGRAPH.search(text):
+        return chunks
+    return [*chain(*(_split_unspaced(chunk) if _IDEOGRAPH.search(chunk) else [chunk] for chunk in chunks))]
 
 
 def _split_unspaced(text: str) -> list[str]:
@@ -589,14 +591,10 @@ def ends_at(phrase: Phrase, trailing: int) -> int:
     at = phrase.end
     for word in _pieces_of(phrase.context[phrase.end :])[:trailing]:
         at = phrase.context.index(word, at) + len(word)
-    while at > phrase.end and not _belongs_to_word(phrase.context[at - 1]):
-        at -= 1
+    text = phrase.context
+    while at > phrase.end and not (text[at - 1].isalnum() or unicodedata.category(text[at - 1]).startswith("M")):
+        at -= 1  # vowel signs of Indic scripts are marks (M)
     return at
-
-
-def _belongs_to_word(sign: str) -> bool:
-    """Whether a character may end a word. Vowel signs of Indic scripts are marks."""
-    return sign.isalnum() or unicodedata.category(sign).startswith("M")
 
 
 def begins_at(phrase: Phrase, leading: int) -> int:
