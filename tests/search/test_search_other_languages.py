@@ -50,6 +50,7 @@ def marked(*sentences: str) -> list[Phrase]:
     ("language", "stems", "rest", "sentences", "expected"),
     [
         ("cs", {"v": 0.7}, "praze", ["Žije v [praze].", "Jede do [praze]."], [("v praze", [0], 1, 0)]),
+        ("uk", {"в": 0.4}, "києві", ["Він живе в [києві].", "Про [києві]."], [("в києві", [0], 1, 0)]),
         ("fr", {"dan": 0.4}, "mur", ["Ils sont dans le [mur].", "Le [mur] est beau."], [("dans le mur", [0], 2, 0)]),
         ("zh", {"在": 0.6}, "日本", ["歌在[日本]流行。", "我在，[日本]。", "[日本]大。"], [("在日本", [0], 1, 0)]),
         ("ja", {"で": 0.2}, "日本", ["彼は[日本]で働く。", "[日本]、で。", "で[日本]"], [("日本で", [0], 0, 1)]),
@@ -70,7 +71,7 @@ def test_a_function_word_is_looked_for_on_the_side_of_the_noun_on_which_a_langua
 
 
 def test_all_translations_share_one_number_of_occurrences_that_are_read() -> None:
-    phrases = marked(*["v [praze]"] * 3 * BESIDE, *["v [brně]"] * BESIDE)
+    phrases = marked(*["v [praze]"] * 3 * BESIDE, *["v [brně]"] * (BESIDE + 1))
     query, read = [Part({"v": 0.7}, True), Part({"praze": 0.6, "brně": 0.3}, False)], []
 
     def phrases_of(ids: Any) -> list[Phrase]:
@@ -78,10 +79,10 @@ def test_all_translations_share_one_number_of_occurrences_that_are_read() -> Non
         return [phrases[number] for number in ids]
 
     results = with_function_word(table_of(phrases), query, "cs", phrases_of)
-    assert len(read) == BESIDE  # every fourth of 4 x BESIDE
+    assert BESIDE * 4 / 5 <= len(read) <= BESIDE  # every fifth of 4 x BESIDE + 1
     assert [(one.wording, one.count, len(one.ids)) for one in results] == [
         ("v praze", 3 * BESIDE, OCCURRENCES),
-        ("v brně", BESIDE, OCCURRENCES),
+        ("v brně", BESIDE + 1, OCCURRENCES),
     ]
 
 

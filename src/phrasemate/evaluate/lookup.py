@@ -166,7 +166,7 @@ def lemmas(wording: str, language: str = "en") -> str:
     `phrasemate.lexicon.inflection.stem`. So traditional Chinese equals simplified. Raises MissingExtra if it is not
     installed.
     """
-    parts = _parts(wording, language)
+    parts = _folded_words(wording, language)
     while len(parts) > 1 and parts[0] in LEADING.get(language, NOTHING):
         parts = parts[1:]
     while len(parts) > 1 and parts[-1] in TRAILING.get(language, NOTHING):
@@ -174,7 +174,7 @@ def lemmas(wording: str, language: str = "en") -> str:
     return " ".join(_word(part, language) for part in parts)
 
 
-def _parts(text: str, language: str) -> list[str]:
+def _folded_words(text: str, language: str) -> list[str]:
     """Split a text into case-folded words, traditional Chinese as simplified: the words of both would differ."""
     text = respell(text.casefold(), language) if language == "zh" else text
     return [text[start:end].casefold() for start, end in words(text)]
@@ -209,7 +209,7 @@ def present(wordings: set[str], sentences: Iterable[str], language: str = "en") 
     longest = max((wording.count(" ") + 1 for wording in wordings), default=0)
     subset: set[str] = set()
     for sentence in sentences:
-        parts = [_word(part, language) for part in _parts(sentence, language)]
+        parts = [_word(part, language) for part in _folded_words(sentence, language)]
         for start in range(len(parts)):
             ends = range(start + 1, min(start + longest, len(parts)) + 1)
             subset.update(wordings.intersection(" ".join(parts[start:end]) for end in ends))
