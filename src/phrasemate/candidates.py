@@ -45,8 +45,10 @@ from phrasemate.lexicon.inflection import (
     stem,
 )
 from phrasemate.lexicon.locutions import locutions
+from phrasemate.lexicon.spelling import respell
 from phrasemate.lexicon.wordings import UNSPACED, wording_of, words_of
 from phrasemate.text import folded, words
+from phrasemate.text.japanese import PARTICLES
 from phrasemate.text.languages import primary
 from phrasemate.types import Phrase
 from phrasemate.utils.arrays import Flags, Floats, Ids
@@ -413,10 +415,12 @@ def extended(
     """Find listed wordings of several words of which the index has only a part: "for sale", "with his friends".
 
     The part has a content word, and the other words must stand next to it in the sentence. Of several parts, the one
-    with the most such occurrences is chosen. ``language``: of the index. ``phrases_of``: maps ids to phrases in their
-    sentences.
+    with the most such occurrences is chosen. A Japanese wording does not begin with a particle. ``language``: of the
+    index. ``phrases_of``: maps ids to phrases in their sentences.
     """
     phrases = {wording: pieces for wording in listed if 1 < len(pieces := words_of(wording, language)) <= LONGEST}
+    if language == "ja":
+        phrases = {wording: pieces for wording, pieces in phrases.items() if pieces[0] not in PARTICLES}
     absentees = [name for name, ids in zip(phrases, table.occurrences([*phrases]), strict=True) if not len(ids)]
     candidates = []
     for wording in sorted(absentees, key=lambda wording: -listed[wording].probability)[:LACKING]:
@@ -469,7 +473,8 @@ def with_function_word(
         groups: dict[tuple[str, ...], list[int]] = {}
         for number, phrase in enumerate(phrases_of(sample)):
             beside = _beside(phrase, language)
-            if beside and beside[0] in particles and stem(beside[0], language) in query[0].stems:
+            word = respell(beside[0], language) if beside else ""
+            if word in particles and stem(word, language) in query[0].stems:
                 groups.setdefault(beside, []).append(number)
         for beside, numbers in groups.items():
             count = round(len(every) * len(numbers) / len(sample))
@@ -493,15 +498,11 @@ def _beside(phrase: Phrase, language: str) -> tuple[str, ...]:
 
 
 def _pieces_of(text: str) -> list[str]:
-    """Split a text at white space, and Chinese or Japanese text further before each word; punctuation is kept."""
-    chunks = text.split()
+    """Split a text at white space, but Chinese or Japanese text before each word; punctuation is kept."""
     if not _IDEOGRAPH.search(text):
-        return chunks
-    return [*chain(*(_split_unspaced(chunk) if _IDEOGRAPH.search(chunk) else [chunk] for chunk in chunks))]
-
-
-def _split_unspaced(text: str) -> list[str]:
-    return [text[start:end] for start, end in pairwise([0, *(start for start, _ in words(text)[1:]), len(text)])]
+        return text.split()
+    bounds = [0, *(start for start, _ in words(text)[1:]), len(text)]
+    return [text[start:end].strip() for start, end in pairwise(bounds)]
 
 
 def _translations(table: Wordings, query: Sequence[Part], language: str) -> list[str]:

@@ -53,6 +53,7 @@ def marked(*sentences: str) -> list[Phrase]:
         ("uk", {"в": 0.4}, "києві", ["Він живе в [києві].", "Про [києві]."], [("в києві", [0], 1, 0)]),
         ("fr", {"dan": 0.4}, "mur", ["Ils sont dans le [mur].", "Le [mur] est beau."], [("dans le mur", [0], 2, 0)]),
         ("zh", {"在": 0.6}, "日本", ["歌在[日本]流行。", "我在，[日本]。", "[日本]大。"], [("在日本", [0], 1, 0)]),
+        ("zh", {"有关": 0.6}, "加密", ["有關[加密]的課程", "激活[加密]"], [("有關加密", [0], 1, 0)]),
         ("ja", {"で": 0.2}, "日本", ["彼は[日本]で働く。", "[日本]、で。", "で[日本]"], [("日本で", [0], 0, 1)]),
         ("tr", {"il": 0.5}, "Tom", ["[Tom] ile geldim.", "ile [Tom]"], [("Tom ile", [0], 0, 1)]),
     ],
@@ -91,6 +92,13 @@ def test_a_listed_wording_of_unspaced_text_is_looked_for_around_its_parts() -> N
     listed = {"在日本": Listing(0.5, "mine")}
     (result,) = extended(table_of(phrases), listed, "zh", lambda ids: [phrases[number] for number in ids])
     assert (result.wording, result.ids.tolist(), result.leading, result.trailing) == ("在日本", [0], 1, 0)
+
+
+def test_a_japanese_wording_does_not_begin_with_a_particle() -> None:
+    phrases = marked("この本は[日本]で売れた。")
+    listed = {"は日本": Listing(0.5, "mine"), "日本で": Listing(0.3, "mine")}
+    (result,) = extended(table_of(phrases), listed, "ja", lambda ids: [phrases[number] for number in ids])
+    assert (result.wording, result.leading, result.trailing) == ("日本で", 0, 1)
 
 
 def test_a_phrase_of_unspaced_text_is_extended_by_words() -> None:

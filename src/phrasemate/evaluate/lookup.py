@@ -45,13 +45,13 @@ from phrasemate.lexicon.spelling import respell
 from phrasemate.results import Answer, SearchRequest
 from phrasemate.search import Searcher
 from phrasemate.text import folded, split_sentences, words
+from phrasemate.text.japanese import PARTICLES
 from phrasemate.types import Document, Phrase, Progress
 from phrasemate.utils import import_extra
 from phrasemate.utils.storage import save_arrays
 
 HALVES = ("dev", "test")
 DEPTH = 10  # number of first answers that count
-PARTICLES = frozenset("をがはにへとでもの")
 LEADING = {"en": frozenset({"a", "an", "the", "to"}), "ja": PARTICLES}  # words removed from the beginning of a wording
 TRAILING = {"ja": PARTICLES}  # and from its end
 NOTHING = frozenset[str]()

@@ -101,6 +101,7 @@ _AFTER_CHARACTER_RULES, _AFTER_OWN_LETTER_RULES, _HIRAGANA_RULES = (
 )
 _CHARACTER = re.compile("[\u3400-\u9fff々〆]")
 _LETTERS = "".join(map(chr, range(ord("ぁ"), ord("ゖ") + 1)))
+PARTICLES = frozenset("をがはにへとでもの")  # of one letter; they follow a noun
 KANA = re.compile("[ぁ-ゖァ-ヺ]")
 _KATAKANA = re.compile("[ァ-ヺー]+")
 _SHORT_WORDS = (  # foreign words of two letters, which are also parts of compounds: サブ|クラス
