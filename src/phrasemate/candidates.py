@@ -273,7 +273,7 @@ def parts(phrase: str, dictionaries: Dictionaries, language: str = "") -> list[P
     """
     translations = []
     pieces = [piece for start, end in words(phrase) for piece in _pieces(phrase[start:end], dictionaries, language)]
-    if not any(map(articles, dictionaries.languages)):
+    if not any(articles(name or "en") for name in dictionaries.languages):
         pieces = [piece for piece in pieces if folded(piece) not in articles(language)] or pieces
     for word in pieces:
         stems: dict[str, float] = {}
@@ -492,7 +492,8 @@ def _beside(phrase: Phrase, language: str) -> tuple[str, ...]:
     The tuple is empty at the edge of a sentence.
     """
     if language in POSTPOSITIONS:
-        return tuple(_pieces_of(folded(phrase.context[phrase.end : phrase.end + NEARBY]))[:1])
+        after = folded(phrase.context[phrase.end : ends_at(phrase, 1)]).strip()
+        return (after,) if after else ()
     before = tuple(_pieces_of(folded(phrase.context[max(phrase.start - NEARBY, 0) : phrase.start]))[-2:])
     return before if before and before[-1] in articles(language) else before[-1:]
 

@@ -66,9 +66,9 @@ def terms(model: Any, *sentences: str, **settings: Any) -> list[Any]:
 def test_korean_terms_have_no_particles_and_one_entry_for_all_forms() -> None:
     forms = {"연료전지는": 0.9, "연료전지에서는": 0.9, "연료전지": 0.9, "촉매의": 0.9}
     sentences = ["연료전지는 비싸다", "연료전지에서는 열이 난다", "새 연료전지", "촉매의 수명", "촉매의 값"]
-    extracted = {term.text: term for term in terms(Believer(forms), *sentences, language="ko")}
-    assert {text: term.count for text, term in extracted.items()} == {"연료전지": 3, "촉매": 2}
-    assert dict(extracted["연료전지"].variants) == {"연료전지는": 1, "연료전지에서는": 1, "연료전지": 1}
+    term_of = {term.text: term for term in terms(Believer(forms), *sentences, language="ko")}
+    assert {text: term.count for text, term in term_of.items()} == {"연료전지": 3, "촉매": 2}
+    assert dict(term_of["연료전지"].variants) == {"연료전지는": 1, "연료전지에서는": 1, "연료전지": 1}
 
 
 def test_termhood_is_the_logistic_of_weighted_features() -> None:
