@@ -40,11 +40,11 @@ from scipy.optimize import minimize
 from torch import nn
 
 from phrasemate import Index, Searcher, load_model
-from phrasemate.candidates import CandidateSet
 from phrasemate.encode import Model
 from phrasemate.encode.model_folder import SCORER, bundled_folder
 from phrasemate.encode.scoring import FEATURES, LISTED, CandidateScorer, HiddenUnit, alone, load_scorer
 from phrasemate.evaluate.lookup import LookupQuery, SenseQuery, confidence_table, lemmas, read_lookups, read_senses
+from phrasemate.features import CandidateSet
 from phrasemate.lexicon import Equivalent, bundled_lexicon
 from phrasemate.lexicon.wordings import Keys
 from phrasemate.results import SearchRequest

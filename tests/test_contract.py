@@ -24,8 +24,8 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 LAYERS = (
     {"types", "errors", "query", "utils"},
     {"text", "align", "encode", "index", "vectors", "lexicon"},
-    {"results", "vote_search", "search", "candidates", "rank", "concordance", "mine", "match", "terms", "examples"}
-    | {"dataset", "glossary", "lookup", "termhood", "training", "reranker"},
+    {"results", "vote_search", "search", "candidates", "features", "rank", "concordance", "mine", "match", "terms"}
+    | {"dataset", "examples", "glossary", "lookup", "termhood", "training", "reranker"},
     {"evaluate", "mt", "demo"},
     {"cli", "server"},
     {"__main__"},
@@ -48,7 +48,9 @@ NEIGHBOURS = {
     ("vote_search", "phrasemate.results"),
     ("search", "phrasemate.results"),
     ("search", "phrasemate.vote_search"),
+    ("features", "phrasemate.candidates"),
     ("search", "phrasemate.candidates"),
+    ("search", "phrasemate.features"),
     ("terms", "phrasemate.termhood"),
     ("rank", "phrasemate.search"),
     ("concordance", "phrasemate.results"),
@@ -57,6 +59,7 @@ NEIGHBOURS = {
     ("terms", "phrasemate.search"),
     ("mine", "phrasemate.rank"),
     ("match", "phrasemate.candidates"),
+    ("match", "phrasemate.features"),
     ("match", "phrasemate.examples"),
     ("match", "phrasemate.rank"),
     ("training", "phrasemate.dataset"),

@@ -1,9 +1,8 @@
-"""Propose candidate translations of a query and compute the features that a scorer ranks them by.
+"""Propose candidate translations of a query; `phrasemate.features` computes what a scorer ranks them by.
 
 A candidate is a wording of the index, that is, a phrase text regardless of case and white space. Candidates come from
 three sources: occurrences near the query's vector, dictionaries and the lexicon, and wordings identical to the query.
-Inflected forms of a dictionary's equivalents are candidates, too. The features are computed from the stored vectors of
-a candidate's occurrences, so only the query is encoded.
+Inflected forms of a dictionary's equivalents are candidates, too.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from itertools import chain, pairwise
@@ -21,18 +20,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.encode.scoring import FEATURES, LEAST_LOG
-from phrasemate.index.wordings import Wordings, WordingSearch, joined
+from phrasemate.index.wordings import Wordings
 from phrasemate.lexicon import (
     Equivalent,
     InducedLexicon,
     Lexicon,
     SensesThroughEnglish,
     SenseVectors,
-    bundled_collocates,
     stemmed,
 )
-from phrasemate.lexicon.induced import NAME, articles, grammatical_words
+from phrasemate.lexicon.induced import articles, grammatical_words
 from phrasemate.lexicon.inflection import (
     ENGLISH_FUNCTION_WORDS,
     LINKING,
@@ -51,7 +48,7 @@ from phrasemate.text import folded, words
 from phrasemate.text.japanese import PARTICLES
 from phrasemate.text.languages import primary
 from phrasemate.types import Phrase
-from phrasemate.utils.arrays import Flags, Floats, Ids
+from phrasemate.utils.arrays import Ids
 
 OCCURRENCES = 24  # of a candidate whose vectors are read; if it has more, these are an even sample
 _STEPS = np.arange(OCCURRENCES)
@@ -60,7 +57,6 @@ DISTINCT, WIDER = 16, 4  # wordings that they have, at least; with fewer, `WIDER
 ALONE = 0.4  # weight of the phrase without its sentence in the vector that they are searched by
 CHOICES, MOST_PARTS = 4, 5  # in word-by-word translations: equivalents of each word, and words of a query, at most
 COMPOSED = 48  # word-by-word translations that are looked up, at most
-NEAREST = 3  # occurrences in the feature "contexts"
 UNKNOWN = 0.5  # probability that a word without equivalents is translated by itself
 UNCOUNTED = 0.4  # least weight of a dictionary's equivalent if the induced lexicon does not list the word
 SMALLEST = 0.01  # least weight of a dictionary's equivalent if the lexicon lists the word
@@ -76,11 +72,6 @@ _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 SURROUNDINGS = 32  # words around a phrase that help to tell its sense
 _NOT_LATIN = frozenset(["ar", "bg", "el", "fa", "he", "hi", "ja", "ko", "ru", "uk", "zh"])
 _BEFORE = re.compile(r"^\W+")
-AT_ONCE = 16  # queries whose candidates' vectors are in memory together
-
-
-_COMPARED = ("context", "contexts", "type", "probability", "collocates")  # features compared among listed candidates
-_LISTED_COLUMNS = np.array([FEATURES.index(f"listed {name}") for name in (*_COMPARED, "shift")])
 
 
 class Listing(NamedTuple):
@@ -125,7 +116,7 @@ class Part(NamedTuple):
     optional: bool
 
 
-class Wording(NamedTuple):
+class QueryWords(NamedTuple):
     """What dictionaries know about a query: its words and the weighted equivalents of the words around it.
 
     ``language``: of the query, "" if unknown. ``surroundings``: stem -> weight, as `surroundings` returns it.
@@ -140,40 +131,6 @@ class Wording(NamedTuple):
     no_lexicon: float = 0.0
     stands_for_itself: bool = False
     senses: SenseVectors | SensesThroughEnglish | None = None
-
-
-class Query(NamedTuple):
-    """A phrase to look up.
-
-    ``vector`` and ``alone`` (dim,): with and without its sentence. ``language``: of the index.
-    """
-
-    phrase: str
-    vector: Floats
-    alone: Floats
-    wording: Wording
-    language: str
-
-
-class CandidateSet(NamedTuple):
-    """The candidates of a query and their features, (candidates, len(FEATURES)) float32.
-
-    ``ids`` and ``cosines`` (phrases,) concatenate the phrases of all candidates and their cosines with the query,
-    sorted by cosine within a candidate, highest first. Candidate i has the slice ``bounds[i]:bounds[i + 1]``. ``same``:
-    number of the candidate that is identical to the query and must be right, else -1.
-    """
-
-    candidates: list[Candidate]
-    features: Floats
-    ids: Ids
-    cosines: Floats
-    bounds: Ids
-    same: int = -1
-
-    def nearest(self, numbers: Sequence[int]) -> tuple[Ids, Floats]:
-        """Return the phrase ids and cosines of some candidates, concatenated; nearest first within a candidate."""
-        slices = [slice(*self.bounds[number : number + 2].tolist()) for number in numbers]
-        return joined([self.ids[part] for part in slices]), np.concatenate([self.cosines[part] for part in slices])
 
 
 class Dictionaries:
@@ -321,7 +278,7 @@ def surroundings(phrase: Phrase, lexicon: InducedLexicon, language: str) -> dict
         word = folded(text[start:end])
         likeliest: dict[str, float] = {}
         for wording, weight in ((word, 1.0),) if language == "en" else lexicon.into_english(word, language):
-            for form in _content_stems(wording):
+            for form in content_stems(wording):
                 likeliest[form] = max(likeliest.get(form, 0.0), weight)
         for form, weight in likeliest.items():
             stems[form] = stems.get(form, 0.0) + weight
@@ -329,7 +286,7 @@ def surroundings(phrase: Phrase, lexicon: InducedLexicon, language: str) -> dict
 
 
 @lru_cache(1 << 16)
-def _content_stems(wording: str) -> tuple[str, ...]:
+def content_stems(wording: str) -> tuple[str, ...]:
     """Stem the words of an English wording, without function words."""
     content = " ".join([word for word in wording.split() if word not in ENGLISH_FUNCTION_WORDS])
     return tuple([stem(word, "en") for word in content_words(content, "en")])
@@ -623,145 +580,6 @@ def restrict(candidates: Iterable[Candidate], allowed: Callable[[Ids], NDArray[n
     return rest
 
 
-def describe(
-    search: WordingSearch,
-    phrases: Sequence[str],
-    candidates: Sequence[Sequence[Candidate]],
-    vectors: Floats,
-    alone: Floats,
-    language: str,
-    wordings: Sequence[Wording],
-) -> list[CandidateSet]:
-    """Compute the features of the candidates of each query.
-
-    Args:
-        search: Wordings of the index and the vectors of its phrases.
-        phrases: Texts of the queries.
-        candidates: Candidates of each query.
-        vectors: Vectors of the queries in their sentences, (queries, dim) of unit length.
-        alone: Vectors of the queries without their sentences, (queries, dim) of unit length.
-        language: Language of the index, for stems and function words; "" counts as English.
-        wordings: Dictionary knowledge of each query.
-    """
-    descriptions: list[CandidateSet] = []
-    for start in range(0, len(phrases), AT_ONCE):
-        numbers = range(start, min(start + AT_ONCE, len(phrases)))
-        ids = [joined([candidate.ids for candidate in candidates[number]]) for number in numbers]
-        unique, places = np.unique(joined(ids), return_inverse=True)
-        vectors_of_phrases = search.vectors(unique)
-        ends = np.cumsum([len(owners) for owners in ids])
-        for number, phrase_ids, rows in zip(numbers, ids, np.split(places, ends[:-1]), strict=True):
-            with_and_alone = vectors[number], alone[number]
-            query = Query(phrases[number], *with_and_alone, wordings[number], language or "en")
-            descriptions.append(_described(query, candidates[number], phrase_ids, vectors_of_phrases[rows]))
-    return descriptions
-
-
-def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: Floats) -> CandidateSet:
-    """Compute the features of the candidates of one query.
-
-    ``ids`` (phrases,) and ``stored`` (phrases, dim): the phrases of all candidates, concatenated, and their vectors.
-    """
-    bounds = np.cumsum([0, *(len(candidate.ids) for candidate in candidates)], dtype=np.int64)
-    table = np.zeros((len(candidates), len(FEATURES)), np.float32)
-    if not candidates:
-        return CandidateSet([], table, ids, np.zeros(0, np.float32), bounds)
-    column = {name: table[:, number] for number, name in enumerate(FEATURES)}
-    cosines = stored @ np.stack([query.vector, query.alone], 1)  # (phrases, 2)
-    order = np.lexsort((-cosines[:, 0], np.repeat(np.arange(len(candidates)), np.diff(bounds))))
-    _fill_meaning(column, stored, cosines, cosines[order, 0], bounds)
-    is_listed = _fill_listings(column, candidates)
-    collocates = bundled_collocates() if query.language == "en" and query.wording.surroundings else None
-    if collocates is not None:
-        stems_of = [_content_stems(candidate.wording) for candidate in candidates]
-        column["collocates"][:] = collocates.associations(stems_of, query.wording.surroundings)
-    if query.wording.senses is not None:
-        column["sense"][:] = _nearness_of_senses(query, query.wording.senses, candidates)
-    if is_listed.any():
-        shift = column["type"] - column["alone"]
-        values = np.column_stack([*(column[name] for name in _COMPARED), shift])[is_listed]
-        table[np.ix_(is_listed, _LISTED_COLUMNS)] = values - values.max(axis=0)
-    _fill_words(column, query, candidates)
-    wording = folded(query.phrase)
-    is_same = np.array([candidate.wording == wording for candidate in candidates])
-    column["same wording"][:] = is_same & ~is_listed
-    column["no lexicon"][:] = query.wording.no_lexicon
-    same_row = int(is_same.argmax()) if is_same.any() and query.wording.stands_for_itself else -1
-    return CandidateSet(list(candidates), table, ids[order], cosines[order, 0], bounds, same_row)
-
-
-def _fill_meaning(
-    column: Mapping[str, Floats], stored: Floats, cosines: Floats, descending: Floats, bounds: Ids
-) -> None:
-    """Fill in the features that are computed from vectors.
-
-    ``stored`` (phrases, dim) and ``cosines`` (phrases, 2): candidate i has the rows ``bounds[i]:bounds[i + 1]``.
-    ``descending`` (phrases,): the first column of the cosines, sorted within each candidate, highest first.
-    """
-    sizes, firsts = np.diff(bounds), bounds[:-1]
-    lengths = np.linalg.norm(np.add.reduceat(stored, firsts), axis=1)  # of the sums, (candidates,)
-    types = np.add.reduceat(cosines, firsts) / np.maximum(lengths, 1e-9)[:, None]
-    running_sums = np.concatenate([[0.0], np.cumsum(descending, dtype=np.float64)])
-    near = np.minimum(sizes, NEAREST)
-    column["context"][:] = descending[firsts]
-    column["contexts"][:] = (running_sums[firsts + near] - running_sums[firsts]) / near
-    column["type"][:], column["alone"][:] = types.T
-    column["alike"][:] = lengths / sizes
-    column["lead"][:] = column["context"] - column["context"].max()
-    column["alone lead"][:] = column["alone"] - column["alone"].max()
-
-
-def _nearness_of_senses(
-    query: Query, senses: SenseVectors | SensesThroughEnglish, candidates: Sequence[Candidate]
-) -> Floats:
-    """Compute (candidates,) how near the query is to the sense of each candidate, minus the highest of all.
-
-    A candidate without a sense vector is as near as the farthest other, or as the nearest if a user's dictionary lists
-    it. If all lack one, all have 0.
-    """
-    translations = [candidate.wording for candidate in candidates]
-    nearness = senses.nearness(query.phrase, query.wording.language, translations, query.vector, query.language)
-    is_unknown = np.isnan(nearness)
-    if is_unknown.all():
-        return np.zeros(len(candidates), np.float32)
-    farthest, nearest = nearness[~is_unknown].min(), nearness[~is_unknown].max()
-    of_user = np.array([candidate.listing.source not in ("", NAME) for candidate in candidates])
-    return np.asarray(np.where(is_unknown, np.where(of_user, nearest, farthest), nearness) - nearest)
-
-
-def _fill_listings(column: Mapping[str, Floats], candidates: Sequence[Candidate]) -> Flags:
-    """Fill in the features of dictionary entries and frequency; return (candidates,) whether each has an entry."""
-    listings = [candidate.listing for candidate in candidates]
-    is_listed = np.array([listing.probability > 0 for listing in listings])
-    column["listed"][:] = is_listed
-    column["probability"][:] = [_log(listing.probability) for listing in listings]
-    column["exact"][:] = [listing.exact for listing in listings]
-    column["verbatim"][:] = [listing.verbatim for listing in listings]
-    column["others listed"][:] = ~is_listed if is_listed.any() else 0
-    column["count"][:] = np.log([candidate.count for candidate in candidates])
-    return is_listed
-
-
-def _fill_words(column: Mapping[str, Floats], query: Query, candidates: Sequence[Candidate]) -> None:
-    """Fill in the features that compare the words of the candidates with those of the query."""
-    query_parts, length = query.wording.parts, len(query.wording.parts)  # a compound is as long as its parts
-    query_stems = {stem for part in query_parts for stem in part.stems}
-    required_parts = [part.stems for part in query_parts if not part.optional]
-    optional = [part.stems.keys() for part in query_parts if part.optional] if required_parts else []
-    required_parts = required_parts or [part.stems for part in query_parts]
-    required_stems = [stems.keys() for stems in required_parts]
-    forms = [stemmed_form(candidate.core or candidate.wording, query.language) for candidate in candidates]
-    lengths = np.array([count for _, count, _ in forms])
-    column["covered"][:] = [sum(map(query_stems.__contains__, stems)) / max(len(stems), 1) for stems, _, _ in forms]
-    column["covers"][:] = [_share_met(required_stems, stems) for stems, _, _ in forms]
-    column["composed"][:] = [_composed(required_parts, stems) for stems, _, _ in forms]
-    column["word by word"][:] = (column["covered"] == 1) & (column["covers"] == 1) & (length > 1)
-    column["covers function words"][:] = [_share_met(optional, stems) for stems, _, _ in forms] if optional else 1
-    column["words"][:] = np.maximum(lengths - length, 0)
-    column["fewer words"][:] = np.maximum(length - lengths, 0)
-    column["function word"][:] = [function_word for _, _, function_word in forms]
-
-
 def stands_for_itself(phrase: str, dictionaries: Dictionaries, language: str, target: str) -> bool:
     """Whether a phrase of an index that is identical to the query must mean the same.
 
@@ -776,24 +594,9 @@ def stands_for_itself(phrase: str, dictionaries: Dictionaries, language: str, ta
     return bool(language) and dictionaries.has_lexicon(language) and not dictionaries.equivalents(phrase, language)
 
 
-def _share_met(parts: Sequence[KeysView[str]], stems: Collection[str]) -> float:
-    """Compute the share of a query's words with at least one equivalent among some stems."""
-    return sum([not part.isdisjoint(stems) for part in parts]) / max(len(parts), 1)
-
-
-def _composed(parts: Sequence[Mapping[str, float]], stems: Collection[str]) -> float:
-    """Compute the mean log probability of a query's words, each with its likeliest translation among some stems."""
-    likeliest = [max([part[stem] for stem in stems if stem in part], default=0.0) for part in parts]
-    return sum(map(_log, likeliest)) / max(len(parts), 1)
-
-
 @lru_cache(1 << 16)
 def stemmed_form(wording: str, language: str) -> tuple[tuple[str, ...], int, bool]:
     """Return the stems of a wording, its number of words, and whether it begins with a function word."""
     content = words_of(wording, language) if language in UNSPACED else content_words(wording, language)
     stems = tuple([stem(word, language) for word in content])
     return stems, len(words(wording)), wording_of(content, language) != wording
-
-
-def _log(probability: float) -> float:
-    return max(math.log(probability), LEAST_LOG) if probability > 0 else LEAST_LOG

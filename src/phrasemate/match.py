@@ -28,6 +28,7 @@ from phrasemate.encode.pooling import by_examples, unit
 from phrasemate.encode.scoring import CandidateScorer
 from phrasemate.errors import InputError
 from phrasemate.examples import Finder, occurrences
+from phrasemate.features import describe
 from phrasemate.index.exact import Runs
 from phrasemate.index.wordings import Wordings, WordingSearch, segment_of
 from phrasemate.lexicon import Lexicon, bundled_lexicon
@@ -524,17 +525,17 @@ def likely_pairs(
     lexicon = bundled_lexicon()
     dictionaries = Dictionaries([*lexicons, *([] if lexicon is None else [lexicon])], [languages[1]])
     no_lexicon = UNLISTED if dictionaries.has_lexicon(languages[0]) else 1.0
-    proposed, wordings = [], []
+    proposed, query_words = [], []
     for term, row in zip(source.terms, near, strict=True):
         parts = proposals.parts(term, dictionaries, languages[0])
         equivalents = proposals.equivalents(table, term, dictionaries, languages[0])
         compositions = proposals.compositions(table, parts, languages[1] or "en")
         nearest = table.by_wording(firsts[row[row >= 0]].tolist())
         proposed.append(proposals.gather(table, term, nearest, equivalents, compositions))
-        wordings.append(proposals.Wording(languages[0], parts, {}, no_lexicon))
+        query_words.append(proposals.QueryWords(languages[0], parts, {}, no_lexicon))
     search = WordingSearch(table, lambda ids: target.vectors[ids])
-    descriptions = proposals.describe(
-        search, source.terms, proposed, source.types, source.alone, languages[1] or "en", wordings
+    descriptions = describe(
+        search, source.terms, proposed, source.types, source.alone, languages[1] or "en", query_words
     )
     term_of = {text: number for number, text in reversed([*enumerate(texts)])}  # the first term with a wording
     pairs = [

@@ -16,6 +16,7 @@ from phrasemate import candidates as proposals
 from phrasemate.encode.pooling import unit
 from phrasemate.encode.scoring import FEATURES, VOTES, CandidateScorer, Confidence, Views, alone
 from phrasemate.errors import InputError, QueryError
+from phrasemate.features import CandidateSet, describe
 from phrasemate.index import BaseIndex
 from phrasemate.index.wordings import Wordings
 from phrasemate.lexicon import (
@@ -332,7 +333,7 @@ class Searcher:
         bare: Floats,
         request: SearchRequest,
         without: Sequence[str] = (),
-    ) -> list[proposals.CandidateSet]:
+    ) -> list[CandidateSet]:
         """Propose candidates for each phrase and compute their features. The candidates are not ranked.
 
         Args:
@@ -348,7 +349,7 @@ class Searcher:
             mixture = unit(vectors + proposals.ALONE * bare)
             near = self._near(search.table, mixture, request)
             lexicon = self._bundled
-            candidate_lists, wordings = [], []
+            candidate_lists, query_words = [], []
             language = (target_languages[0] if target_languages else "") or "en"
             for number, (phrase, source) in enumerate(zip(phrases, self._languages_of(phrases), strict=True)):
                 parts = proposals.parts(phrase.text, dictionaries, source)
@@ -356,7 +357,7 @@ class Searcher:
                 no_lexicon = float(not dictionaries.has_lexicon(source))
                 is_same = proposals.stands_for_itself(phrase.text, dictionaries, source, language)
                 senses = self._senses(source, language)
-                wordings.append(proposals.Wording(source, parts, around, no_lexicon, is_same, senses))
+                query_words.append(proposals.QueryWords(source, parts, around, no_lexicon, is_same, senses))
                 dictionary_entries = proposals.equivalents(search.table, phrase.text, dictionaries, source)
                 compositions = proposals.compositions(search.table, parts, language)
                 proposal = proposals.gather(search.table, phrase.text, near[number], dictionary_entries, compositions)
@@ -370,7 +371,7 @@ class Searcher:
                     proposal = proposals.restrict(proposal, partial(self._outside, is_same=is_of(without[number])))
                 candidate_lists.append(proposal)
             texts = [phrase.text for phrase in phrases]
-            return proposals.describe(search, texts, candidate_lists, vectors, bare, language, wordings)
+            return describe(search, texts, candidate_lists, vectors, bare, language, query_words)
 
     def _near(self, table: Wordings, vectors: Floats, request: SearchRequest) -> list[dict[str, list[int]]]:
         """Find the phrases nearest to each vector, more of them if many have the same wording.
@@ -431,7 +432,7 @@ class Searcher:
         return [list(hits.values())[:count] for hits in different]
 
 
-def with_base_first(query: proposals.CandidateSet, probabilities: Doubles) -> Doubles:
+def with_base_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
     """Return the probabilities (candidates,), exchanged between an English possessive and its base if it is likelier.
 
     So "judge" goes before "judge's".
@@ -445,7 +446,7 @@ def with_base_first(query: proposals.CandidateSet, probabilities: Doubles) -> Do
     return values
 
 
-def with_same_first(query: proposals.CandidateSet, probabilities: Doubles) -> Doubles:
+def with_same_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
     """Return the probabilities (candidates,), raised for the query's own wording if it must be right."""
     if query.same < 0:
         return probabilities
@@ -454,7 +455,7 @@ def with_same_first(query: proposals.CandidateSet, probabilities: Doubles) -> Do
     return values
 
 
-def with_whole_first(query: proposals.CandidateSet, probabilities: Doubles) -> Doubles:
+def with_whole_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
     """Return the probabilities (candidates,), with a whole such as "side effects" above its part "effects".
 
     If the likeliest candidate is part of wholes, the likeliest of these is ranked above it. What counts as a whole:
@@ -481,13 +482,13 @@ def with_whole_first(query: proposals.CandidateSet, probabilities: Doubles) -> D
     return values
 
 
-def _is_listed_or_literal(query: proposals.CandidateSet, whole: int, part: int) -> bool:
+def _is_listed_or_literal(query: CandidateSet, whole: int, part: int) -> bool:
     """Whether a whole is listed, or translates the query word by word while its part does not."""
     literal = query.features[:, WORD_BY_WORD]
     return bool(query.candidates[whole].listing.probability or literal[whole] > literal[part])
 
 
-def _is_nearer(query: proposals.CandidateSet, whole: int, part: int) -> bool:
+def _is_nearer(query: CandidateSet, whole: int, part: int) -> bool:
     """Whether an unlisted whole that occurs repeatedly is nearer to a query of one word than its part, a word, is.
 
     It is nearer by all cosines, and by `NEARER` in the sum of those of its mean vector.
@@ -523,7 +524,7 @@ def by_words(
 
 
 def _answer(
-    query: proposals.CandidateSet,
+    query: CandidateSet,
     probabilities: NDArray[np.float64],
     scorer: CandidateScorer,
     forms_of: Sequence[Sequence[int]],

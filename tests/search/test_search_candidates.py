@@ -24,10 +24,9 @@ from phrasemate.candidates import (
     Dictionaries,
     Listing,
     Part,
-    Wording,
+    QueryWords,
     begins_at,
     compositions,
-    describe,
     ends_at,
     equivalents,
     extended,
@@ -40,6 +39,7 @@ from phrasemate.candidates import (
     with_function_word,
 )
 from phrasemate.encode.scoring import FEATURES, CandidateScorer
+from phrasemate.features import describe
 from phrasemate.index import Index
 from phrasemate.lexicon import Dictionary as FileDictionary
 from phrasemate.lexicon import (
@@ -237,7 +237,9 @@ def test_features_are_what_they_say(index: Index) -> None:
         gathered = gather(search.table, "Bank", {}, {"bench": Listing(0.5, "mine", verbatim=True)})
         vector, alone = np.array([[0.6, 0.8]], np.float32), np.array([[1.0, 0.0]], np.float32)
         query = parts("Bank", Dictionaries([Dictionary(Bank={"bench": 0.5})], ["en"]))
-        (described,) = describe(search, ["Bank"], [gathered], vector, alone, "en", [Wording("de", query, {"sit": 1.0})])
+        (described,) = describe(
+            search, ["Bank"], [gathered], vector, alone, "en", [QueryWords("de", query, {"sit": 1.0})]
+        )
     rows = {
         candidate.wording: dict(zip(FEATURES, row.tolist(), strict=True))
         for candidate, row in zip(described.candidates, described.features, strict=True)
@@ -268,7 +270,7 @@ def test_a_listed_candidate_is_not_told_as_the_same_wording(index: Index) -> Non
         values = []
         for listed in ({}, {"bank": Listing(0.5, "mine")}):
             gathered = gather(search.table, "bank", {}, listed)
-            (described,) = describe(search, ["bank"], [gathered], vector, vector, "en", [Wording("", [], {})])
+            (described,) = describe(search, ["bank"], [gathered], vector, vector, "en", [QueryWords("", [], {})])
             values.append(described.features[0, FEATURES.index("same wording")])
     assert values == [1, 0]
 
@@ -277,7 +279,7 @@ def test_candidates_tell_that_no_lexicon_has_the_languages(index: Index) -> None
     with index.wordings() as search:
         vector = np.array([[1.0, 0.0]], np.float32)
         gathered = gather(search.table, "bank", {}, {})
-        wordings = [Wording("", [], {}, no_lexicon) for no_lexicon in (0.0, 1.0)]
+        wordings = [QueryWords("", [], {}, no_lexicon) for no_lexicon in (0.0, 1.0)]
         pairs = [describe(search, ["bank"], [gathered], vector, vector, "en", [wording]) for wording in wordings]
     assert [one.features[:, FEATURES.index("no lexicon")].tolist() for (one,) in pairs] == [[0], [1]]
 
@@ -383,7 +385,9 @@ def test_translations_word_by_word_are_told_and_weighed(index: Index) -> None:
     proposed = [candidates.Candidate(wording, UNLISTED, np.array([1]), 1) for wording in wordings]
     vector = np.array([[1.0, 0.0]], np.float32)
     with index.wordings() as search:
-        (described,) = describe(search, ["bequeme Bank"], [proposed], vector, vector, "en", [Wording("de", query, {})])
+        (described,) = describe(
+            search, ["bequeme Bank"], [proposed], vector, vector, "en", [QueryWords("de", query, {})]
+        )
     composed, whole = (described.features[:, FEATURES.index(name)].tolist() for name in ("composed", "word by word"))
     half, quarter = log(0.5), log(0.25)
     assert composed == pytest.approx([(half + quarter) / 2, (quarter - 6) / 2, (half + quarter) / 2, half])
@@ -495,7 +499,7 @@ def test_the_same_wording_goes_first_where_it_stands_for_itself(index: Index) ->
     vector = np.array([[1.0, 0.0]], np.float32)
     with index.wordings() as search:
         gathered = gather(search.table, "bank", {}, dict.fromkeys(["bench", "bank"], Listing(0.5, "mine")))
-        wordings = [Wording("", [], {}, stands_for_itself=stands) for stands in (False, True)]
+        wordings = [QueryWords("", [], {}, stands_for_itself=stands) for stands in (False, True)]
         (loan,), (name,) = (describe(search, ["bank"], [gathered], vector, vector, "en", [one]) for one in wordings)
     assert loan.same == -1
     assert [candidate.wording for candidate in name.candidates][name.same] == "bank"

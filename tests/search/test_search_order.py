@@ -8,6 +8,7 @@ import pytest
 from phrasemate import candidates
 from phrasemate.candidates import UNLISTED, Listing
 from phrasemate.encode.scoring import FEATURES
+from phrasemate.features import CandidateSet
 from phrasemate.search import WORD_BY_WORD, with_base_first, with_whole_first
 
 
@@ -35,7 +36,7 @@ def test_a_whole_goes_before_its_part(wordings: str, likely: list[float], order:
     features = np.zeros((len(some), len(FEATURES)), np.float32)
     features[:, WORD_BY_WORD] = [text.endswith("+") for text in texts]
     empty = np.zeros(0, np.int64)
-    query = candidates.CandidateSet(some, features, empty, np.zeros(0, np.float32), empty)
+    query = CandidateSet(some, features, empty, np.zeros(0, np.float32), empty)
     values = with_whole_first(query, np.array(likely))
     assert np.argsort(-values, kind="stable").tolist() == order
     assert sorted(values.round(9), reverse=True)[:1] == sorted(likely, reverse=True)[:1]
@@ -66,7 +67,7 @@ def test_a_nearer_whole_goes_before_a_listed_word(
     empty = np.zeros(0, np.int64)
 
     def order(features: np.ndarray) -> list[int]:
-        query = candidates.CandidateSet(some, features.astype(np.float32), empty, np.zeros(0, np.float32), empty)
+        query = CandidateSet(some, features.astype(np.float32), empty, np.zeros(0, np.float32), empty)
         return np.argsort(-with_whole_first(query, np.array([0.6, 0.4])), kind="stable").tolist()
 
     assert order(features) == ([1, 0] if wins else [0, 1])
@@ -87,5 +88,5 @@ def test_a_nearer_whole_goes_before_a_listed_word(
 def test_a_word_goes_before_its_possessive(wordings: str, likely: list[float], values: list[float]) -> None:
     some = [candidates.Candidate(text, UNLISTED, np.array([1]), 1) for text in wordings.split(", ") if text]
     features, empty = np.zeros((len(some), len(FEATURES)), np.float32), np.zeros(0, np.int64)
-    query = candidates.CandidateSet(some, features, empty, np.zeros(0, np.float32), empty)
+    query = CandidateSet(some, features, empty, np.zeros(0, np.float32), empty)
     assert with_base_first(query, np.array(likely)).tolist() == values

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from phrasemate import Document, Index, Searcher, load_model
-from phrasemate.candidates import Candidate, CandidateSet, Listing, Wording, describe
+from phrasemate.candidates import Candidate, Listing, QueryWords
 from phrasemate.encode.scoring import FEATURES
+from phrasemate.features import CandidateSet, describe
 from phrasemate.lexicon import bundled_senses, stemmed
 from phrasemate.lexicon.induced import NAME
 
@@ -53,7 +54,7 @@ def nearness(wordings: str, language: str, target: str) -> list[float]:
         Candidate(text.strip("*"), Listing(0.5, "mine" if "*" in text else NAME), np.array([number]), 1)
         for number, text in enumerate(wordings.split())
     ]
-    vector, wording = np.array([[0.6, 0.8]], np.float32), Wording(language, [], {}, senses=cast(Any, Senses()))
+    vector, wording = np.array([[0.6, 0.8]], np.float32), QueryWords(language, [], {}, senses=cast(Any, Senses()))
     search = cast(Any, Vectors())
     row: CandidateSet
     (row,) = describe(search, ["Bank"], [candidates], vector, vector, target, [wording])
