@@ -1,13 +1,17 @@
 """Fit the scorer of a model's candidates on the dev half of the lookup yardstick, and write it into the model's folder.
 
-    python bench/candidate_scorer.py .cache/lookup --index .cache/lookup-20000 --index .cache/lookup-100000
+    python bench/candidate_scorer.py .cache/lookup --index .cache/lookup-20000 --index .cache/lookup-100000 \
+        --set .cache/lookup-de .cache/index-de --set .cache/lookup-fr .cache/index-fr
+
+Each --set names look-ups in text of another language (`bench/lookup_set.py --into`) and the index of their collection.
+They take part in the fit, too. The bundled scorer was fitted with sets of all 27 languages.
 
 With --calibrate, the weights that rank candidates are kept. Only the probabilities of queries without a listed
 candidate are fitted. With --rare, the words of `bench/lookup_set.py --unlisted`, which the lexicon lacks, take part in
 the fit. The bundled scorer was fitted without them.
 
-With --senses, only the weight of the feature "sense" is set, to `SENSE`, and figures for several weights are printed.
-The other weights of the bundled scorer were fitted before there was this feature.
+The weight of the feature "sense" outside the hidden units is not fitted, but set to `SENSE`. With --senses, only this
+weight is set, and figures for several weights are printed.
 
 Each index holds one of the yardstick's collections, and was built with the model. One query in `WITHOUT` is asked again
 without the lexicon, so that there are enough queries without a listed candidate to fit their weights. Queries without a
@@ -49,6 +53,7 @@ from phrasemate.lexicon import Equivalent, bundled_lexicon
 from phrasemate.lexicon.wordings import Keys
 from phrasemate.results import SearchRequest
 from phrasemate.text import folded
+from phrasemate.text.languages import primary
 
 AT_ONCE = 64  # queries whose candidates are found together
 NO_LEXICON = FEATURES.index("no lexicon")
@@ -137,12 +142,14 @@ def described_by_less(
 class Example(NamedTuple):
     """Query with the features of its candidates, and which of these are right, of the right sense, and usual.
 
+    ``language`` is that of the index.
     ``features`` is (candidates, len(FEATURES)). ``sense`` equals ``right`` if the phrase is not ambiguous, ``usual``
     equals it if the set does not say. ``number`` is that of the query in its set. ``half`` is 0 or 1, and the same for
     all examples of a query.
     """
 
     kind: str
+    language: str
     number: int
     half: int
     features: np.ndarray
@@ -153,30 +160,38 @@ class Example(NamedTuple):
 
 
 def examples_of(
-    queries: Sequence[LookupQuery], rows: Sequence[CandidateSet], kind: str, numbers: range
+    queries: Sequence[LookupQuery], rows: Sequence[CandidateSet], kind: str, numbers: range, language: str = "en"
 ) -> list[Example]:
-    """Return the candidates of look-ups as examples; ``numbers`` are the numbers of the queries."""
+    """Return the candidates of look-ups as examples.
+
+    ``numbers`` are the numbers of the queries, ``language`` is that of the index.
+    """
     examples = []
     for number, query, row in zip(numbers, queries, rows, strict=True):
-        compared = [lemmas(candidate.wording) for candidate in row.candidates]
+        compared = [lemmas(candidate.wording, language) for candidate in row.candidates]
         goals = (query.right, *(query.right if goal is None else goal for goal in (query.sense, query.usual)))
         labels = [np.array([wording in goal for wording in compared], bool) for goal in goals]
         features, ambiguous = row.features.astype(float), query.sense is not None
-        examples.append(Example(kind, number, number // 2 % 2, features, *labels, ambiguous))
+        examples.append(Example(kind, language, number, number // 2 % 2, features, *labels, ambiguous))
     return examples
 
 
-def sense_examples(queries: Sequence[SenseQuery], rows: Sequence[CandidateSet], kind: str) -> list[Example]:
-    """Return the candidates of ambiguous phrases that are of the right sense, of another sense, or unlisted."""
+def sense_examples(
+    queries: Sequence[SenseQuery], rows: Sequence[CandidateSet], kind: str, language: str = "en"
+) -> list[Example]:
+    """Return the candidates of ambiguous phrases that are of the right sense, of another sense, or unlisted.
+
+    ``language`` is that of the index.
+    """
     examples = []
     for number, (query, row) in enumerate(zip(queries, rows, strict=True)):
-        compared = [lemmas(candidate.wording) for candidate in row.candidates]
+        compared = [lemmas(candidate.wording, language) for candidate in row.candidates]
         right = np.array([wording in query.right for wording in compared], bool)
         other = np.array([wording in query.other for wording in compared], bool)
         if right.any() and other.any():
             labelled = right | other | (row.features[:, LISTED] == 0)
-            labels = [right[labelled]] * 3
-            examples.append(Example(kind, number, number % 2, row.features[labelled].astype(float), *labels, True))
+            features, labels = row.features[labelled].astype(float), [right[labelled]] * 3
+            examples.append(Example(kind, language, number, number % 2, features, *labels, True))
     return examples
 
 
@@ -339,18 +354,33 @@ def print_confidence(examples: Sequence[Example], scorers: Mapping[str, Sequence
 
 def report(examples: Sequence[Example]) -> None:
     """Print how often each kind of query has the right candidate first, with the scorer fitted on the other half."""
-    scorers = [fitted([example for example in examples if example.half != half]) for half in (0, 1)]
-    for kind in (name for name in KINDS if any(example.kind == name for example in examples)):
-        of_kind = [example for example in examples if example.kind == kind]
+    scorers = [with_sense(fitted([one for one in examples if one.half != half]), SENSE) for half in (0, 1)]
+    kinds = {(example.kind, example.language == "en") for example in examples}
+    for kind, into_english in ((name, flag) for flag in (True, False) for name in KINDS if (name, flag) in kinds):
+        of_kind = [one for one in examples if one.kind == kind and (one.language == "en") == into_english]
         hits = np.array([first(example, scorers[example.half]) for example in of_kind])
         has_right = np.array([example.right.any() for example in of_kind])
         meant = np.array([example.ambiguous and example.sense.any() for example in of_kind])
         right, _, usual = hits[has_right].mean(0)
         print(
-            f"{kind}: {len(of_kind)} queries, a right candidate for {has_right.mean():.3f}, of those right first "
+            f"{'into' if into_english else 'from'} English, {kind}: {len(of_kind)} queries, a right candidate for "
+            f"{has_right.mean():.3f}, of those right first "
             f"{right:.3f}, usual first {usual:.3f}; of {meant.sum()} ambiguous ones the right sense first "
             f"{hits[meant, 1].mean():.3f}"
         )
+
+
+def examples_of_set(folder: Path, index: Index, model: Model) -> list[Example]:
+    """Return the look-ups and ambiguous phrases of a set as examples, with and without the lexicon."""
+    queries, senses = dev_queries(folder), read_senses(folder / "senses.jsonl", "dev")
+    encodings, of_senses, language = encoded(model, queries), encoded(model, senses), primary(index.languages()[0])
+    sparse, numbers = slice(None, None, WITHOUT), range(len(queries))
+    some = [vectors[sparse] for vectors in encodings]
+    searcher, bare = Searcher(index, model), Searcher(index, model, lexicon=False)
+    examples = examples_of(queries, described(searcher, queries, *encodings), WITH_LEXICON, numbers, language)
+    without = described(bare, queries[sparse], *some)
+    examples += examples_of(queries[sparse], without, WITHOUT_LEXICON, numbers[sparse], language)
+    return examples + sense_examples(senses, described(searcher, senses, *of_senses), SEVERAL, language)
 
 
 def dev_queries(folder: Path) -> list[LookupQuery]:
@@ -363,6 +393,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("queries", type=Path)
     options.add_argument("--index", type=Path, action="append", required=True)
+    options.add_argument("--set", type=Path, nargs=2, action="append", default=[], metavar=("QUERIES", "INDEX"))
     options.add_argument("--calibrate", action="store_true")
     options.add_argument("--senses", action="store_true")
     options.add_argument("--rare", action="store_true")
@@ -398,9 +429,13 @@ def main() -> None:
     if args.senses:
         weigh_senses(model, examples)
         return
+    for folder, path in args.set:
+        with Index.open(path, model, readonly=True) as index:
+            examples += examples_of_set(folder, index, model)
     report(examples)
     facts = {"queries": len(examples), "indexes": [folder.name for folder in args.index], "senses": len(senses)}
-    fitted(examples).save(model.path or bundled_folder(), model.hash, facts)
+    facts |= {"sets": [folder.name for folder, _ in args.set], "sense": SENSE}
+    with_sense(fitted(examples), SENSE).save(model.path or bundled_folder(), model.hash, facts)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ above 0.75.
 
     python bench/mine.py --languages de,cs,ru,zh,ar --size 50000
 
-With --fit nothing is measured. The regression of `phrasemate.mine.select` and its default thresholds are fitted to the
-pairs of all given languages and sizes, with the lexicon and without.
+With --fit nothing is measured. The regressions of `phrasemate.mine.select` and their default thresholds are fitted to
+the pairs of all given languages and sizes: with the lexicon and without, each with compared words and without.
 
     python bench/mine.py --fit --languages hu,fr --sizes 5000,30000
 """
@@ -44,7 +44,7 @@ from phrasemate import Document, Model, load_model
 from phrasemate.evaluate.report import signature
 from phrasemate.mine import Mate, Mining, MiningResult, mine
 from phrasemate.mine.collection import normal
-from phrasemate.mine.select import USUAL, is_copy, usual_threshold
+from phrasemate.mine.select import REGRESSION, USUAL, is_copy, probabilities, usual_threshold
 
 LEAST, MOST = 10, 400  # characters of an English sentence; the other side has at least four
 NEAR = 0.75  # Dice coefficient above which two sentences are nearly equal
@@ -52,10 +52,11 @@ PENALTY = 1e-5  # weight of half the sum of the squared weights of the regressio
 WITHOUT = "small_enja"
 SYSTEMS = {
     "default": Mining(margin="regression"),
-    "none": Mining(margin="regression", lexicon=False),
+    "lexicon": Mining(margin="regression", rerank="none"),
+    "vectors": Mining(margin="regression", lexicon=False),
+    "none": Mining(margin="regression", lexicon=False, rerank="none"),
     "quarter": Mining(margin="quarter"),
     "reranker": Mining(margin="quarter", rerank="reranker"),
-    "words": Mining(margin="quarter", rerank="words"),
     "ratio": Mining(margin="ratio"),
     "cosine": Mining(margin="absolute"),
     "approximate": Mining(margin="regression", engine="approximate"),
@@ -137,7 +138,7 @@ class Task:
     def measure(self, model: Model, work: Path, systems: Sequence[str]) -> list[Any]:
         """Return the row of the table; the first system has further columns besides F1."""
         folds, clock = (self.gold[::2], self.gold[1::2]), Counter[str]()
-        mates, thresholds = {}, {}
+        mates, thresholds, looks = {}, {}, {}
         for name in systems:
             settings = SYSTEMS[name]
             thresholds[name] = []
@@ -147,14 +148,14 @@ class Task:
                     assert mined.report.calibration is not None
                     thresholds[name].append(mined.report.calibration.threshold)
             with self.run(model, work, replace(settings, threshold=LOW[settings.margin])) as mined:
-                mates[name] = list(mined)
+                mates[name], looks[name] = list(mined), mined.report.rerank
         first = systems[0]
         settings = SYSTEMS[first]
         precision, recall, _, wrong = self.scores(mates[first], folds, thresholds[first])
         f1 = [self.scores(mates[name], folds, thresholds[name])[2] for name in systems]
         strictly = self.scores(mates[first], folds, thresholds[first], strict=True)[2]
         sides = len(self.source), len(self.target)
-        usual = usual_threshold(settings.margin, settings.rerank, *sides, settings.lexicon)
+        usual = usual_threshold(settings.margin, looks[first], *sides, settings.lexicon)
         default = self.scores(mates[first], folds, [np.inf if usual is None else usual] * 2)[2]
         best = max(self.scores(mates[first], folds, [at, at])[2] for at in np.arange(0.02, 2.5, 0.01))
         sizes = *sides, len(self.gold)
@@ -199,20 +200,22 @@ class Example(NamedTuple):
 
     @classmethod
     def of(cls, task: Task, model: Model, work: Path, settings: Mining) -> Example:
-        """Return all pairs that a regression ranks."""
-        tables: list[np.ndarray] = []
+        """Return all pairs that the last regression of a run ranks."""
+        last: list[np.ndarray] = []
 
-        def record(features: np.ndarray) -> np.ndarray:
-            tables.append(features)
-            return -np.arange(len(features), dtype=np.float32)  # the order stays
+        def record(features: np.ndarray, lexicon: bool, looked_at: bool = False) -> np.ndarray:
+            if not looked_at and settings.rerank != "none":
+                return probabilities(features, lexicon)
+            last.append(features)
+            return 2 + np.arange(len(features), 0, -1, dtype=np.float32)  # the order stays; these pairs are the first
 
         with (
             patch("phrasemate.mine.mining.probabilities", record),
             task.run(model, work, replace(settings, threshold=-np.inf, pairing="all")) as mined,
         ):
-            mates = list(mined)
+            mates = list(mined)[: len(last[0])]
         right = [{True: 1, False: 0, None: -1}[task._judged(mate, False)] for mate in mates]
-        return cls(task, mates, tables[0], np.array(right))
+        return cls(task, mates, last[0], np.array(right))
 
     def curve(self, log_odds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the log odds of the pairs that are selected one to one, and F1 with each of them as the threshold.
@@ -253,16 +256,21 @@ def regression(examples: Sequence[Example]) -> tuple[float, np.ndarray]:
 
 
 def fit(args: argparse.Namespace, model: Model) -> None:
-    """Print regressions with the lexicon and without, their default thresholds, and F1 with these."""
+    """Print the regressions, their default thresholds, and F1 with these.
+
+    A regression with compared words is fitted to the pairs that the fitted one without them calls promising.
+    """
     sizes = [int(size) for size in args.sizes.split(",")]
     tasks = []
     for lang in args.languages.split(","):
         for size in sizes:
             task = Task(argparse.Namespace(**{**vars(args), "size": size}), lang)
             tasks.append((task, args.work / f"{lang}-sources-{size}"))
-    for name in ("none", "default"):
-        examples = [Example.of(task, model, work, SYSTEMS[name]) for task, work in tasks]
+    for name in ("none", "lexicon", "vectors", "default"):
+        settings = SYSTEMS[name]
+        examples = [Example.of(task, model, work, settings) for task, work in tasks]
         bias, weights = regression(examples)
+        REGRESSION[settings.lexicon, settings.rerank != "none"] = bias, tuple(weights)
         curves = [example.curve(example.features @ weights + bias) for example in examples]
         growths = [log(sqrt(len(one.task.source) * len(one.task.target)) / USUAL) for one in examples]
 
@@ -273,7 +281,7 @@ def fit(args: argparse.Namespace, model: Model) -> None:
             ]
             return [float(f1[place]) for (_, f1), place in zip(curves, places, strict=True)]
 
-        grid = list(product(np.arange(-2.5, 2.5, 0.1), np.arange(0, 1.01, 0.1)))
+        grid = list(product(np.arange(-2.5, 3.5, 0.1), np.arange(0, 1.01, 0.1)))
         threshold, growth = max(grid, key=lambda pair: float(np.mean(at(*pair))))
         print(
             f"{name}: {bias:.4f}, ({', '.join(f'{weight:.4f}' for weight in weights)}); {threshold:.1f}, {growth:.1f}"

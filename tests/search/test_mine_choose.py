@@ -10,7 +10,7 @@ import pytest
 from phrasemate.errors import InputError
 from phrasemate.mine.select import (
     AHEAD,
-    FEATURES,
+    MATCH_AHEAD,
     REGRESSION,
     WORDS,
     Candidates,
@@ -19,6 +19,7 @@ from phrasemate.mine.select import (
     contested,
     is_copy,
     length_deviations,
+    match_features,
     one_to_one,
     pair_features,
     probabilities,
@@ -85,15 +86,26 @@ def test_the_features_of_pairs() -> None:
     leads_with_words = [AHEAD + AHEAD, -0.2 + AHEAD, AHEAD - 0.225, 2 * AHEAD]
     assert with_words[:, :3].tolist() == features.tolist()
     assert with_words[:, 3] == pytest.approx(np.subtract(leads_with_words, leads), abs=1e-6)
-    assert pair_features(pairs(), np.zeros(0, np.float32)).shape == (0, len(FEATURES))
+    assert pair_features(pairs(), np.zeros(0, np.float32)).shape == (0, 4)
 
 
-def test_probabilities_are_a_logistic_regression_of_the_features() -> None:
-    for lexicon, width in ((False, 3), (True, 4)):
-        bias, weights = REGRESSION[lexicon]
-        features = np.random.default_rng(0).uniform(0, 1, (4, width)).astype(np.float32)
-        odds = [bias + sum(weight * value for weight, value in zip(weights, row, strict=True)) for row in features]
-        assert probabilities(features) == pytest.approx([1 / (1 + np.exp(-value)) for value in odds], rel=1e-4)
+def test_the_match_of_words_and_its_lead() -> None:
+    """The rivals of (0, 0) are (0, 1) and (1, 0); (2, 2) has none."""
+    some = pairs((0, 0, 0.9), (0, 1, 0.8), (1, 0, 0.7), (2, 2, 0.6))
+    features = match_features(some, np.array([0.8, 0.5, 0.7, 0.1], np.float32))
+    assert features[:, 0] == pytest.approx([0.8, 0.5, 0.7, 0.1])
+    expected = [0.3 + 0.1, -0.3 + MATCH_AHEAD, -0.1 + MATCH_AHEAD, 2 * MATCH_AHEAD]
+    assert features[:, 1] == pytest.approx(expected, abs=1e-6)
+    assert match_features(pairs(), np.zeros(0, np.float32)).shape == (0, 2)
+
+
+@pytest.mark.parametrize(("lexicon", "looked_at", "width"), [(0, 0, 3), (1, 0, 4), (0, 1, 5), (1, 1, 6)])
+def test_probabilities_are_a_logistic_regression_of_the_features(lexicon: int, looked_at: int, width: int) -> None:
+    bias, weights = REGRESSION[bool(lexicon), bool(looked_at)]
+    features = np.random.default_rng(0).uniform(0, 1, (4, width)).astype(np.float32)
+    odds = [bias + sum(weight * value for weight, value in zip(weights, row, strict=True)) for row in features]
+    values = probabilities(features, bool(lexicon), bool(looked_at))
+    assert values == pytest.approx([1 / (1 + np.exp(-value)) for value in odds], rel=1e-4)
 
 
 def test_one_to_one() -> None:

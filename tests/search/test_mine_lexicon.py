@@ -12,7 +12,7 @@ from mine_fakes import NumberEncoder, document, english, german
 from phrasemate.lexicon import InducedLexicon, bundled_lexicon
 from phrasemate.lexicon.induced import Pair, write_lexicon
 from phrasemate.mine import Mate, Mining, mine
-from phrasemate.mine.select import LexiconMatch, lexicon_match
+from phrasemate.mine.word_match import LexiconMatch, lexicon_match
 
 SLEEPS = "Der Hund Xylo schläft.", "The hound sleeps."
 SETTINGS: dict[str, Any] = {"threshold": 0.0, "pairing": "all"}
@@ -48,6 +48,13 @@ def test_a_name_stands_for_itself_and_a_side_without_words_is_no_evidence(lexico
     assert without_words == pytest.approx(0.5)
     assert nothing == pytest.approx((0 + 0.5) / 2)
     assert match.score([]).shape == (0,)
+
+
+def test_the_match_of_each_word(lexicon: InducedLexicon) -> None:
+    """Articles have none; Xylo, which is in no list, has no equal."""
+    source, target = LexiconMatch(lexicon, ("de", "en")).matches(*SLEEPS)
+    assert source.tolist() == pytest.approx([np.nan, 0.5, 0, 1], nan_ok=True)
+    assert target.tolist() == pytest.approx([np.nan, 0.5, 1], nan_ok=True)
 
 
 def test_two_other_languages_meet_in_english(lexicon: InducedLexicon) -> None:

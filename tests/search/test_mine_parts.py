@@ -5,17 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from phrasemate.errors import InputError, MissingExtra, ReadError
+from phrasemate.lexicon import Equivalent
 from phrasemate.mine import collection, mining
 from phrasemate.mine.collection import Collection, LanguageCheck, checker, collect, normal, script_of
 from phrasemate.mine.mining import language_offset, shift
 from phrasemate.mine.neighbours import LEAST_RECALL, ApproximateSearch, ExactSearch, engine_for, nearest_in_blocks
-from phrasemate.mine.select import Candidates, WordMatch, low_quarter
+from phrasemate.mine.select import Candidates
+from phrasemate.mine.word_match import LexiconMatch, WordMatch, low_quarter
 from phrasemate.mine.work_folder import Blocks, checked, seal
 from phrasemate.rank import whole
 from phrasemate.text import read
@@ -314,12 +317,9 @@ def test_which_engine() -> None:
 
 
 def test_the_worst_quarter_of_the_words() -> None:
-    cosines = np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.4], [0.5, 0.6], [0.7, 0.1]], np.float32)
-    rows, columns = [0.9, 0.8, 0.4, 0.6, 0.7], [0.9, 0.8]  # best matches; a quarter of 5 and of 2 words is one
-    assert low_quarter(cosines) == pytest.approx((min(rows) + min(columns)) / 2)
-    eight = np.diag(np.arange(1, 9) / 10).astype(np.float32)
-    assert low_quarter(eight) == pytest.approx((0.1 + 0.2) / 2)
-    assert low_quarter(np.zeros((0, 3), np.float32)) == 0.0
+    assert low_quarter(np.array([0.9, 0.8, 0.4, 0.6, 0.7], np.float32)) == pytest.approx(0.4)  # a quarter of 5 is one
+    assert low_quarter(np.arange(8, 0, -1, dtype=np.float32) / 10) == pytest.approx((0.1 + 0.2) / 2)
+    assert low_quarter(np.zeros(0, np.float32)) == 0.5
 
 
 def test_words_that_do_not_match(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,7 +330,7 @@ def test_words_that_do_not_match(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.extend(sentence.text for sentence in sentences)
         return [5 * np.eye(4, dtype=np.float32)[[space[w.lower()] for w in item.words()]] for item in sentences]
 
-    monkeypatch.setattr("phrasemate.mine.select.word_vectors", word_vectors)
+    monkeypatch.setattr("phrasemate.mine.word_match.word_vectors", word_vectors)
 
     class Model:
         hash = "h"
@@ -341,6 +341,38 @@ def test_words_that_do_not_match(monkeypatch: pytest.MonkeyPatch) -> None:
     assert score.tolist() == pytest.approx([1.0, 0.0, 0.0])
     assert sorted(calls) == sorted({text for pair in texts for text in pair})  # each once
     assert scorer.signature == "words h"
+
+
+def test_words_match_by_the_lexicon_or_by_their_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cosine of Haus and house is 0.2, and the lexicon pairs them; roof is not listed, and its cosine is 0.6.
+
+    The articles have the lowest cosines and do not count.
+    """
+    vectors = {
+        "das": [1.0, 0, 0, 0, 0, 0],
+        "haus": [0, 1.0, 0, 0, 0, 0],
+        "dach": [0, 0, 1.0, 0, 0, 0],
+        "the": [0, 0, 0, 1.0, 0, 0],
+        "house": [0, 0.2, 0, 0, 0.96**0.5, 0],
+        "roof": [0, 0, 0.6, 0, 0, 0.8],
+    }
+
+    def word_vectors(model: Any, sentences: Any, layer: Any, pooling: str) -> list[Any]:
+        return [np.array([vectors[word.lower()] for word in item.words()], np.float32) for item in sentences]
+
+    monkeypatch.setattr("phrasemate.mine.word_match.word_vectors", word_vectors)
+    equivalents = {"das": ["the"], "haus": ["house"], "dach": ["ceiling"]}
+    lexicon = SimpleNamespace(
+        equivalents=lambda form, *_: [Equivalent(text, 1.0, "", "en") for text in equivalents.get(form, [])]
+    )
+    model: Any = SimpleNamespace(hash="h")
+    pair = PhrasePair(whole("Das Haus das Dach"), whole("The house the roof"))
+    with_lexicon = WordMatch(model, LexiconMatch(cast(Any, lexicon), ("de", "en")))
+    assert with_lexicon.score([pair]).tolist() == pytest.approx([0.6])  # the others: 1 for Haus and house
+    assert WordMatch(model).score([pair]).tolist() == [0.0]
+    assert with_lexicon.score([PhrasePair(whole("Das"), whole("The house"))]).tolist() == pytest.approx([(0.5 + 0) / 2])
+    assert with_lexicon.signature != WordMatch(model).signature
+    assert with_lexicon.score([]).shape == (0,)
 
 
 def test_a_sentence_is_one_whatever_is_not_seen_in_it(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from mine_fakes import NumberEncoder, document, english, german
 
 from phrasemate.errors import InputError
 from phrasemate.mine import Mining, Place, mine, write_mates
-from phrasemate.mine.select import REGRESSION_THRESHOLDS, usual_threshold
+from phrasemate.mine.select import REGRESSION_THRESHOLDS, least_promising, usual_threshold
 from phrasemate.text.formats.bilingual import read_units
 from phrasemate.types import Document, PhrasePair
 
@@ -186,10 +186,17 @@ def test_the_usual_threshold_grows_with_the_collections() -> None:
     smallest = usual_threshold("quarter", "reranker", 5_000, 5_000)
     assert usual_threshold("quarter", "reranker", 0, 7) == smallest == pytest.approx(1.64 - 0.072 * 1.386294, abs=1e-6)
     assert usual_threshold("quarter", "none", 20_000, 20_000) == 0.675
-    for lexicon, (odds, growth) in REGRESSION_THRESHOLDS.items():  # a probability
-        usual = usual_threshold("regression", "none", 54_366, 54_366, lexicon)
+    for (lexicon, look), (odds, growth) in REGRESSION_THRESHOLDS.items():  # a probability
+        usual = usual_threshold("regression", look, 54_366, 54_366, lexicon)
         assert usual == pytest.approx(1 / (1 + np.exp(-odds - growth)), abs=1e-4)
-    assert usual_threshold("csls", "none", 20_000, 20_000) is usual_threshold("ratio", "words", 9, 9) is None
+    assert usual_threshold("csls", "none", 20_000, 20_000) is usual_threshold("ratio", "scorer", 9, 9) is None
+
+
+def test_large_collections_have_fewer_promising_pairs() -> None:
+    """The log odds grow by 1 with each e times as large; below 5,000 sentences not at all."""
+    assert least_promising(20_000, 20_000) == pytest.approx(1 / (1 + np.exp(3)))
+    assert least_promising(20_000, round(20_000 * np.e**2)) == pytest.approx(1 / (1 + np.exp(2)), rel=1e-5)
+    assert least_promising(3, 4) == pytest.approx(1 / (1 + np.exp(3 + np.log(4))))
 
 
 def test_a_default_of_its_own_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +238,8 @@ def test_every_margin_ranks_the_mates_first(margin: str) -> None:
         ({"pairing": "best"}, "pairing 'best'; expected one of"),
         ({"check": "yes"}, "check 'yes'; expected one of"),
         ({"rerank": "x"}, "rerank 'x'; expected one of"),
-        ({"margin": "regression", "rerank": "words"}, "its pairs cannot be re-ranked"),
+        ({"margin": "regression", "rerank": "reranker"}, "the re-ranker needs another margin"),
+        ({"margin": "quarter", "rerank": "words"}, "it needs the margin 'regression'"),
         ({"k": 0}, "k 0; expected 1 or more"),
         ({"length_ratio": 1.0}, "length ratio 1.0; expected more than 1"),
         ({"copies": 1.5}, "copies 1.5; expected a share"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Check = Literal["none", "script", "language"]
 Pairing = Literal["greedy", "mutual", "all"]
 Margin = Literal["auto", "regression", "quarter", "ratio", "distance", "csls", "absolute"]
-Rerank = Literal["none", "reranker", "words"]
+Rerank = Literal["auto", "none", "words", "reranker"]
 Engine = Literal["auto", "exact", "approximate"]
 
 
@@ -55,7 +55,7 @@ MinScore = Annotated[
     option(
         "--min-score",
         "X",
-        "Minimum score of a pair (default: depends on the amount of text and on --lexicon).",
+        "Minimum score of a pair (default: depends on the amount of text).",
     ),
 ]
 Pairs = Annotated[
@@ -72,15 +72,15 @@ MarginOption = Annotated[
         "--margin",
         "NAME",
         "How a pair is scored: regression, or a margin: quarter, ratio, distance, csls or absolute. auto: "
-        "regression; with --rerank, quarter.",
+        "regression; with --rerank reranker, quarter.",
     ),
 ]
 RerankOption = Annotated[
     Rerank,
     option(
         "--rerank",
-        "none|reranker|words",
-        "Re-rank promising pairs by cross-attention or word by word, together with the margin quarter.",
+        "auto|none|words|reranker",
+        "Score promising pairs again: by their words (auto, if the model can), by cross-attention, or not.",
     ),
 ]
 LexiconOption = Annotated[
@@ -115,7 +115,7 @@ def mine(
     threshold: MinScore = None,
     pairing: Pairs = "greedy",
     margin: MarginOption = "auto",
-    rerank: RerankOption = "none",
+    rerank: RerankOption = "auto",
     lexicon: LexiconOption = True,
     k: Neighbours = 4,
     length_ratio: LengthRatio = 2.5,

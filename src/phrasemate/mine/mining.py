@@ -44,24 +44,24 @@ from phrasemate.mine.select import (
     WEIGHTS,
     Calibration,
     Candidates,
-    LexiconMatch,
     Mate,
     Mining,
     Report,
     SentenceEncoder,
-    WordMatch,
     calibrate,
     candidates,
     check_known,
     contested,
     is_copy,
+    least_promising,
     length_deviations,
-    lexicon_match,
+    match_features,
     one_to_one,
     pair_features,
     probabilities,
     usual_threshold,
 )
+from phrasemate.mine.word_match import LexiconMatch, WordMatch, lexicon_match
 from phrasemate.mine.work_folder import Blocks, WorkFolder, checked, seal
 from phrasemate.rank import whole
 from phrasemate.reranker import Attention, load_reranker
@@ -396,7 +396,7 @@ def mine(
         arguments = zip(("source", "target"), documents, known_sides, checks, (source, target), strict=True)
         sides = [steps.read(*argument) for argument in arguments]
         numbers = _numbers(mates, sides)
-        steps.compare_words(sides)
+        steps.compare_words(sides, model)
         limit = settings.threshold
         if limit is None and not mates:
             limit = steps.usual(sides)
@@ -437,6 +437,7 @@ class _Steps:
     look: _Look
     progress: Progress
     words: LexiconMatch | None = None
+    word_match: WordMatch | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -490,13 +491,18 @@ class _Steps:
         offset = np.array(blocks.array[0])
         return offset, _key(key, offset.tobytes().hex())
 
-    def compare_words(self, sides: Sequence[Collection]) -> None:
-        """Prepare the comparison of words by the lexicon, if the settings allow it and it has both languages."""
+    def compare_words(self, sides: Sequence[Collection], model: Any) -> None:
+        """Prepare the comparison of words: by the lexicon if it has both languages, and by vectors.
+
+        The settings decide whether either is done.
+        """
         if self.settings.lexicon and self.look.margin == "regression":
             samples = [
                 [side.text(number) for number in range(0, len(side), max(1, len(side) // SAMPLE))] for side in sides
             ]
             self.words = lexicon_match(bundled_lexicon(), self.settings.languages, samples)
+        if self.look.kind == "words":
+            self.word_match = WordMatch(model, self.words)
 
     def usual(self, sides: Sequence[Collection]) -> float | None:
         """Return the default threshold for the sizes of the collections."""
@@ -572,17 +578,33 @@ class _Steps:
     def score(self, pairs: Candidates, sides: Sequence[Collection]) -> Candidates:
         """Score pairs by the regression, or by the margin plus the weighted scores of the re-ranking."""
         if self.look.margin == "regression":
-            match = None if self.words is None else self._lexicon_scores(self.words, pairs, sides)
-            return pairs.with_scores(probabilities(pair_features(pairs, match)))
+            return pairs.with_scores(self._probabilities(pairs, sides))
         scorer = self.look.scorer
         if scorer is None:
             return pairs
+        second_scores = self._second_scores(scorer, pairs, sides)
+        return pairs.with_scores(pairs.score + np.float32(self.look.weight) * second_scores)
+
+    def _probabilities(self, pairs: Candidates, sides: Sequence[Collection]) -> Floats:
+        """Estimate the probability that each pair is correct, (pairs,); the words of promising pairs are compared."""
+        match = None if self.words is None else self._lexicon_scores(self.words, pairs, sides)
+        features = pair_features(pairs, match)
+        values = probabilities(features, match is not None)
+        if self.word_match is not None:
+            rows = np.flatnonzero(values >= least_promising(*map(len, sides)))
+            promising = pairs.only(rows)
+            matches = match_features(promising, self._second_scores(self.word_match, promising, sides))
+            values[rows] = probabilities(np.column_stack([features[rows], matches]), match is not None, True)
+        return values
+
+    def _second_scores(self, scorer: Scorer, pairs: Candidates, sides: Sequence[Collection]) -> Floats:
+        """Score pairs by a scorer, (pairs,)."""
         order = np.lexsort((pairs.target, pairs.source))  # by source sentence, so that each is encoded once
         second_scores = np.empty(len(order), np.float32)
         show = partial(self.progress, "reranking")
         with self._timed("reranking"):
             second_scores[order] = scores(self.folder.path, scorer, pairs.only(order), sides, show)
-        return pairs.with_scores(pairs.score + np.float32(self.look.weight) * second_scores)
+        return second_scores
 
     def _lexicon_scores(self, words: LexiconMatch, pairs: Candidates, sides: Sequence[Collection]) -> Floats:
         """Score pairs by `LexiconMatch`: (pairs,)."""
@@ -644,15 +666,17 @@ def _look(model: Any, settings: Mining, scorer: Scorer | None) -> _Look:
     kind = settings.rerank if scorer is None else "scorer"
     margin = settings.margin
     if margin == "auto":
-        margin = "regression" if kind == "none" else "quarter"
+        margin = "quarter" if kind in ("reranker", "scorer") else "regression"
     elif margin == "regression" and kind == "scorer":
         raise InputError("margin 'regression' and a scorer; its pairs cannot be re-ranked")
+    if kind == "auto":
+        kind = "words" if margin == "regression" and getattr(model, "head", None) is not None else "none"
     weight = WEIGHTS.get(kind, 0.0) if settings.weight is None else settings.weight
-    if kind in ("words", "reranker") and not hasattr(model, "runtime"):
-        raise InputError(f"rerank {kind!r} needs a phrasemate.Model, for vectors of words; use rerank 'none'")
-    if kind == "words":
-        scorer = WordMatch(model)
-    elif kind == "reranker":
+    if kind == "words" and getattr(model, "head", None) is None:
+        raise InputError("rerank 'words' needs a phrasemate.Model with a trained head; use rerank 'none'")
+    if kind == "reranker":
+        if not hasattr(model, "runtime"):
+            raise InputError("rerank 'reranker' needs a phrasemate.Model, for token states; use rerank 'none'")
         scorer = attention = Attention(model, load_reranker())
         weight /= attention.highest
     return _Look(kind, scorer, weight, margin)

@@ -1,34 +1,20 @@
-"""Select translated sentence pairs (mates) from neighbours: margins, filters, one-to-one choice, and thresholds.
-
-Sentence vectors hardly distinguish "Dutch language package" from "Estonian language package". So the words of a pair
-are compared, too: by the lexicon (`LexiconMatch`), or by their vectors (`WordMatch`).
-"""
+"""Select translated sentence pairs (mates) from neighbours: margins, filters, one-to-one choice, and thresholds."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import exp, log, sqrt
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.align import TokenizedSentence
-from phrasemate.align.neural import word_vectors
-from phrasemate.encode import Model
-from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
-from phrasemate.lexicon import InducedLexicon
-from phrasemate.lexicon.inflection import ENGLISH_FUNCTION_WORDS, stem
 from phrasemate.mine.collection import CHECKS, Counts, Place
 from phrasemate.mine.neighbours import ENGINES
-from phrasemate.text import folded, words
-from phrasemate.text.languages import primary
 from phrasemate.text.normalize import plain
-from phrasemate.types import PhrasePair, Run
+from phrasemate.types import Run
 from phrasemate.utils.arrays import Flags, Floats
 from phrasemate.utils.margin import lead, margin_of, neighbour_pairs, neighbourhood
 
@@ -41,15 +27,19 @@ FLOORS = {
 }  # margin -> score below which the two sentences have nearer neighbours than each other
 THRESHOLDS = {
     ("quarter", "none"): (0.675, 0.0145),
-    ("quarter", "words"): (0.91, 0.045),
     ("quarter", "reranker"): (1.64, 0.072),
     ("ratio", "none"): (1.046, 0.006),
 }
 """(Margin, kind of re-ranking) -> default threshold for `USUAL` sentences, and its increase for e times as many."""
-REGRESSION_THRESHOLDS = {False: (-0.2, 1.0), True: (0.3, 1.0)}
-"""Default threshold and its increase for the log odds of `probabilities`, without and with the lexicon."""
+REGRESSION_THRESHOLDS = {
+    (False, "none"): (-0.1, 1.0),
+    (True, "none"): (-0.1, 1.0),
+    (False, "words"): (-0.2, 1.0),
+    (True, "words"): (-0.2, 1.0),
+}
+"""(With lexicon, kind of re-ranking) -> default threshold, and its increase, for the log odds of `probabilities`."""
 USUAL, SMALLEST = 20_000, 5_000  # sentences of the default threshold; smaller collections count as the smallest
-WEIGHTS = {"words": 0.5, "reranker": 1.5, "scorer": 0.5}  # weight of the re-ranking scores; the margin's is 1
+WEIGHTS = {"reranker": 1.5, "scorer": 0.5}  # weight of the re-ranking scores; the margin's is 1
 DOUBT = 0.09  # distance below the threshold of the margin `quarter` down to which pairs are re-ranked
 RERANKED, LOOKED_AT, RISE = 1.6, 0.635, 0.23
 """At a threshold of 1.6, the re-ranker scores pairs with a margin `quarter` of at least 0.635. This minimum rises by
@@ -58,7 +48,7 @@ CONTEST = 0.006
 """Pairs whose margin is further below the best pair of one of their sentences are not re-ranked (decision 040)."""
 MARGINS = ("auto", "regression", *FLOORS)
 OURS = ("regression", "quarter")  # margins that need `language_offset`; the published ones use the vectors unchanged
-RERANK = ("none", "reranker", "words")
+RERANK = ("auto", "none", "words", "reranker")
 
 
 def usual_threshold(margin: str, look: str, source: int, target: int, lexicon: bool = False) -> float | None:
@@ -70,17 +60,30 @@ def usual_threshold(margin: str, look: str, source: int, target: int, lexicon: b
 
     Args:
         margin: Name of the margin, one of `MARGINS` but "auto".
-        look: Kind of re-ranking, one of `RERANK` or "scorer".
+        look: Kind of re-ranking, one of `RERANK` but "auto", or "scorer".
         source: Number of source sentences.
         target: Number of target sentences.
         lexicon: Whether the regression uses the lexicon.
     """
-    threshold = REGRESSION_THRESHOLDS[lexicon] if margin == "regression" else THRESHOLDS.get((margin, look))
+    threshold = REGRESSION_THRESHOLDS[lexicon, look] if margin == "regression" else THRESHOLDS.get((margin, look))
     if threshold is None:
         return None
     usual, growth = threshold
-    value = usual + growth * log(max(SMALLEST, sqrt(source * target)) / USUAL)
+    value = usual + growth * _relative_size(source, target)
     return 1 / (1 + exp(-value)) if margin == "regression" else value
+
+
+def least_promising(source: int, target: int) -> float:
+    """Return the probability from which the words of a pair are compared by their vectors.
+
+    It grows with the numbers of source and target sentences, as the default threshold does.
+    """
+    return 1 / (1 + exp(-PROMISING - _relative_size(source, target)))
+
+
+def _relative_size(source: int, target: int) -> float:
+    """Return the logarithm of the size of two collections, in sentences, relative to `USUAL`."""
+    return log(max(SMALLEST, sqrt(source * target)) / USUAL)
 
 
 class SentenceEncoder(Protocol):
@@ -102,8 +105,9 @@ class Mining:
 
     Args:
         k: Number of neighbours in each direction.
-        margin: Score of a pair: "regression" (`probabilities`), or a margin of `candidates`. "auto" is "regression"
-            without re-ranking, else "quarter". For these two, `language_offset` is subtracted from the source vectors.
+        margin: Score of a pair: "regression" (`probabilities`), or a margin of `candidates`. "auto" is "quarter" with
+            the re-ranker or a scorer, else "regression". For these two, `language_offset` is subtracted from the source
+            vectors.
         threshold: Minimum score. None takes it from the calibration, or the default of the margins "regression",
             "quarter" and "ratio" (`usual_threshold`).
         pairing: How pairs are chosen (`one_to_one`).
@@ -113,8 +117,9 @@ class Mining:
         languages: Codes of both languages, "" if unknown.
         check: How the languages of sentences are checked (`checker`).
         engine: How neighbours are searched (`engine_for`).
-        rerank: Second score of promising pairs: "reranker" (`Attention` with the re-ranker of the bundled encoder, its
-            scores divided by their maximum), "words" (`WordMatch`), or "none".
+        rerank: How promising pairs are scored again: "words" (`WordMatch`, for the margin "regression"), "reranker"
+            (`Attention` with the re-ranker of the bundled encoder, its scores divided by their maximum), or "none".
+            "auto" is "words" for the regression if the model has a trained head, else "none".
         weight: Weight of the second score, where the margin's is 1; None for that of `WEIGHTS`.
         lexicon: Whether the regression compares words by the bundled lexicon (`LexiconMatch`), if it has both
             languages. An unknown language is identified from a sample of sentences.
@@ -131,7 +136,7 @@ class Mining:
     languages: tuple[str, str] = ("", "")
     check: str = "script"
     engine: str = "auto"
-    rerank: str = "none"
+    rerank: str = "auto"
     weight: float | None = None
     lexicon: bool = True
 
@@ -140,8 +145,10 @@ class Mining:
         for name, choices in words.items():
             if getattr(self, name) not in choices:
                 raise InputError(f"{name} {getattr(self, name)!r}; expected one of {', '.join(choices)}")
-        if self.margin == "regression" and self.rerank != "none":
-            raise InputError(f"margin 'regression' and rerank {self.rerank!r}; its pairs cannot be re-ranked")
+        if self.margin == "regression" and self.rerank == "reranker":
+            raise InputError("margin 'regression' and rerank 'reranker'; the re-ranker needs another margin")
+        if self.margin not in ("auto", "regression") and self.rerank == "words":
+            raise InputError(f"margin {self.margin!r} and rerank 'words'; it needs the margin 'regression'")
         if self.k < 1:
             raise InputError(f"k {self.k}; expected 1 or more neighbours")
         if self.length_ratio is not None and not self.length_ratio > 1:
@@ -314,18 +321,21 @@ def length_deviations(pairs: Candidates, source: NDArray[np.int32], target: NDAr
     return np.abs(ratio - usual).astype(np.float32)
 
 
-FEATURES = ("margin", "lead", "length", "words")
 REGRESSION = {
-    False: (-54.493, (78.390, 14.474, -0.895)),
-    True: (-54.224, (77.796, 8.017, -1.084, 37.283)),
+    (False, False): (-53.551, (77.394, 15.033, -1.677)),
+    (True, False): (-52.927, (76.442, 9.144, -1.983, 34.165)),
+    (False, True): (-59.498, (81.043, 7.422, -1.457, 4.687, 2.871)),
+    (True, True): (-45.796, (60.921, 7.441, -1.726, 18.457, 4.342, 1.948)),
 }
-"""Bias and weights of the features, without and with the lexicon (`bench/mine.py --fit`)."""
+"""(With lexicon, with `match_features`) -> bias and weights of the features (`bench/mine.py --fit`)."""
 AHEAD = 0.2  # maximum lead of a pair over the next one, for each of its sentences
 WORDS = 0.1  # weight of the lexicon's score, where the margin's is 1
+MATCH_AHEAD = 0.5  # maximum lead of the worst match of words
+PROMISING = -3.0  # log odds, for `USUAL` sentences, from which the words of a pair are compared by their vectors
 
 
 def pair_features(pairs: Candidates, match: Floats | None = None) -> Floats:
-    """Compute the `FEATURES` of pairs scored by the margin `quarter`: (pairs, 3), or (pairs, 4) with ``match``.
+    """Compute the features of pairs scored by the margin `quarter`: (pairs, 3), or (pairs, 4) with ``match``.
 
     The features are the margin, the lead of the cosine, and the length deviation. The fourth is the lead of the sum
     margin + `WORDS` x match, minus the lead of the cosine. A lead is the distance to the best other pair of the source
@@ -343,13 +353,23 @@ def pair_features(pairs: Candidates, match: Floats | None = None) -> Floats:
     return np.column_stack(columns)
 
 
-def probabilities(features: Floats) -> Floats:
-    """Estimate the probability that a pair is correct by logistic regression: `pair_features` -> (pairs,).
+def match_features(pairs: Candidates, match: Floats) -> Floats:
+    """Return scores of `WordMatch` (pairs,) with their lead over rival pairs, at most `MATCH_AHEAD`: (pairs, 2)."""
+    return np.column_stack([match, lead(pairs.source, pairs.target, match, match - np.float32(MATCH_AHEAD))])
+
+
+def probabilities(features: Floats, lexicon: bool, looked_at: bool = False) -> Floats:
+    """Estimate the probability that a pair is correct by logistic regression, (pairs,).
 
     The weights were fitted to collections in which 3 or 20 percent of the sentences have a mate. The probabilities are
     too low if more sentences have one.
+
+    Args:
+        features: `pair_features`, followed by `match_features` if ``looked_at``, (pairs, features).
+        lexicon: Whether the lexicon's score is among the features.
+        looked_at: Whether `match_features` are among them.
     """
-    bias, weights = REGRESSION[features.shape[1] > FEATURES.index("words")]
+    bias, weights = REGRESSION[lexicon, looked_at]
     log_odds = features.astype(np.float64) @ np.array(weights) + bias
     values: Floats = (1 / (1 + np.exp(-log_odds))).astype(np.float32)
     return values
@@ -442,156 +462,3 @@ def _known_flags(chosen: Candidates, known_pairs: Sequence[tuple[int, int]]) -> 
     right = np.array([pair in pairs for pair in chosen.numbers()], bool)
     is_touched = np.array([s in sources or t in targets for s, t in chosen.numbers()], bool)
     return right, is_touched
-
-
-_FORMS, _TEXTS = 100_000, 20_000  # words and sentences whose stems are cached
-_UNKNOWN = 0.5  # match of an unlisted word without an equal in the other sentence, and of a sentence without words
-_POWER = 0.25  # exponent of the ratio of a probability to the highest one
-
-
-class _Word(NamedTuple):
-    """English stems of a word's equivalents, each with a share up to 1, and whether the lexicon lists the word."""
-
-    stems: dict[str, float]
-    is_listed: bool
-
-
-class LexiconMatch:
-    """Scorer of sentence pairs by the words that the lexicon lists as translations of each other.
-
-    Each word is mapped to the English stems of its equivalents. The share of a stem is (its probability / that of the
-    most probable equivalent) ** 0.25. The match of a word is the highest share that it has in common with a word of
-    the other sentence. A word that the lexicon does not list counts as its own stem, and has a match of 0.5 if the
-    other sentence lacks it. Function words are ignored. The score is the mean match of the words, averaged over both
-    sentences, from 0 to 1. A sentence without words has a mean match of 0.5.
-
-    >>> from phrasemate.lexicon import bundled_lexicon
-    >>> match = LexiconMatch(bundled_lexicon(), ("de", "en"))
-    >>> scores = match.score([("Der Hund schläft.", "The dog sleeps."), ("Der Hund schläft.", "The door is open.")])
-    >>> bool(scores[0] > scores[1])
-    True
-    """
-
-    def __init__(self, lexicon: InducedLexicon, languages: tuple[str, str]) -> None:
-        self.languages = languages
-        self._lexicon = lexicon
-        self._read = lru_cache(_TEXTS)(self._words_of)
-        self._word = lru_cache(_FORMS)(self._stems)
-
-    def score(self, pairs: Iterable[tuple[str, str]]) -> Floats:
-        """Score (source, target) texts: (pairs,) float32."""
-        sides = (tuple(map(self._read, pair, self.languages)) for pair in pairs)
-        return np.array(
-            [(_mean_match(source, target) + _mean_match(target, source)) / 2 for source, target in sides], np.float32
-        )
-
-    def _words_of(self, text: str, language: str) -> list[_Word]:
-        """Return the words of a text, without function words."""
-        forms = [folded(text[start:end]) for start, end in words(text)]
-        return [word for form in forms if (word := self._word(form, language)) is not None]
-
-    def _stems(self, form: str, language: str) -> _Word | None:
-        """Return the English stems of a folded word; None for a function word."""
-        if language == "en":
-            return None if form in ENGLISH_FUNCTION_WORDS else _Word({stem(form, "en"): 1.0}, True)
-        equivalents = self._lexicon.equivalents(form, language, "en")
-        if not equivalents:
-            return _Word({stem(form, "en"): 1.0}, False)
-        likeliest = equivalents[0]
-        if ENGLISH_FUNCTION_WORDS.issuperset(likeliest.text.split()):
-            return None
-        stems: dict[str, float] = {}
-        for equivalent in equivalents:
-            share = (equivalent.weight / likeliest.weight) ** _POWER
-            for word in equivalent.text.split():
-                if word not in ENGLISH_FUNCTION_WORDS:
-                    name = stem(word, "en")
-                    stems[name] = max(stems.get(name, 0.0), share)
-        return _Word(stems, True)
-
-
-def _mean_match(side: Sequence[_Word], other: Sequence[_Word]) -> float:
-    """Return the mean match of a sentence's words with those of the other sentence."""
-    shares: dict[str, float] = {}
-    for word in other:
-        for name, share in word.stems.items():
-            shares[name] = max(shares.get(name, 0.0), share)
-    matches = [
-        max([min(word.stems[name], shares[name]) for name in word.stems.keys() & shares.keys()], default=0.0)
-        or (0.0 if word.is_listed else _UNKNOWN)
-        for word in side
-    ]
-    return sum(matches) / len(matches) if matches else _UNKNOWN
-
-
-def lexicon_match(
-    lexicon: InducedLexicon | None, languages: Sequence[str], samples: Sequence[Sequence[str]]
-) -> LexiconMatch | None:
-    """Make the scorer for two languages; None if the lexicon lacks one of them, or both are the same.
-
-    Args:
-        lexicon: Lexicon, None if there is none.
-        languages: Codes of the source and the target language; "" to identify it from the sample.
-        samples: Sentences of the source and of the target.
-    """
-    if lexicon is None:
-        return None
-    source, target = (
-        primary(language) or _language_of(lexicon, sample) for language, sample in zip(languages, samples, strict=True)
-    )
-    if source == target or not {source, target} <= {"en", *lexicon.languages}:
-        return None
-    return LexiconMatch(lexicon, (source, target))
-
-
-def _language_of(lexicon: InducedLexicon, texts: Sequence[str]) -> str:
-    """Return the language of more than half of the texts; "" if there is none."""
-    counts = Counter(lexicon.languages_of(texts))
-    language, count = counts.most_common(1)[0] if counts else ("", 0)
-    return language if 2 * count > counts.total() else ""
-
-
-_CHUNK = 512  # sentences whose words are encoded together
-
-
-class WordMatch:
-    """Scorer of sentence pairs by the words that match worst.
-
-    The vector of a word is that of the word as a phrase in its sentence. Its match is the highest cosine with a word of
-    the other sentence. The score is the mean match of the worst quarter of the words, averaged over both sentences. It
-    is 0 if a sentence has no word.
-    """
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self.signature = f"words {model.hash}"
-
-    def score(self, pairs: Sequence[PhrasePair]) -> Floats:
-        """Score pairs of sentences: (pairs,) float32."""
-        sources, targets = ([getattr(pair, side).text for pair in pairs] for side in ("source", "target"))
-        source_vectors, target_vectors = self._vectors(sources), self._vectors(targets)
-        return np.array(
-            [low_quarter(source_vectors[a] @ target_vectors[b].T) for a, b in zip(sources, targets, strict=True)],
-            np.float32,
-        )
-
-    def _vectors(self, texts: Sequence[str]) -> dict[str, Floats]:
-        """Map each distinct text to the unit vectors of its words, (words, dim)."""
-        vectors_of: dict[str, Floats] = {}
-        different = sorted(set(texts), key=len)
-        for at in range(0, len(different), _CHUNK):
-            block = different[at : at + _CHUNK]
-            vectors = word_vectors(self._model, [TokenizedSentence.of(text) for text in block], None, "head")
-            vectors_of |= zip(block, map(unit, vectors), strict=True)
-        return vectors_of
-
-
-def low_quarter(cosines: Floats) -> float:
-    """Return the mean of the lowest quarter of the words' best cosines, averaged over both sentences.
-
-    ``cosines``: (words, words) between two sentences; without words the result is 0.
-    """
-    if not cosines.size:
-        return 0.0
-    sides = (np.sort(cosines.max(axis)) for axis in (0, 1))
-    return float(np.mean([best[: max(1, len(best) // 4)].mean() for best in sides]))
