@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from itertools import chain, pairwise
@@ -46,7 +46,7 @@ from phrasemate.lexicon.spelling import respell
 from phrasemate.lexicon.wordings import UNSPACED, wording_of, words_of
 from phrasemate.text import folded, words
 from phrasemate.text.japanese import PARTICLES
-from phrasemate.text.languages import primary
+from phrasemate.text.languages import OTHER_SCRIPTS, primary
 from phrasemate.types import Phrase
 from phrasemate.utils.arrays import Ids
 
@@ -67,10 +67,13 @@ READ = 16  # sampled sentences that show which words a wording mostly stands wit
 REST = 32  # translations of a query without its leading function word, at most (`with_function_word`)
 BESIDE = 512  # occurrences of these that are read, about
 NEARBY = 64  # characters beside an occurrence that are read
+_GROUPS = ("es pt it fr ro", "ru uk bg", "cs pl", "de nl", "da sv", "ja zh")
+RELATED = {
+    name: tuple(other for other in group if other != name) for group in map(str.split, _GROUPS) for name in group
+}  # languages in which a word of the same spelling often has the same meaning
 POSTPOSITIONS = frozenset(["fi", "hi", "hu", "ja", "ko", "tr"])  # languages in which function words follow a noun
 _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 SURROUNDINGS = 32  # words around a phrase that help to tell its sense
-_NOT_LATIN = frozenset(["ar", "bg", "el", "fa", "he", "hi", "ja", "ko", "ru", "uk", "zh"])
 _BEFORE = re.compile(r"^\W+")
 
 
@@ -145,13 +148,20 @@ class Dictionaries:
         self._looked_up: dict[tuple[str, str], list[Equivalent]] = {}
         induced = [lexicon for lexicon in lexicons if isinstance(lexicon, InducedLexicon)]
         sets = [{"", "en", *lexicon.languages} for lexicon in induced]
+        own = [lexicon for lexicon in lexicons if lexicon not in induced]
+        self._own = Dictionaries(own, languages) if induced else None  # the user's lexicons
         self._languages_of_lexicons = [names for names in sets if not names.isdisjoint(languages)]
 
     def equivalents(self, wording: str, language: str = "") -> list[Equivalent]:
-        """List the equivalents of a wording in its language, or in any language if there are none."""
+        """List the equivalents of a wording in its language; "" is any language.
+
+        If there are none, those that the user's lexicons give for any language are listed, and then those for languages
+        with similar words (`RELATED`). An English wording has none of the latter.
+        """
         key = wording, language
         if key not in self._looked_up:
-            self._looked_up[key] = self._in(wording, language) or (self._in(wording, "") if language else [])
+            others = self._in_others(wording, language) if language else iter(())
+            self._looked_up[key] = self._in(wording, language) or next(filter(None, others), [])
         return self._looked_up[key]
 
     def knows(self, form: str, language: str) -> bool:
@@ -169,6 +179,12 @@ class Dictionaries:
     def has_lexicon(self, language: str) -> bool:
         """Whether an induced lexicon covers a language together with one of the index; "" may be any language."""
         return any(primary(language) in languages for languages in self._languages_of_lexicons)
+
+    def _in_others(self, wording: str, language: str) -> Iterator[list[Equivalent]]:
+        """Yield the equivalents of the user's lexicons for any language, then those of all for related languages."""
+        yield (self._own or self)._in(wording, "")
+        for other in () if language == "en" else (*RELATED.get(language, ()), "en"):
+            yield self._in(wording, other)
 
     def _in(self, wording: str, language: str) -> list[Equivalent]:
         """List the equivalents of a wording in one language, or in any (""): those of dictionary files, then the
@@ -588,7 +604,7 @@ def stands_for_itself(phrase: str, dictionaries: Dictionaries, language: str, ta
     is then a name or a loan word. ``language``: of the query's sentence.
     """
     target = target or "en"
-    is_foreign = language in _NOT_LATIN and target not in _NOT_LATIN and phrase.isascii()
+    is_foreign = language in OTHER_SCRIPTS and target not in OTHER_SCRIPTS and phrase.isascii()
     if language == target or is_foreign:
         return True
     return bool(language) and dictionaries.has_lexicon(language) and not dictionaries.equivalents(phrase, language)

@@ -18,7 +18,7 @@ from phrasemate.encode.scoring import FEATURES, VOTES, CandidateScorer, Confiden
 from phrasemate.errors import InputError, QueryError
 from phrasemate.features import CandidateSet, describe
 from phrasemate.index import BaseIndex
-from phrasemate.index.wordings import Wordings
+from phrasemate.index.wordings import FilteredWordings, Wordings
 from phrasemate.lexicon import (
     InducedLexicon,
     Lexicon,
@@ -344,29 +344,29 @@ class Searcher:
             without: Texts to exclude, as in `search_all`.
         """
         with self.index.wordings() as search:
+            table = search.table
+            if not request.filters.pass_all:
+                table = FilteredWordings(table, partial(self.index.in_documents, filters=request.filters))
             target_languages = self._target_languages(request.languages)
             dictionaries = proposals.Dictionaries(self.lexicons, target_languages)
             mixture = unit(vectors + proposals.ALONE * bare)
-            near = self._near(search.table, mixture, request)
+            near = self._near(table, mixture, request)
             lexicon = self._bundled
             candidate_lists, query_words = [], []
             language = (target_languages[0] if target_languages else "") or "en"
-            for number, (phrase, source) in enumerate(zip(phrases, self._languages_of(phrases), strict=True)):
+            for number, (phrase, source) in enumerate(zip(phrases, self._languages_of(phrases, language), strict=True)):
                 parts = proposals.parts(phrase.text, dictionaries, source)
                 around = proposals.surroundings(phrase, lexicon, source) if source and lexicon else {}
                 no_lexicon = float(not dictionaries.has_lexicon(source))
                 is_same = proposals.stands_for_itself(phrase.text, dictionaries, source, language)
                 senses = self._senses(source, language)
                 query_words.append(proposals.QueryWords(source, parts, around, no_lexicon, is_same, senses))
-                dictionary_entries = proposals.equivalents(search.table, phrase.text, dictionaries, source)
-                compositions = proposals.compositions(search.table, parts, language)
-                proposal = proposals.gather(search.table, phrase.text, near[number], dictionary_entries, compositions)
-                proposal += proposals.extended(search.table, dictionary_entries, language, self._phrases_of)
-                proposal += proposals.with_function_word(search.table, parts, language, self._phrases_of)
+                dictionary_entries = proposals.equivalents(table, phrase.text, dictionaries, source)
+                compositions = proposals.compositions(table, parts, language)
+                proposal = proposals.gather(table, phrase.text, near[number], dictionary_entries, compositions)
+                proposal += proposals.extended(table, dictionary_entries, language, self._phrases_of)
+                proposal += proposals.with_function_word(table, parts, language, self._phrases_of)
                 proposal = proposals.in_expressions(proposal, language, self._phrases_of)
-                if not request.filters.pass_all:
-                    in_documents = partial(self.index.in_documents, filters=request.filters)
-                    proposal = proposals.restrict(proposal, in_documents)
                 if without and without[number].strip():
                     proposal = proposals.restrict(proposal, partial(self._outside, is_same=is_of(without[number])))
                 candidate_lists.append(proposal)
@@ -391,14 +391,17 @@ class Searcher:
                 near[number] = table.by_wording(ids[ids >= 0].tolist())
         return near
 
-    def _languages_of(self, phrases: Sequence[Phrase]) -> list[str]:
-        """Identify the language of each phrase's sentence; "" if unclear, or if the bundled lexicon is not used."""
+    def _languages_of(self, phrases: Sequence[Phrase], target: str) -> list[str]:
+        """Identify the language of each phrase's sentence; "" if unclear, or if the bundled lexicon is not used.
+
+        ``target``: language of the index.
+        """
         bundle = self._bundled
         if bundle is None:
             return [""] * len(phrases)
         sentences = list(dict.fromkeys(phrase.context for phrase in phrases))
         beginnings = [sentence[:_READ] for sentence in sentences]
-        languages = dict(zip(sentences, bundle.languages_of(beginnings), strict=True))
+        languages = dict(zip(sentences, bundle.languages_of(beginnings, target), strict=True))
         return [languages[phrase.context] for phrase in phrases]
 
     def _phrases_of(self, ids: NDArray[np.int64]) -> list[Phrase]:

@@ -9,11 +9,13 @@ it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +39,7 @@ WORDINGS_JSON = "wordings.json"
 SEGMENT = 1_000_000
 _PARTIAL = "wordings.partial"
 _FILES = ("wordings-*.safetensors", f"{_PARTIAL}*")
+_CHECKED = 16_384  # occurrences of a wording that `FilteredWordings` checks, at most
 _ABSENT = 0xFFFFFFFF  # stands for the row of a phrase that was deleted before the segment was built
 
 
@@ -178,6 +181,31 @@ class Wordings:
             for wordings_of_stem, rows in zip(wordings, segment.rows_of_stems(hashes), strict=True):
                 wordings_of_stem.update(dict.fromkeys(map(segment.wording, rows)))
         return [*map(list, wordings)]
+
+
+class FilteredWordings(Wordings):
+    """Table of wordings that counts only some phrases.
+
+    ``allowed``: maps phrase ids (n,) to a mask. Of a very frequent wording, `_CHECKED` occurrences are checked, at
+    equal distances.
+    """
+
+    def __init__(self, table: Wordings, allowed: Callable[[Ids], NDArray[np.bool_]]) -> None:
+        self._table, self._allowed = table, allowed
+
+    def of_phrases(self, ids: Sequence[int]) -> list[str]:
+        """Return the wording of each phrase id, or "" if no segment has it."""
+        return self._table.of_phrases(ids)
+
+    def of_stems(self, stemmed: Sequence[str]) -> list[list[str]]:
+        """Return for each stemmed form the wordings with this stemmed form, in all documents."""
+        return self._table.of_stems(stemmed)
+
+    def occurrences(self, wordings: Sequence[str]) -> list[Ids]:
+        """Return for each wording the ids of the allowed phrases that have it, ascending."""
+        every = [ids[:: math.ceil(len(ids) / _CHECKED) or 1] for ids in self._table.occurrences(wordings)]
+        mask, bounds = self._allowed(joined(every)), accumulate(map(len, every), initial=0)
+        return [ids[mask[start:end]] for ids, (start, end) in zip(every, pairwise(bounds), strict=True)]
 
 
 def joined(parts: Sequence[Ids]) -> Ids:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import lzma
 import os
+import re
 import threading
 import zlib
 from collections import Counter, defaultdict
@@ -53,7 +54,7 @@ from phrasemate.lexicon.wordings import (
     words_of,
 )
 from phrasemate.text import folded, words
-from phrasemate.text.languages import primary
+from phrasemate.text.languages import OTHER_SCRIPTS, primary
 from phrasemate.utils.arrays import Rows
 from phrasemate.utils.storage import save_arrays
 
@@ -64,6 +65,8 @@ MOST = 255  # English equivalents of a wording
 _STEPS = 100  # a probability of 1, as stored
 _LEAST_STEPS = 2  # least probability, in steps, of an equivalent found through English
 _OF_ENGLISH = 0.7  # weight of an English word in `languages_of`; the English list has names and loans of all languages
+_FEW = 6  # words of a short text, at most
+_OTHER_SCRIPT = re.compile("[\u0370-\u1dff\u2e80-\ua71f\uaa80-\uab2f\uabc0-\ufaff\ufb13-\ufdff\ufe70-\ufefc]")
 _BITS = 8  # in a byte
 _REMEMBERED = 8_192  # forms whose English equivalents are cached: a text repeats most of its words
 _EQUIVALENTS = 100_000  # cached equivalents: 20 MB
@@ -221,27 +224,46 @@ class InducedLexicon:
         """Identify the language of a text, the one in which most of its words are listed; "" if that is ambiguous."""
         return self.languages_of([text])[0]
 
-    def languages_of(self, texts: Sequence[str]) -> list[str]:
-        """Identify the language of each text, as in `language_of`; faster for many texts."""
+    def languages_of(self, texts: Sequence[str], target: str = "") -> list[str]:
+        """Identify the language of each text, as in `language_of`; faster for many texts.
+
+        ``target``: language into which the texts are translated. If it is another than English, a text of up to `_FEW`
+        words is English if its words have translations from English that are not the same: "court", "the tenant pays".
+        """
         forms_of = [dict.fromkeys(folded(text[start:end]) for start, end in words(text)) for text in texts]
         forms = sorted(set(chain.from_iterable(forms_of)), key=encoded)  # sorted keys are found in half the time
         number_of = {form: number for number, form in enumerate(forms)}
         keys = [encoded(form) for form in forms]
         beginnings = np.array([beginning(key) for key in keys], np.uint64)
         languages = "en", *self.languages
+        other_scripts = [number for number, language in enumerate(languages) if language in OTHER_SCRIPTS]
         counts = np.zeros((len(languages), len(number_of)), np.int64)  # 1 for a listed form, 2 for a function word
         for row, language in zip(counts, languages, strict=True):
             row += self._keys_of(language).wordings.contains(keys, beginnings)
             for form in function_words(language).intersection(number_of):
                 row[number_of[form]] += 1
         results = []
-        for forms_of_text in forms_of:
-            totals = counts[:, [number_of[form] for form in forms_of_text]].sum(1).tolist()
+        for text, forms_of_text in zip(texts, forms_of, strict=True):
+            sums = counts[:, [number_of[form] for form in forms_of_text]].sum(1)
+            if _OTHER_SCRIPT.search(text) is None:
+                sums[other_scripts] = 0  # these lists have such words only by mistake
+            totals = sums.tolist()
+            if target not in ("", "en") and 0 < len(forms_of_text) <= _FEW:
+                english = sum(self._weight_in_english(form, target) for form in forms_of_text)
+                if english and english >= max(totals[1:]):
+                    results.append("en")
+                    continue
             totals[0] *= _OF_ENGLISH
             runner_up, most = sorted(totals)[-2:]
             by_count = languages[totals.index(most)] if most > runner_up else ""
             results.append(next(filter(self.languages.__contains__, by_script(forms_of_text)), by_count))
         return results
+
+    def _weight_in_english(self, form: str, target: str) -> int:
+        """Return 2 for an English function word, 1 for another form with a translation that differs from it, else 0."""
+        if form in ENGLISH_FUNCTION_WORDS:
+            return 2
+        return int(any(equivalent.text != form for equivalent in self.equivalents(form, "en", target)))
 
     def _rows(self, language: str, wording: str) -> tuple[list[tuple[str, int]], bool]:
         """Find a wording by the first look-up method that succeeds.
