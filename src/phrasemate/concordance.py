@@ -65,6 +65,23 @@ class Piece(NamedTuple):
     verb: SeparableVerb | None = None
 
 
+class PlacedPhrase(NamedTuple):
+    """Phrase in its sentence, and its place in the whole text.
+
+    Attributes:
+        phrase: Phrase with its context, for the encoder. For a separable verb, this is the infinitive in the sentence
+            that `of_verb` writes; otherwise the phrase is the text from ``start`` to ``end``.
+        start: First character in the whole text; of a separable verb, that of its finite verb.
+        end: End in the whole text, exclusive.
+        particle: Start and end of the particle of a separable verb in the whole text, if the phrase is one.
+    """
+
+    phrase: Phrase
+    start: int
+    end: int
+    particle: tuple[int, int] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """A text with its phrases.
@@ -250,18 +267,19 @@ def in_sentence(text: str, start: int, end: int) -> Phrase:
     return Phrase(text[first:last], start - first, end - first)
 
 
-def phrases_of(text: str, model: Any) -> list[Phrase]:
+def phrases_of(text: str, model: Any) -> list[PlacedPhrase]:
     """List the phrases of a text to translate: those marked by ``[[ ]]``, else those that `read` would underline.
 
-    Separable verbs are among the latter. Raises QueryError for invalid marks.
+    Separable verbs are among the latter. The places are those in the text without marks, in ascending order. Raises
+    QueryError for invalid marks.
     """
-    query_parts = parse_query(text)
-    if query_parts.phrases:
-        return list(query_parts.phrases)
-    reading = read(query_parts.text, model)
-    phrases = [(span.start, in_sentence(query_parts.text, span.start, span.end)) for span in reading.shown]
-    phrases += [(verb.verb[0], of_verb(query_parts.text, verb)) for verb in reading.verbs]
-    return [phrase for _, phrase in sorted(phrases, key=lambda pair: pair[0])]
+    plain_text, marked_phrases = parse_query(text)
+    if marked_phrases:
+        return [PlacedPhrase(phrase, phrase.start, phrase.end) for phrase in marked_phrases]
+    reading = read(plain_text, model)
+    phrases = [PlacedPhrase(in_sentence(plain_text, *span[:2]), *span[:2]) for span in reading.shown]
+    phrases += [PlacedPhrase(of_verb(plain_text, verb), *verb.verb, verb.particle) for verb in reading.verbs]
+    return sorted(phrases, key=lambda place: place.start)
 
 
 def of_verb(text: str, verb: SeparableVerb) -> Phrase:

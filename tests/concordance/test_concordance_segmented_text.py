@@ -70,7 +70,8 @@ def test_a_verb_in_two_parts_is_one_phrase() -> None:
     pieces = reading.pieces()
     assert "".join(piece.text for piece in pieces) == VERB
     assert [piece.text for piece in pieces if piece.verb == verb] == ["nahm", "teil"]
-    assert [(phrase.text, phrase.context) for phrase in phrases_of(VERB, WordModel())][1:] == [
+    phrases = [place.phrase for place in phrases_of(VERB, WordModel())]
+    assert [(phrase.text, phrase.context) for phrase in phrases][1:] == [
         ("teilnehmen", "Dann teilnehmen die Kanzlerin am Treffen in Wien."),
         ("Kanzlerin", "Dann nahm die Kanzlerin am Treffen in Wien teil."),
         ("Treffen", "Dann nahm die Kanzlerin am Treffen in Wien teil."),
@@ -83,6 +84,20 @@ def test_a_verb_in_two_parts_is_one_phrase() -> None:
     alone = reading.pieces(verb.verb)  # a person has selected the first part only
     assert [piece.text for piece in alone if piece.phrase and piece.verb is None][1] == "nahm"
     assert "teil" not in [piece.text for piece in alone]
+
+
+@pytest.mark.parametrize("text", [TEXT, VERB, f"Guten Tag!\n\n{VERB} Er schlug den Termin gestern vor."])
+def test_the_places_of_phrases_are_in_the_whole_text(text: str) -> None:
+    pytest.importorskip("simplemma")
+    phrases = phrases_of(text, WordModel())
+    spans = [(start, end) for _, start, end, _ in phrases]
+    particles = [particle for *_, particle in phrases if particle]
+    assert spans == sorted(spans)
+    assert all(one[1] <= two[0] for one, two in pairwise(sorted([*spans, *particles])))
+    assert all(text[start:end] == phrase.text for phrase, start, end, particle in phrases if not particle)
+    verbs = [(phrase.text, text[slice(*particle)]) for phrase, *_, particle in phrases if particle]
+    assert all(infinitive.startswith(particle) for infinitive, particle in verbs)
+    assert len(verbs) == len(read(text, WordModel()).verbs)
 
 
 def test_others_are_longer_shorter_and_crossing_phrases() -> None:

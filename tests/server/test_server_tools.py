@@ -49,6 +49,18 @@ def test_marks_choose_the_phrases_of_a_segment(client: TestClient) -> None:
     assert [phrase["suggestions"][0]["text"] for phrase in answer["phrases"]] == ["bank", "loan"]
 
 
+@pytest.mark.parametrize("head", ["", "Guten Tag, Frau Weber. ", "Zeile\n\n"])
+def test_the_places_of_phrases_are_those_in_the_segment(client: TestClient, head: str) -> None:
+    pytest.importorskip("simplemma")
+    text = f"{head}Der Minister trat gestern zurück."
+    phrases = suggest(client, text=text, k=1)["phrases"]
+    places = {phrase["phrase"]: text[phrase["start"] : phrase["end"]] for phrase in phrases}
+    assert {name: text_there for name, text_there in places.items() if name != text_there} == {"zurücktreten": "trat"}
+    assert {"Minister", "gestern"} < set(places)
+    (particle,) = (phrase["particle"] for phrase in phrases if phrase["particle"])
+    assert text[particle["start"] : particle["end"]] == "zurück"
+
+
 def test_the_glossary_comes_first_and_deprecated_entries_do_not_come(library: Library) -> None:
     glossary = Glossary()
     for entry in (

@@ -312,7 +312,7 @@ def _answer(copied: Iterator[str], folder: Any, k: int, dictionary: list[Path] |
         searcher = Searcher(text_index, lexicons=opened_dictionaries(dictionary))
         for text in copied:
             try:
-                phrases = phrases_of(text, searcher.model)
+                phrases = [place.phrase for place in phrases_of(text, searcher.model)]
             except QueryError as error:
                 typer.echo(clean(f"ignored: {error}"), err=True)
                 continue

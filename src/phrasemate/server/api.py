@@ -23,7 +23,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.convertors import PathConvertor, register_url_convertor
 
 from phrasemate import __version__
-from phrasemate.concordance import phrases_of
+from phrasemate.concordance import PlacedPhrase, phrases_of
 from phrasemate.errors import InputError, ModelError, PhraseIndexError, ReadError
 from phrasemate.glossary import Entry, Glossary
 from phrasemate.lookup import lookup
@@ -83,8 +83,8 @@ def limit_phrases(count: int, settings: Settings) -> None:
 def limit_hits(phrases: int, k: int, contexts: int, settings: Settings) -> None:
     """Raise Refusal if an answer could have too many sentences."""
     if phrases * k * max(contexts, 1) > settings.hits:
-        what = f"{phrases} phrases or terms with {k} groups of {contexts} sentences"
-        raise Refusal("too_long", f"{what}; expected at most {settings.hits:,} sentences in all: ask for less of each")
+        size = f"{phrases} phrases or terms with {k} groups of {contexts} sentences"
+        raise Refusal("too_long", f"{size}; expected at most {settings.hits:,} sentences in all: ask for less of each")
 
 
 def limit_spans(spans: Sequence[Sequence[Span]], settings: Settings) -> None:
@@ -262,11 +262,12 @@ def _add_tools(api: APIRouter, library: Library, settings: Settings, glossary: G
             if not languages:
                 return []
             body = Search(query=text, k=k, contexts=1, documents=None, languages=languages if target else None)
-            results = searched_phrases(searcher, phrases_of(text, searcher.model), body, settings)
+            phrases = phrases_of(text, searcher.model)
+            results = searched_phrases(searcher, [place.phrase for place in phrases], body, settings)
             spoken_here = [target] if target else languages
             return [
-                suggested(result, readable(library, glossary.of(result.phrase.text)), spoken_here, k)
-                for result in results
+                suggested(place, result, readable(library, glossary.of(place.phrase.text)), spoken_here, k)
+                for place, result in zip(phrases, results, strict=True)
             ]
 
         return library.ask(name, answer)
@@ -476,8 +477,18 @@ def readable(library: Library, entries: Sequence[Entry]) -> list[Entry]:
     return [replace(entry, example="", origin="") for entry in entries]
 
 
-def suggested(result: Result, entries: Sequence[Entry], languages: Sequence[str], k: int) -> dict[str, Any]:
-    """Format the phrase of a result with at most ``k`` suggestions for JSON, those of the glossary first."""
+def suggested(
+    place: PlacedPhrase, result: Result, entries: Sequence[Entry], languages: Sequence[str], k: int
+) -> dict[str, Any]:
+    """Format a phrase with its suggestions for JSON, those of the glossary first.
+
+    Args:
+        place: The phrase and its place in the text.
+        result: Answer to the phrase.
+        entries: Entries of the glossary for the phrase.
+        languages: Languages into which the phrase is translated.
+        k: Maximum number of suggestions.
+    """
     valid_entries = [entry for entry in entries if entry.status in QUALITIES]
     own_entries = [
         _entry(entry)
@@ -488,9 +499,10 @@ def suggested(result: Result, entries: Sequence[Entry], languages: Sequence[str]
     texts = {folded(suggestion["text"]) for suggestion in own_entries}
     groups = [_group(group) for group in result.groups if folded(group.text) not in texts]
     return {
-        "phrase": result.phrase.text,
-        "start": result.phrase.start,
-        "end": result.phrase.end,
+        "phrase": place.phrase.text,
+        "start": place.start,
+        "end": place.end,
+        "particle": dict(zip(("start", "end"), place.particle, strict=True)) if place.particle else None,
         "confidence": None if result.confidence is None else round(result.confidence, 4),
         "suggestions": [*own_entries, *groups][:k],
     }

@@ -381,7 +381,8 @@ class Suggestion(BaseModel):
 
 
 class PhraseSuggestions(Span):
-    phrase: str
+    phrase: str = Field(description="The text of the span; of a verb in two parts, its infinitive.")
+    particle: Span | None = Field(None, description="The second part of a verb in two parts; the first is the span.")
     confidence: float | None = Field(None, description="The probability that the index holds an equivalent, if known.")
     suggestions: list[Suggestion]
 
