@@ -12,9 +12,12 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cache
 from heapq import merge
 from itertools import groupby, islice, product
 from typing import Any
+from unicodedata import combining, normalize
 
 import regex
 
@@ -40,6 +43,8 @@ SAMPLE = 20  # translations from which their language is guessed
 LINES = 1_000  # maximum number of lines in memory; further matches are only counted
 SECONDS = 10.0  # default time limit
 WRITTEN_OUT = 100_000  # maximum length of a regular expression with repeats such as {9} written out
+LETTERS = 64  # of a word that are compared with its stem, or from which a part with variants is chosen
+VARIANTS = 8  # of a part of a text to look up in the full-text index, unless the part is as short as a trigram
 TRIGRAM = 3  # length from which the full-text index lists all occurrences of a text, however frequent it is
 _LETTER = r"[\w\p{M}]"  # letter or digit; vowel signs of Indic scripts are marks (M)
 _UNSPACED = "\u0e00-\u0eff\u3040-\u9fff\U00020000-\U0010ffff"  # scripts without spaces between words
@@ -272,7 +277,8 @@ def _rows(index: BaseIndex, fragments: Sequence[str], side: str) -> Iterator[Sen
         ids = (number for number, _ in groupby(merge(*map(index.texts.candidates, fragments))))  # without duplicates
         yield from index.store.sentences(ids) if fragments else index.store.all_sentences()
         return
-    rows = index.store.translated_sentences(_I.sub("%", fragments[0]) if len(fragments) > 1 else "".join(fragments))
+    common = ("".join(set(letters)) for letters in zip(*fragments, strict=True))
+    rows = index.store.translated_sentences("".join(letter if len(letter) == 1 else "%" for letter in common))
     for _, unit in groupby(rows, key=lambda row: (row.document, row.line, row.metadata["translation"])):
         first, *rest = unit
         text = " ".join(row.text for row in (first, *rest))
@@ -327,7 +333,8 @@ def _finder(query: str, way: str, language: str, end: float) -> tuple[Find, list
     full = regex.FULLCASE if "ss" in folded(query) else 0  # so that ss matches ß; three times as slow
     expression = regex.compile(before + pattern + after, regex.IGNORECASE | full)
     literal = max((part for part in parts if part not in ("*", "?") and part.strip()), key=len)
-    return _spans(expression, end, plain), _fragments(literal, language)
+    dotless = _has_dotless_i(literal, language)
+    return _spans(expression, end, plain), _fragments([_letters(letter, dotless) for letter in literal])
 
 
 def _has_dotless_i(text: str, language: str) -> bool:
@@ -335,20 +342,29 @@ def _has_dotless_i(text: str, language: str) -> bool:
     return primary(language) in ("az", "tr") or "ı" in text or "İ" in text
 
 
-def _fragments(literal: str, language: str) -> list[str]:
-    """Return fragments of a literal text; every sentence that matches the text contains at least one of them.
+def _letters(letter: str, dotless: bool) -> str:
+    """Return the letters that a letter of a query matches, case aside; with ``dotless``, i matches ı, too."""
+    return "iı" if dotless and _I.match(letter) else letter
 
-    The full-text index distinguishes i and ı, matches do not. In a language with ı the fragment is therefore the
-    longest part without these letters. If that is too short, it is a part with few of them, in all variants.
+
+def _fragments(text: Sequence[str]) -> list[str]:
+    """Return fragments of a text; every sentence that matches the text contains at least one of them.
+
+    They are the longest part that has few variants, in all of these. An empty text has no fragments.
+
+    Args:
+        text: Letters of the text, each with its variants, such as "aä".
     """
-    if not _has_dotless_i(literal, language):
-        return [literal]
-    longest = max(_I.split(literal), key=len)
-    if len(longest) >= TRIGRAM:
-        return [longest]
-    parts = [literal[at : at + TRIGRAM] for at in range(max(1, len(literal) - TRIGRAM + 1))]
-    part = min(parts, key=lambda part: len(_I.findall(part)))
-    return ["".join(letters) for letters in product(*("iı" if _I.match(letter) else letter for letter in part))]
+    if all(len(letters) == 1 for letters in text):
+        return ["".join(text)] if text else []
+    text, start = text[:LETTERS], 0
+    parts = []
+    for end in range(1, len(text) + 1):
+        while end - start > TRIGRAM and math.prod(map(len, text[start:end])) > VARIANTS:
+            start += 1
+        parts.append(text[start:end])
+    best = max(parts, key=lambda part: (len(part), -math.prod(map(len, part))))
+    return list(map("".join, product(*best)))
 
 
 def _unspaced(text: str) -> bool:
@@ -380,10 +396,13 @@ def _spans(expression: regex.Pattern[str], end: float, comparable: Callable[[str
 def _forms(query: str, language: str) -> tuple[Find, list[str]]:
     """Return a function that finds consecutive words with the stems of the query's words, and fragments to find these.
 
-    A word must also begin like the word of the query, as far as the latter and its stem agree.
+    A word must also contain what the word of the query has in common with its stem (`_core`).
     """
-    stems = [_key(stemmed(query[start:end], language or "en")) for start, end in words(query)]
-    beginnings = [_shared(_key(query[a:b]), stem) for (a, b), stem in zip(words(query), stems, strict=True)]
+    language = language or "en"
+    query_words = [_key(query[start:end]) for start, end in words(query)]
+    stems = [_key(stemmed(query[start:end], language)) for start, end in words(query)]
+    cores = [_core(*pair, language) for pair in zip(query_words, stems, strict=True)]
+    patterns = [re.compile("".join(f"[{re.escape(letters)}]" for letters in core)) for core in cores]
     size = len(stems)
 
     def find(text: str) -> Iterator[tuple[int, int]]:
@@ -392,18 +411,52 @@ def _forms(query: str, language: str) -> tuple[Find, list[str]]:
         for at in range(len(spans) - size + 1):
             window = spans[at : at + size]
             if all(
-                _key(word).startswith(beginning) and _key(stemmed(word, language or "en")) == stem
-                for word, beginning, stem in zip(forms[at : at + size], beginnings, stems, strict=True)
+                pattern.search(_key(word)) and _key(stemmed(word, language)) == stem
+                for word, pattern, stem in zip(forms[at : at + size], patterns, stems, strict=True)
             ):
                 yield window[0][0], window[-1][1]
 
-    return find, _fragments(max(beginnings, key=len), language)
+    return find, _fragments(max(cores, key=len))
 
 
-def _shared(one: str, other: str) -> str:
-    """Return the longest common beginning of two words."""
-    length = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    return one[:length]
+def _core(word: str, stem: str, language: str) -> list[str]:
+    """Return the longest text that a word has in common with its stem, as letters with their variants.
+
+    Diacritics are ignored, and the text need not be at the beginning: "l'ordinateur" and "ordin" share "ordin". The
+    variants of a letter are those with which the word keeps its stem: "aä" for the first letter of German "apfel".
+
+    Args:
+        word: Word of the query, as `_key` folds it.
+        stem: Its stem.
+        language: Language of the word.
+    """
+    matcher = SequenceMatcher(None, _without_marks(word[:LETTERS]), _without_marks(stem[:LETTERS]), autojunk=False)
+    match, dotless = matcher.find_longest_match(), _has_dotless_i(word, language)
+    core = []
+    for place, stem_letter in enumerate(stem[match.b : match.b + match.size], match.a):
+        letter, before, after = word[place], word[:place], word[place + 1 :]
+        marked_letters = _marked_letters().get(_without_marks(letter), "")
+        variants = [sign for sign in marked_letters if _key(stemmed(before + sign + after, language)) == stem]
+        letters = dict.fromkeys([*_letters(letter, dotless), stem_letter, *variants])
+        core.append("".join(letters))
+    return core
+
+
+def _without_marks(text: str) -> str:
+    """Replace each letter with diacritics by the letter without; the length stays the same."""
+    pairs = ((letter, normalize("NFD", letter)) for letter in text)
+    return "".join(parts[0] if all(map(combining, parts[1:])) else letter for letter, parts in pairs)
+
+
+@cache
+def _marked_letters() -> dict[str, str]:
+    """Return the letter itself and all letters with diacritics, for each letter that has any, as `_key` folds them."""
+    letters: dict[str, str] = {}
+    for letter in map(chr, range(0xC0, 0x700)):  # Latin, Greek, Cyrillic and Arabic
+        base = _without_marks(letter)
+        if base != letter == _key(letter):
+            letters[base] = letters.get(base, base) + letter
+    return letters
 
 
 def _expression(query: str) -> regex.Pattern[str]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from unicodedata import normalize
 
@@ -10,7 +11,7 @@ from index_fakes import FakeModel
 
 from phrasemate import Document, Index
 from phrasemate.errors import InputError
-from phrasemate.lookup import lookup
+from phrasemate.lookup import _fragments, lookup
 from phrasemate.text import read
 
 TEXTS = [
@@ -52,6 +53,67 @@ def test_wildcards(index: Index) -> None:
 def test_forms(index: Index) -> None:
     assert matches(index, "bank", "forms") == ["bank", "banks", "Bank", "Banking"]  # one stem, by Snowball
     assert matches(index, "security", "forms") == ["secured", "security", "securities"]  # one stem
+
+
+FORMS = {
+    "de": "Ärztin Ärztinnen Übelkeit Übelkeiten Änderung Änderungen Haus Häuser Häusern Apfel Äpfel Vertrags Fuß Füße",
+    "fr": "l’ordinateur ordinateurs d'ordinateurs œuvre oeuvres l'œuvre complet complète",
+    "ar": "الوزير للوزير الوزيرة",
+    "es": "ámbito ámbitos AMBITO",
+    "ru": "ёлка елки",
+    "el": "άνθρωπος ανθρώπων",
+}
+
+
+@pytest.mark.parametrize(
+    ("language", "query", "expected"),
+    [
+        ("de", "Ärztin", ["Ärztin"]),  # the stemmer keeps Ärztinnen apart
+        ("de", "übelkeiten", ["Übelkeit", "Übelkeiten"]),
+        ("de", "Änderung", ["Änderung", "Änderungen"]),
+        ("de", "Haus", ["Haus", "Häuser", "Häusern"]),
+        ("de", "Häuser", ["Haus", "Häuser", "Häusern"]),
+        ("de", "äpfel", ["Apfel", "Äpfel"]),
+        ("de", "Füße", ["Fuß", "Füße"]),
+        ("fr", "l'ordinateur", ["l’ordinateur", "ordinateurs", "d'ordinateurs"]),
+        ("fr", "ordinateur", ["l’ordinateur", "ordinateurs", "d'ordinateurs"]),
+        ("fr", "œuvres", ["œuvre", "oeuvres", "l'œuvre"]),
+        ("fr", "complètes", ["complet", "complète"]),
+        ("ar", "الوزير", ["الوزير", "للوزير", "الوزيرة"]),
+        ("es", "ambito", ["ámbito", "ámbitos", "AMBITO"]),
+        ("ru", "елка", ["ёлка", "елки"]),
+        ("el", "άνθρωπος", ["άνθρωπος", "ανθρώπων"]),
+    ],
+)
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_forms_whose_first_letters_differ_from_the_stem(
+    tmp_path: Path, language: str, query: str, expected: list[str], form: str
+) -> None:
+    texts = [normalize(form, word) for word in FORMS[language].split()]
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
+        index.add([Document.from_texts("a.txt", texts)], lang=language)
+        wordings = matches(index, normalize(form, query), "forms")
+        assert [normalize("NFC", wording) for wording in wordings] == expected
+
+
+def test_a_form_without_a_letter_of_its_stem_is_found_by_reading_everything(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
+        index.add([Document.from_texts("a.txt", ["그는 집에 갔다.", "비가 왔다."])], lang="ko")
+        assert matches(index, "갔다", "forms") == ["갔다"]
+
+
+def test_forms_in_translations_with_variants(tmp_path: Path) -> None:
+    (tmp_path / "memory.tmx").write_text(MEMORY.replace("Hund", "alte Bäcker"), "utf-8")
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
+        index.add(list(read(tmp_path / "memory.tmx", lang="en")), lang="en")
+        assert matches(index, "Bäckers", "forms", side="translation", seconds=600) == ["Bäcker"]
+
+
+def test_the_fragments_of_a_word_are_long_and_few() -> None:
+    assert _fragments(["v", "e", "r", "t", "r", "aä", "g"]) == ["vertrag", "verträg"]
+    assert _fragments(["aä", "eé", "uü", "oö", "x"]) == ["".join(parts) for parts in product("eé", "uü", "oö", "x")]
+    assert _fragments(["eèé", "aàâ", "uù"]) == ["".join(parts) for parts in product("eèé", "aàâ", "uù")]
+    assert (_fragments(["iı"]), _fragments([])) == (["i", "ı"], [])
 
 
 def test_regular_expressions(index: Index) -> None:

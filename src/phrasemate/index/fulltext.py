@@ -264,7 +264,8 @@ def forms(phrase: str) -> list[str]:
     """
     small = phrase.lower()
     variants = [phrase, small, phrase.upper(), phrase.casefold(), small.title(), small.capitalize(), *_turkish(phrase)]
-    variants += [form.replace("ss", "ß") for form in (small, phrase.casefold())]
+    sharp = [form.replace("ss", "ß") for form in (small, phrase.casefold())]
+    variants += [*sharp, *map(decomposed, sharp)]
     variants += [composed(phrase), decomposed(phrase), small.replace("i\u0307", "İ")]
     return list({_small(form): form for form in variants}.values())
 
