@@ -42,6 +42,7 @@ NEIGHBOURS = {
     ("index", "phrasemate.lexicon.wordings"),
     ("index", "phrasemate.text.normalize"),
     ("index", "phrasemate.text.languages"),
+    ("index", "phrasemate.text.names"),
     ("lexicon", "phrasemate.text"),
     ("vectors", "phrasemate.text"),
     ("vectors", "phrasemate.encode"),

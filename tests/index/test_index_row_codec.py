@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+from unicodedata import normalize
 from zlib import crc32
 
 import numpy as np
@@ -84,25 +85,50 @@ def test_a_sample_of_what_was_not_deleted(index: Index, rows: range) -> None:
     [
         (["law/a.txt"], ["law/a.txt"]),
         (["law/"], ["law/a.txt", "law/b.md"]),
-        (["law"], ["law/a.txt", "law/b.md", "lawyer.txt"]),
+        (["law"], ["law/a.txt", "law/b.md"]),
+        (["./law//"], ["law/a.txt", "law/b.md"]),
+        (["./law/a.txt"], ["law/a.txt"]),
+        (["./law/*.md"], ["law/b.md"]),
         (["news"], ["news"]),
         (["*.txt"], ["law/a.txt", "lawyer.txt"]),
         (["*a*"], ["law/a.txt", "law/b.md", "lawyer.txt"]),
         (["law/", "news"], ["law/a.txt", "law/b.md", "news"]),
     ],
 )
-def test_a_filter_takes_names_their_beginnings_and_patterns(
-    index: Index, names: list[str], expected: list[str]
-) -> None:
+def test_a_filter_takes_names_folders_and_patterns(index: Index, names: list[str], expected: list[str]) -> None:
     documents = ["law/a.txt", "law/b.md", "lawyer.txt", "news", "news2"]
     index.add([Document.from_texts(name, sentences(3, n)) for n, name in enumerate(documents)], lang="en")
     chosen = index.documents_in(Filters(names))
     assert [document.name for document in index.documents() if document.id in chosen] == expected
-    for unknown in ("x", "*.pdf", ""):
+    for unknown in ("x", "*.pdf", "", "law/a", "new", "./", "/law", "news/"):
         with pytest.raises(InputError, match="has no document"):
             index.documents_in(Filters([unknown]))
     with pytest.raises(InputError, match="has no document 'law/'"):
         index.delete("law/")
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("other_form", ["NFC", "NFD"])
+@pytest.mark.parametrize("wording", ["./é/à.txt", "é/à.txt", ".//é//à.txt", "é/", "é", "./é", "é/*"])
+def test_names_of_documents_are_paths_in_any_form(index: Index, form: str, other_form: str, wording: str) -> None:
+    names = [normalize(form, name) for name in ("é/à.txt", "é2/à.txt", "e/a.txt")]
+    index.add([Document.from_texts(name, sentences(3, n)) for n, name in enumerate(names)], lang="en")
+    name = normalize(other_form, wording)
+    chosen = index.documents_in(Filters([name]))
+    assert [document.name for document in index.documents() if document.id in chosen] == names[:1]
+    if wording.endswith(".txt"):
+        index.delete(name)
+        assert [document.name for document in index.documents()] == names[1:]
+
+
+def test_the_name_as_it_is_comes_before_its_path(index: Index) -> None:
+    names = ["a", "./a", "a/b"]
+    index.add([Document.from_texts(name, sentences(3, n)) for n, name in enumerate(names)], lang="en")
+    for wording, expected in (("a", ["a"]), ("./a", ["./a"]), (".//a", ["a"]), ("a/", ["a/b"])):
+        chosen = index.documents_in(Filters([wording]))
+        assert [document.name for document in index.documents() if document.id in chosen] == expected
+    index.delete("./a")
+    assert [document.name for document in index.documents()] == ["a", "a/b"]
 
 
 def test_documents_are_deleted_all_or_none(index: Index) -> None:

@@ -33,6 +33,8 @@ from phrasemate.index.types import (
 )
 from phrasemate.index.wordings import WordingSearch
 from phrasemate.text.languages import speaks
+from phrasemate.text.names import name_of
+from phrasemate.text.normalize import composed
 from phrasemate.types import Document, Hit, Phrase, Run, Sentence
 from phrasemate.utils.machine import single_blas
 
@@ -365,8 +367,9 @@ class BaseIndex(ABC):
     def documents_in(self, filters: Filters, exact: bool = False) -> list[int]:
         """Return the ids of the documents that pass the filters. Raises InputError for an unknown name or language.
 
-        Unless ``exact``, a name that no document has selects all documents whose names begin with it (a folder), and
-        ``*`` matches any text. A language includes its varieties (`speaks`).
+        A name may also be written as a path of the document's file, such as "./a.txt", and in another Unicode form.
+        Unless ``exact``, a name that no document has selects the documents in the folder of this name, and ``*``
+        matches any text. A language includes its varieties (`speaks`).
         """
         names, languages = filters.documents, filters.languages
         with self.store.reading():
@@ -374,7 +377,7 @@ class BaseIndex(ABC):
         language_names = {document.language for document in documents}
         document_names = {document.name for document in documents}
         if names is not None:
-            fitting = {name: {name} & document_names if exact else _fitting(name, document_names) for name in names}
+            fitting = {name: (_of_name if exact else _fitting)(name, document_names) for name in names}
             self._check_known("document", [name for name, fit in fitting.items() if not fit], document_names)
             document_names = set().union(*fitting.values())
         if languages is not None:
@@ -394,11 +397,29 @@ class BaseIndex(ABC):
 
 
 def _fitting(name: str, existing: set[str]) -> set[str]:
-    """Return the document names that a filter selects: the name itself, else names that begin with or match it."""
-    if name in existing or not name:
+    """Return the document names that a filter selects: the name itself, else those in its folder or of its pattern."""
+    if (names := _of_name(name, existing)) or not name:
+        return names
+    wordings = {composed(name), _path_name(name)}
+    if "*" in name:
+        patterns = [".*".join(map(re.escape, wording.split("*"))) for wording in wordings]
+        matches = re.compile("|".join(patterns), re.DOTALL).fullmatch
+        return {document_name for document_name in existing if matches(composed(document_name))}
+    folders = tuple(f"{wording.rstrip('/')}/" for wording in wordings)
+    return {document_name for document_name in existing if composed(document_name).startswith(folders)}
+
+
+def _of_name(name: str, existing: set[str]) -> set[str]:
+    """Return the document names that are equal to a name, else those of the same path (`_path_name`)."""
+    if name in existing or not name or name.endswith("/"):
         return {name} & existing
-    pattern = re.compile(".*".join(map(re.escape, name.split("*"))) + ("" if "*" in name else ".*"), re.DOTALL)
-    return {document_name for document_name in existing if pattern.fullmatch(document_name)}
+    path_name = _path_name(name)
+    return {document_name for document_name in existing if composed(document_name) == path_name}
+
+
+def _path_name(name: str) -> str:
+    """Return the name of the document of a path, as `phrasemate.text.names` gives it, in Unicode's form NFC."""
+    return composed(name_of(Path(name)))
 
 
 def _name_list(names: set[str]) -> str:

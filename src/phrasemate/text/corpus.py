@@ -29,6 +29,7 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.text.formats.bilingual import BILINGUAL
 from phrasemate.text.formats.registry import Options, sentences
 from phrasemate.text.formats.xml import kind_of
+from phrasemate.text.names import display_name, name_of
 from phrasemate.text.text_file import LINE_LIMIT, Damage, SkippedInput, TextFile, keeps_line_ends, suffix_of
 from phrasemate.types import Document, Sentence, check_language
 
@@ -56,7 +57,6 @@ _READABLE = (
     ".txt, .tsv, .csv, .jsonl, .tmx, .tbx, .xliff, .po, .html, .md, .rtf, .docbook, .json, .yaml, .properties, "
     ".srt, .vtt, .eml (each also with .gz), .docx, .xlsx, .pptx, .odt, .ods, .odp, .epub, .idml and .pdf"
 )
-_NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # surrogates that do not encode a byte of a file name
 _HEAD = 4096  # bytes of a file that are enough to recognise its kind
 _FOREIGN = re.compile(  # other formats, whose markup would be indexed as text
     r"\.(7z|bz2|doc[mx]?|epub|mobi|json|od[pst]|parquet|pdf|pptx?|rtf|tar|tgz|xls[mx]?|xml|xz|zip|zst"
@@ -115,7 +115,7 @@ def find(argument: str, has_column: bool, damage: Damage) -> Iterator[SourceFile
         format_, is_gzip = _format(path)
         if not format_ and (_FOREIGN.fullmatch(suffix_of(path)[0]) or _is_marked_up(path, is_gzip)):
             return damage.file(display_name(argument), 0, *_unknown(path))
-        yield SourceFile(path, _name(path), format_ or ("tsv" if has_column else "txt"), is_gzip)
+        yield SourceFile(path, name_of(path), format_ or ("tsv" if has_column else "txt"), is_gzip)
     return None
 
 
@@ -133,7 +133,7 @@ def _find_below(folder: Path, path: str, damage: Damage) -> Iterator[SourceFile]
     empty = True
     for file in _walk(folder, damage):
         format_, is_gzip = _format(file)
-        name = _name(Path(path, file.relative_to(folder)))
+        name = name_of(Path(path, file.relative_to(folder)))
         if format_:
             empty = False
             yield SourceFile(file, name, format_, is_gzip)
@@ -141,11 +141,6 @@ def _find_below(folder: Path, path: str, damage: Damage) -> Iterator[SourceFile]
             damage.of_another_kind(name, _unknown(file)[0])
     if empty:
         damage.file(display_name(path), 0, f"a folder without a file to read; expected {_READABLE}", "check the path")
-
-
-def display_name(name: str) -> str:
-    """Convert a path to text that can be stored and printed, whatever its bytes are."""
-    return os.fsencode(_NO_BYTE.sub("\ufffd", name)).decode("utf-8", "backslashreplace")
 
 
 def _walk(folder: Path, damage: Damage) -> Iterator[Path]:
@@ -162,23 +157,23 @@ def _walk(folder: Path, damage: Damage) -> Iterator[Path]:
             else:
                 is_link = entry_kind == "nothing"
                 reason = "a link to nothing or in a circle" if is_link else "neither a file nor a folder"
-                damage.file(_name(entry), 0, reason, "remove it or use --on-error skip")
+                damage.file(name_of(entry), 0, reason, "remove it or use --on-error skip")
         except OSError as error:
             reason = f"cannot be looked at ({error.strerror})"
-            damage.file(_name(entry), 0, reason, "check the path and its permissions")
+            damage.file(name_of(entry), 0, reason, "check the path and its permissions")
 
 
 def _inner(folder: Path, identities: set[tuple[int, int]], damage: Damage) -> list[Path]:
     """List the entries of a folder in reverse order, unless it was already read (``identities``) or is an index."""
     status = folder.stat()
     if (status.st_dev, status.st_ino) in identities:
-        damage.file(_name(folder), 0, "a folder that was read already, by another path", "remove the link")
+        damage.file(name_of(folder), 0, "a folder that was read already, by another path", "remove the link")
     elif not identities or not _is_index(folder):  # skips indexes below, such as the one being built
         identities.add((status.st_dev, status.st_ino))
         try:
             return sorted((entry for entry in folder.iterdir() if not entry.name.startswith(".")), reverse=True)
         except OSError as error:
-            damage.file(_name(folder), 0, f"cannot be listed ({error.strerror})", "check its permissions")
+            damage.file(name_of(folder), 0, f"cannot be listed ({error.strerror})", "check its permissions")
     return []
 
 
@@ -189,10 +184,6 @@ def _is_index(folder: Path) -> bool:
             return b'"phrasemate-index"' in file.read(_HEAD)
     except OSError:
         return (folder / "state.lance").is_dir() and (folder / "phrases.lance").is_dir()
-
-
-def _name(path: Path) -> str:
-    return display_name(path.as_posix())
 
 
 def _format(path: Path) -> tuple[str, bool]:
