@@ -259,7 +259,7 @@ _I = re.compile("[iIİı]")
 
 def _key(text: str) -> str:
     """Fold a wording; i, ı, I and İ become one letter, as the capital of i depends on the language."""
-    return folded(text).replace("i\u0307", "i").replace("ı", "i")
+    return folded(text).replace("ı", "i")
 
 
 def _check_time(end: float) -> None:

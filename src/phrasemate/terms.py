@@ -52,7 +52,7 @@ from phrasemate.termhood import (
 from phrasemate.text import Term, TermPair, words, write_pairs, write_terms
 from phrasemate.text.formats.tables import write_lines
 from phrasemate.text.korean import without_particles
-from phrasemate.text.normalize import composed, plain
+from phrasemate.text.normalize import composed, folded
 from phrasemate.types import Document, Hit, Phrase, Progress, Span, check_list
 
 RANKINGS = ("termhood", "expected", "frequency", "cvalue")
@@ -170,7 +170,7 @@ MARKS = 8  # maximum number of punctuation marks and spaces before the first wor
 def wording(text: str) -> str:
     """Normalize the spelling of a phrase: its words, case-folded and composed, with one space between them."""
     whole = composed(text)
-    return " ".join(_fold(whole[start:end]) for start, end in words(whole))
+    return " ".join(folded(whole[start:end]) for start, end in words(whole))
 
 
 def extract_terms(
@@ -303,11 +303,6 @@ def _segment(
         progress("finding phrases", at + len(batch), len(texts))
 
 
-def _fold(word: str) -> str:
-    """Fold the case of a word, and normalize its characters."""
-    return composed(plain(word)).casefold()
-
-
 def _whole_word_spans(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, int, Span]]:
     """Yield wording, number of words, and span, for the spans of whole words without punctuation between these.
 
@@ -315,7 +310,7 @@ def _whole_word_spans(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, i
     """
     word_spans = words(text)
     first, last = ({pair[side]: at for at, pair in enumerate(word_spans)} for side in (0, 1))
-    spellings = [_fold(text[start:end]) for start, end in word_spans]
+    spellings = [folded(text[start:end]) for start, end in word_spans]
     is_joint = [JOINT.fullmatch(text, word[1], follower[0]) is not None for word, follower in pairwise(word_spans)]
     for span in spans:
         low, high = first.get(span.start), last.get(span.end)

@@ -254,3 +254,26 @@ def test_a_segment_by_a_forger_is_one_error(
             wording, ids = next(iter(counted(opened).items()))
             assert search.table.occurrences([wording])[0].tolist() == ids
         assert path.name in caplog.text
+
+
+def test_a_turkish_text_in_capitals_has_the_wordings_of_small_letters(index: Index) -> None:
+    index.add([Document.from_texts("signs", ["SINIR KAPISI", "Sınır kapısı"])], lang="tr-TR")
+    with index.wordings() as search:
+        assert len(search.table.occurrences(["sınır"])[0]) == 2
+        assert not len(search.table.occurrences(["sinir"])[0])
+    assert index.verify().problems == []
+
+
+def test_a_table_of_an_older_version_with_other_turkish_letters_is_in_order(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(wordings, "folded_parts", lambda text, spans: [text[a:b].casefold() for a, b in spans])
+        patch.setattr(wordings, "dotless", lambda text, language: text)
+        index.add([Document.from_texts("signs", ["SINIR KAPISI", "İnsan ve iş"])], lang="tr")
+    with index.wordings() as search:
+        assert len(search.table.occurrences(["sinir"])[0]) == 1
+    assert index.verify().problems == []
+    index.optimize()
+    with index.wordings() as search:
+        assert [len(ids) for ids in search.table.occurrences(["sınır", "insan", "sinir"])] == [1, 1, 0]

@@ -252,7 +252,7 @@ def test_the_wordings_of_the_bundled_lexicon_are_folded_as_what_is_looked_up() -
     lexicon = bundled_lexicon()
     for name in chain.from_iterable(lexicon._section_names.values()):
         text = " ".join(lexicon._tensor(f"{name}.text").tobytes().decode().splitlines())
-        assert folded(text) == text, name
+        assert folded(text) == text.replace("i\u0307", "i"), name  # Turkish look-ups try the dot, too
     assert lexicon.knows("añadir perfil", "es")  # only with decomposed letters in what the lexicon was made of
 
 

@@ -8,8 +8,8 @@ import pytest
 from phrasemate.index.exact import Runs
 from phrasemate.index.wordings import Wordings, segment_of
 from phrasemate.lexicon import Dictionary, bundled_lexicon, stemmed
-from phrasemate.lexicon.spelling import respell, spellings
-from phrasemate.text.normalize import folded
+from phrasemate.lexicon.spelling import readings, respell, spellings
+from phrasemate.text.normalize import dotless, folded
 
 PAIRS = [
     ("zh", "圖書館", "图书馆"),
@@ -80,3 +80,44 @@ def test_half_a_surrogate_pair_is_taken() -> None:
     for lang, *_ in PAIRS:
         assert lexicon.equivalents("xyz\ud800圖\ud800", lang, "en") == []
         assert lexicon.into_english("圖\ud800", lang) == ()
+
+
+TURKISH = [("tr", "sınır"), ("en", "border")], [("tr", "sinir"), ("en", "nerve")], [("tr", "bilgisayar"), ("en", "PC")]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SINIR", "border"),
+        ("SİNİR", "nerve"),
+        ("sinir", "nerve"),
+        ("Sınır", "border"),
+        ("BİLGİSAYAR", "PC"),
+        ("BILGISAYAR", "PC"),  # typed without the dots
+    ],
+)
+def test_turkish_words_in_capitals_are_found(query: str, expected: str) -> None:
+    dictionary = Dictionary("mine", TURKISH)
+    assert [item.text for item in dictionary.equivalents(query, "tr", "en")] == [expected]
+
+
+def test_the_lexicon_reads_turkish_capitals_as_the_small_letters() -> None:
+    lexicon = bundled_lexicon()
+    assert lexicon is not None
+    for capitals, small in (("SINIR", "sınır"), ("IŞIK", "ışık"), ("BİLGİSAYARI", "bilgisayarı"), ("İNSAN", "insan")):
+        equivalents = lexicon.equivalents(capitals, "tr", "en")
+        assert equivalents == lexicon.equivalents(small, "tr", "en")
+        assert equivalents[0].exact
+    assert lexicon.languages_of(["BİLGİSAYARI YENİDEN BAŞLATIN."]) == ["tr"]
+
+
+def test_the_table_of_an_older_version_lists_a_capital_with_its_dot() -> None:
+    assert spellings("insan ismi", "tr") == ["insan ismi", "i\u0307nsan i\u0307smi"]
+    assert spellings("ışık", "tr") == ["ışık", "işık"]
+
+
+def test_only_turkish_capitals_have_two_readings() -> None:
+    assert readings("BILGI", "tr") == ["bılgı", "bilgi"]
+    assert [readings(text, "tr") for text in ("Irak", "IMF'nin", "kedi")] == [["irak"], ["imf'nin"], ["kedi"]]
+    assert readings("FINI", "fr") == ["fini"]
+    assert dotless("SINIR KAPISI.", "az") == "SıNıR KAPıSı."

@@ -30,7 +30,8 @@ from phrasemate.index.store import SentenceRow, State, Store
 from phrasemate.index.types import VerifyReport
 from phrasemate.lexicon.inflection import stemmed_all
 from phrasemate.lexicon.wordings import Wordings as Texts
-from phrasemate.text.normalize import folded, folded_parts
+from phrasemate.text.languages import primary
+from phrasemate.text.normalize import dotless, folded, folded_parts
 from phrasemate.utils.arrays import Floats, Ids
 from phrasemate.utils.storage import install, map_arrays, save_arrays, sha256_of, sync
 
@@ -234,10 +235,11 @@ def build_segment(sentences: Iterable[SentenceRow], low: int, high: int, languag
     ranges: list[Ids] = []
     for row in sentences:
         starts, ends = (column.tolist() for column in row_codec.unpack_spans(row.spans, row.phrases)[:2])
-        wordings = folded_parts(row.text, zip(starts, ends, strict=True))
+        language = languages.get(row.document, "") or "en"
+        wordings = folded_parts(dotless(row.text, primary(language)), zip(starts, ends, strict=True))
         numbers += [number_of.setdefault(wording, len(number_of)) for wording in wordings]
         ranges.append(np.arange(row.first_phrase, row.first_phrase + row.phrases))
-        language_of += [languages.get(row.document, "") or "en"] * (len(number_of) - len(language_of))
+        language_of += [language] * (len(number_of) - len(language_of))
     return segment_of(list(number_of), language_of, np.array(numbers, np.int64), joined(ranges), low, high)
 
 
@@ -396,11 +398,15 @@ def check(store: Store, state: State, report: VerifyReport) -> None:
         names = np.repeat(np.arange(len(segment)), np.diff(segment.occurrences))[~dead.contains(segment.ids)]
         texts = [segment.wording(row) for row in names.tolist()]
         right = [reference.wording(row) for row in reference.rows[live - file.low].tolist()] if len(live) else []
-        # in tables of earlier versions, letters are not composed as `folded` composes them now
-        is_right = texts == right or [*map(folded, texts)] == right
+        is_right = texts == right or [*map(_comparable, texts)] == [*map(_comparable, right)]
         if len(live) != len(reference.ids) or not is_right:
             report.problems.append(f"{file.file}: does not match the sentences; run: phrasemate index optimize")
     report.checked["wordings"] = sum(file.phrases for file in manifest.segments)
+
+
+def _comparable(wording: str) -> str:
+    """Fold a wording of any version: older ones compose other letters, and have i for ı in Turkish capitals."""
+    return folded(wording).replace("ı", "i")
 
 
 class WordingSearch(NamedTuple):

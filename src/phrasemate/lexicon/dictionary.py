@@ -31,7 +31,7 @@ from phrasemate.lexicon.formats import (
     term_base_entries,
 )
 from phrasemate.lexicon.inflection import elision, without_function_words
-from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Wordings, encoded
+from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Wordings, encoded, in_readings
 from phrasemate.text import words
 from phrasemate.text.languages import language_code, languages_in, primary
 from phrasemate.text.normalize import composed, folded
@@ -43,7 +43,7 @@ from phrasemate.utils.storage import install, save_arrays, sync
 PAIRS = 4_000_000  # pairs of wordings in a dictionary, at most
 FORMAT = "phrasemate dictionary 1"  # ``origin`` of the dictionaries stored in an index
 CACHE_BYTES = 500_000  # least size of the files of a dictionary that is cached
-CACHE_VERSION = 2  # raise it when the same file is parsed differently
+CACHE_VERSION = 3  # raise it when the same file is parsed differently
 TERM_WORDS = 6  # words of a term that `terms_in` looks up, at most
 _READ = (
     ".tsv, .csv, .txt, .tbx, .xml (MultiTerm), .tmx, .xlf (each also with .gz), .xlsx, .ifo (StarDict) and "
@@ -148,6 +148,10 @@ class Dictionary:
             lang: Language of the wording; "" for any.
             target: Language of the equivalents; "" for any.
         """
+        return in_readings(wording, lang, lambda reading: self._of_reading(reading, lang, target))
+
+    def _of_reading(self, wording: str, lang: str, target: str) -> list[Equivalent]:
+        """Return the equivalents of a folded wording, as `equivalents` does."""
         sides = [side for side in self._sides if _fits(side.language, lang)]
         for lookup in (*LOOKUPS, _other_forms):
             weights: dict[int, float] = {}
@@ -174,7 +178,7 @@ class Dictionary:
 def _other_forms(keys: Keys, wording: str, language: str) -> list[int]:
     """Return the rows of the most reliable other forms of a wording (`Endings.forms`)."""
     endings = bundled_endings()
-    forms = endings.forms(folded(wording), primary(language), keys.wordings) if endings else []
+    forms = endings.forms(wording, primary(language), keys.wordings) if endings else []
     return [form.row for form in forms if form.reliability == forms[0].reliability]
 
 

@@ -50,6 +50,7 @@ from phrasemate.lexicon.wordings import (
     Wordings,
     beginning,
     encoded,
+    in_readings,
     open_bundled,
     words_of,
 )
@@ -147,7 +148,7 @@ class InducedLexicon:
         by other forms of it (`Endings`). ``target`` is the language of the equivalents, "" for all. Two languages other
         than English are connected through their English equivalents.
         """
-        return list(self._ranked(folded(wording), primary(lang), primary(target)))
+        return in_readings(wording, lang, lambda reading: self._ranked(reading, primary(lang), primary(target)))
 
     @cachedmethod(attrgetter("_equivalents_of"), lock=attrgetter("_lock_of_cache"))
     def _ranked(self, wording: str, lang: str, target: str) -> tuple[Equivalent, ...]:

@@ -150,9 +150,9 @@ def select_pairs(
     """
     selection = _Selection(counts, total, lang, frozenset(attested), pruning or Pruning())
     pairs = selection.pairs()
-    stay = {(rated.pair.wording, rated.pair.english) for rated in pairs}
+    stay = {(entry.pair.wording, entry.pair.english) for entry in pairs}
     pairs += [
-        rated for rated in selection.expressions(expressions) if (rated.pair.wording, rated.pair.english) not in stay
+        entry for entry in selection.expressions(expressions) if (entry.pair.wording, entry.pair.english) not in stay
     ]
     return sorted(pairs, key=lambda pair: -pair.worth)
 

@@ -3,7 +3,7 @@
 A text from Taiwan writes 圖書館 where one from Beijing has 图书馆. Romanian files often have a cedilla instead of the
 comma below "ș". Persian files often have Arabic letters for k and y. Russian mostly omits the dots of "ё". In
 Turkish the capital of "i" is "İ" and that of "ı" is "I", so that folding a capitalised word changes its first
-letter.
+letter. Folding a word in capitals changes every "ı".
 
 The normalised spelling is a look-up key, not text to show: it need not be the preferred one.
 """
@@ -16,10 +16,13 @@ from functools import cache
 from typing import Any, cast
 from unicodedata import normalize
 
+from phrasemate.text.normalize import dotless, folded
+
 _WIDE = "\uff00"  # start of the block of fullwidth Latin and halfwidth Japanese letters
 _POINTS = re.compile("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7]")  # Hebrew vowel points and accents
 _LONG = re.compile("(?<=[ァ-ヺー]{3})ー(?![ァ-ヺー])")  # final long vowel mark, which technical texts omit
 _CAPITAL_I = re.compile(r"(?:^|(?<=\s))ı")
+_FIRST_I = re.compile(r"(?:^|(?<=\s))i(?!\u0307)")
 _TONES = {
     new: old
     for new_vowels, old_vowels in (
@@ -87,12 +90,29 @@ def respell(wording: str, lang: str) -> str:
     return _SPELLINGS[lang](wording)
 
 
+def readings(wording: str, lang: str) -> list[str]:
+    """List the folded forms of a wording, the likeliest first; a Turkish one in capitals may have two.
+
+    Turkish capitals are often typed without the dots of "İ", so that "I" may also be an "i". ``lang``: such as "tr".
+
+    >>> readings("SINIR", "tr"), readings("Sınır", "tr")
+    (['sınır', 'sinir'], ['sınır'])
+    """
+    return list(dict.fromkeys((folded(dotless(wording, lang)), folded(wording))))
+
+
 def spellings(wording: str, lang: str) -> list[str]:
     """List the spellings to look a folded wording up by: its own, the normalised one, traditional Chinese.
+
+    For Turkish, also one with the dot of a capital: older tables list "İnsan" as "i" with U+0307.
 
     >>> spellings("图书馆", "zh")
     ['图书馆', '圖書館']
     """
     standard = respell(wording, lang)
-    traditional = _converted(standard, "s2t") if lang == "zh" else standard
-    return list(dict.fromkeys((wording, standard, traditional)))
+    variant = standard
+    if lang == "zh":
+        variant = _converted(standard, "s2t")
+    elif lang == "tr":
+        variant = _FIRST_I.sub("i\u0307", wording)
+    return list(dict.fromkeys((wording, standard, variant)))

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 
 from phrasemate.errors import ModelDamaged, ModelUnsupported
 from phrasemate.lexicon.inflection import beginnings, leading, stemmed, stemmed_all, without_function_words
-from phrasemate.lexicon.spelling import spellings
+from phrasemate.lexicon.spelling import readings, spellings
 from phrasemate.text import words
 from phrasemate.text.languages import primary
 from phrasemate.text.normalize import CUT, folded
@@ -83,6 +83,20 @@ class Lexicon(Protocol):
             lang: Language of the wording; "" for any.
             target: Language of the equivalents; "" for any.
         """
+
+
+def in_readings(wording: str, lang: str, look_up: Callable[[str], Sequence[Equivalent]]) -> list[Equivalent]:
+    """Look a wording up in each of its `readings`; return the first equivalents of a reading that is listed itself.
+
+    If no reading is listed itself, the first equivalents that were found are returned, or an empty list.
+    """
+    first: Sequence[Equivalent] = ()
+    for reading in readings(wording, primary(lang)):
+        equivalents = look_up(reading)
+        if equivalents and equivalents[0].exact:
+            return list(equivalents)
+        first = first or equivalents
+    return list(first)
 
 
 UNSPACED = frozenset({"ja", "zh"})  # languages without spaces between words

@@ -26,6 +26,8 @@ INVISIBLE = (
     "\u00ad\u034f\u061c\u17b4\u17b5\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff"
     "\U000e0100-\U000e01ef"
 )
+_DOT = "i\u0307"  # what case folding makes of the capital \u0130
+_TWO_IS = frozenset({"az", "tr"})  # languages in which I is the capital of ı
 _UNSEEN = re.compile(f"[{INVISIBLE}{ZERO_SPACE}]+")
 _UNPLAIN = re.compile(f"[{INVISIBLE}{ZERO_SPACE}{APOSTROPHES[1:]}{HYPHENS[1:]}]")
 _SIGNS = str.maketrans({sign: alike[0] for alike in (APOSTROPHES, HYPHENS) for sign in alike[1:]})
@@ -62,10 +64,21 @@ def plain(text: str) -> str:
 def folded(text: str) -> str:
     """Fold a wording for comparison: case, white space, apostrophes, hyphens, invisible characters and Unicode form.
 
-    Texts that differ only in these have the same folded form.
+    Texts that differ only in these have the same folded form. That of İ is i.
     """
-    whole = text.lower() if text.isascii() else composed(plain(text)).casefold()
+    whole = text.lower() if text.isascii() else composed(plain(text)).casefold().replace(_DOT, "i")
     return " ".join(whole.split())
+
+
+def dotless(text: str, lang: str) -> str:
+    """Replace I by ı in a Turkish text that is all in capitals; other texts stay as they are.
+
+    ``lang``: such as "tr".
+
+    >>> dotless("SINIR", "tr"), dotless("SINIR", "fr")
+    ('SıNıR', 'SINIR')
+    """
+    return text.replace("I", "ı") if lang in _TWO_IS and "I" in text and text.isupper() else text
 
 
 def folded_parts(text: str, spans: Iterable[tuple[int, int]]) -> list[str]:
