@@ -8,7 +8,9 @@ import pytest
 from phrasemate.index.exact import Runs
 from phrasemate.index.wordings import Wordings, segment_of
 from phrasemate.lexicon import Dictionary, bundled_lexicon, stemmed
-from phrasemate.lexicon.spelling import readings, respell, spellings
+from phrasemate.lexicon.spelling import may_lack_accents, readings, respell, spellings, without_accents
+from phrasemate.lexicon.wordings import Keys, encoded
+from phrasemate.lexicon.wordings import Wordings as Wordlist
 from phrasemate.text.normalize import dotless, folded
 
 PAIRS = [
@@ -121,3 +123,51 @@ def test_only_turkish_capitals_have_two_readings() -> None:
     assert [readings(text, "tr") for text in ("Irak", "IMF'nin", "kedi")] == [["irak"], ["imf'nin"], ["kedi"]]
     assert readings("FINI", "fr") == ["fini"]
     assert dotless("SINIR KAPISI.", "az") == "SıNıR KAPıSı."
+
+
+@pytest.mark.parametrize(
+    ("lang", "query", "word"),
+    [
+        ("fr", "CLE", "clé"),
+        ("fr", "ETAT", "état"),
+        ("fr", "MEDECIN", "médecin"),
+        ("de", "Schluessel", "Schlüssel"),
+        ("de", "TUER", "Tür"),
+        ("de", "STRASSE", "Straße"),
+        ("el", "ΥΠΟΛΟΓΙΣΤΗΣ", "υπολογιστής"),
+        ("tr", "bilgisayari", "bilgisayarı"),
+        ("pl", "slonce", "słońce"),
+    ],
+)
+def test_the_lexicon_finds_words_without_accents(lang: str, query: str, word: str) -> None:
+    lexicon = bundled_lexicon()
+    assert lexicon is not None
+    equivalents = lexicon.equivalents(query, lang, "en")
+    assert equivalents == lexicon.equivalents(word, lang, "en")
+    assert equivalents[0].exact
+
+
+def test_accents_are_added_only_to_words_that_are_not_listed() -> None:
+    entries = [("fr", "côté"), ("en", "side")], [("fr", "côte"), ("en", "coast")], [("fr", "cote"), ("en", "rating")]
+    dictionary = Dictionary("mine", entries)
+    texts = {
+        query: [item.text for item in dictionary.equivalents(query, "fr", "en")] for query in ("COTE", "côte", "cotè")
+    }
+    assert texts == {"COTE": ["rating"], "côte": ["coast"], "cotè": []}
+    without = Dictionary("mine", entries[:2])
+    assert [item.text for item in without.equivalents("COTE", "fr", "en")] == ["coast", "side"]
+
+
+def test_many_wordings_with_one_beginning_are_searched_letter_by_letter() -> None:
+    listed = [f"prét{number:04}" for number in range(500)] + ["prêt"]
+    keys = Keys(Wordlist.of(sorted(listed, key=encoded)))
+    for word in listed:
+        assert [keys.wordings[row] for row in keys.accented(without_accents(word), "fr")] == [word]
+    assert keys.accented("preto", "fr") == []
+
+
+def test_which_words_may_lack_accents() -> None:
+    assert [without_accents("grösse über", lang) for lang in ("de", "fr")] == ["groesse ueber", "grosse uber"]
+    assert without_accents("смелый ガ", "ru") == "смелый ガ"
+    assert [may_lack_accents(word, "fr") for word in ("cle", "clé", "42", "смелый")] == [True, False, False, False]
+    assert not may_lack_accents("nguoi", "vi")

@@ -31,7 +31,7 @@ from phrasemate.lexicon.formats import (
     term_base_entries,
 )
 from phrasemate.lexicon.inflection import elision, without_function_words
-from phrasemate.lexicon.wordings import LOOKUPS, Equivalent, Keys, Wordings, encoded, in_readings
+from phrasemate.lexicon.wordings import BY_SPELLING, LOOKUPS, Equivalent, Keys, Wordings, encoded, in_readings
 from phrasemate.text import words
 from phrasemate.text.languages import language_code, languages_in, primary
 from phrasemate.text.normalize import composed, folded
@@ -139,9 +139,9 @@ class Dictionary:
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
         """Return the equivalents of a wording, best first, with weights proportional to 1 / rank that sum to 1.
 
-        The wording is looked up folded (case, white space), then without leading function words, then by its stems,
-        then by other forms of its last word. The first look-up that succeeds is used. A side of unknown language
-        matches any language.
+        The wording is looked up folded (case, white space), then without leading function words, then with accents,
+        then by its stems, then by other forms of its last word. The first look-up that succeeds is used. A side of
+        unknown language matches any language.
 
         Args:
             wording: Word or phrase to look up.
@@ -161,7 +161,7 @@ class Dictionary:
                     for rank, number in enumerate(links, 1):
                         weights[number] = max(weights.get(number, 0.0), 1 / rank)
             if weights:
-                return self._equivalents(weights, target, lookup in LOOKUPS[:2])
+                return self._equivalents(weights, target, lookup in BY_SPELLING)
         return []
 
     def _equivalents(self, weights: dict[int, float], target: str, exact: bool) -> list[Equivalent]:

@@ -43,6 +43,7 @@ from phrasemate.lexicon.inflection import ARTICLES, ENGLISH_FUNCTION_WORDS, by_s
 from phrasemate.lexicon.locutions import general_words
 from phrasemate.lexicon.spelling import has_spellings
 from phrasemate.lexicon.wordings import (
+    BY_SPELLING,
     LOOKUPS,
     Equivalent,
     Keys,
@@ -144,9 +145,9 @@ class InducedLexicon:
         """Return the equivalents of a wording, most probable first.
 
         ``lang`` is the language to look in; "" searches all languages, but only for the exact wording. In a given
-        language, a wording that is not listed is looked up without leading function words, then by its stems, and then
-        by other forms of it (`Endings`). ``target`` is the language of the equivalents, "" for all. Two languages other
-        than English are connected through their English equivalents.
+        language, a wording that is not listed is looked up without leading function words, with accents, by its stems,
+        and then by other forms of it (`Endings`). ``target`` is the language of the equivalents, "" for all. Two
+        languages other than English are connected through their English equivalents.
         """
         return in_readings(wording, lang, lambda reading: self._ranked(reading, primary(lang), primary(target)))
 
@@ -272,7 +273,7 @@ class InducedLexicon:
         Returns sections and rows, and whether they list the wording itself.
         """
         if language in self._section_names:
-            for way in LOOKUPS if has_stemmer(language) or has_spellings(language) else LOOKUPS[:2]:
+            for way in LOOKUPS if has_stemmer(language) or has_spellings(language) else BY_SPELLING:
                 if rows := self._listed(way, language, wording):
                     return rows, way is not Keys.stemmed
         return [], True

@@ -5,14 +5,20 @@ comma below "ș". Persian files often have Arabic letters for k and y. Russian m
 Turkish the capital of "i" is "İ" and that of "ı" is "I", so that folding a capitalised word changes its first
 letter. Folding a word in capitals changes every "ı".
 
+Words in capitals are often written without accents, as French "MEDECIN" or Greek "ΜΗΧΑΝΗ", and German words with "ue"
+for "ü". `may_lack_accents`, `accented_letters` and
+`without_accents` serve to look these up.
+
 The normalised spelling is a look-up key, not text to show: it need not be the preferred one.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
+from itertools import chain
 from typing import Any, cast
 from unicodedata import normalize
 
@@ -33,6 +39,17 @@ _TONES = {
     for new, old in zip(new_vowels.split(), old_vowels.split(), strict=True)
 }
 _NEW_TONES = re.compile("|".join(_TONES))
+
+
+_UNMARKED = {ord("ı"): "i", ord("ł"): "l", ord("ø"): "o", ord("đ"): "d"}  # NFD leaves them as they are
+_NORDIC = {"aa": "å", "ae": "æ", "oe": "ø"}
+_DIGRAPHS = {
+    "da": _NORDIC,
+    "de": {"ae": "ä", "oe": "ö", "ue": "ü"},
+    "no": _NORDIC,
+    "sv": {"aa": "å", "ae": "ä", "oe": "ö"},
+}  # ways to write a letter that a keyboard lacks
+_WITH_ACCENTS = (range(0xC0, 0x180), range(0x218, 0x21C), range(0x386, 0x3CF))  # code points, Latin and Greek
 
 
 def _translation(signs: str, instead: str) -> Callable[[str], str]:
@@ -116,3 +133,59 @@ def spellings(wording: str, lang: str) -> list[str]:
     elif lang == "tr":
         variant = _FIRST_I.sub("i\u0307", wording)
     return list(dict.fromkeys((wording, standard, variant)))
+
+
+@cache
+def _bare_letters() -> dict[int, str]:
+    """Map the code points of small letters with accents to the letters without them."""
+    letters = {ord(letter): normalize("NFD", letter)[0] for letter in map(chr, chain.from_iterable(_WITH_ACCENTS))}
+    return {code: bare for code, bare in letters.items() if ord(bare) != code and bare.islower()} | _UNMARKED
+
+
+@cache
+def _variants() -> dict[str, list[str]]:
+    """Map each letter without an accent to the small letters that it may stand for."""
+    variants = defaultdict(list)
+    for code, bare in _bare_letters().items():
+        variants[bare].append(chr(code))
+    return dict(variants)
+
+
+def without_accents(wording: str, lang: str = "") -> str:
+    """Remove the accents of the Latin and Greek letters of a folded wording.
+
+    ``lang``: language with letters that become two, such as "de".
+
+    >>> without_accents("médecin"), without_accents("tür"), without_accents("tür", "de")
+    ('medecin', 'tur', 'tuer')
+    """
+    if wording.isascii():
+        return wording
+    for letters, letter in _DIGRAPHS.get(lang, {}).items():
+        wording = wording.replace(letter, letters)
+    return wording.translate(_bare_letters())
+
+
+def may_lack_accents(wording: str, lang: str) -> bool:
+    """Whether a folded wording has letters that may stand for letters with accents, and none with an accent.
+
+    Vietnamese is excluded: most of its syllables would stand for several words.
+    """
+    if lang == "vi" or without_accents(wording, lang) != wording:
+        return False
+    return not _variants().keys().isdisjoint(wording)
+
+
+def accented_letters(wording: str, lang: str) -> list[tuple[str, int]]:
+    """List the letters that may be meant at the beginning of a wording without accents.
+
+    ``lang``: such as "de". Each letter comes with the number of characters that it replaces.
+
+    >>> accented_letters("uebel", "de")
+    [('u', 1), ('ü', 2)]
+    """
+    first = wording[0]
+    if lang not in _DIGRAPHS:
+        return [(letter, 1) for letter in (first, *_variants().get(first, ()))]
+    letter = _DIGRAPHS[lang].get(wording[:2])
+    return [(first, 1), *([(letter, 2)] if letter else [])]

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 
 from phrasemate.errors import ModelDamaged, ModelUnsupported
 from phrasemate.lexicon.inflection import beginnings, leading, stemmed, stemmed_all, without_function_words
-from phrasemate.lexicon.spelling import readings, spellings
+from phrasemate.lexicon.spelling import accented_letters, may_lack_accents, readings, spellings, without_accents
 from phrasemate.text import words
 from phrasemate.text.languages import primary
 from phrasemate.text.normalize import CUT, folded
@@ -102,6 +102,7 @@ def in_readings(wording: str, lang: str, look_up: Callable[[str], Sequence[Equiv
 UNSPACED = frozenset({"ja", "zh"})  # languages without spaces between words
 _BEGINNING = 6  # first characters, at most, that wordings with the same stem must share
 _COMPARED = 5000  # wordings with the same beginning that are compared by stems, at most
+_FEW = 50  # wordings with the same beginning that are compared one by one, at most
 _BYTES = 8  # first bytes of a wording that are searched as a number
 _LEADING = np.array(
     [(1 << 64) - (1 << 8 * (_BYTES - count)) for count in range(_BYTES + 1)], np.uint64
@@ -234,7 +235,10 @@ def beginning(text: bytes) -> int:
 
 
 class Keys:
-    """Folded, sorted wordings of one language, looked up as they are, without leading function words, or by stems."""
+    """Folded, sorted wordings of one language.
+
+    They are looked up as they are, without leading function words, without accents, or by stems.
+    """
 
     def __init__(self, wordings: Wordings) -> None:
         self.wordings = wordings
@@ -259,6 +263,22 @@ class Keys:
     def _spelled(self, wording: str, lang: str) -> list[int]:
         rows = map(self.wordings.find, spellings(wording, primary(lang)))
         return [row for row in rows if row >= 0]
+
+    def accented(self, wording: str, lang: str) -> list[int]:
+        """Find the rows of the wordings that a wording without accents may stand for, such as "clé" for "CLE"."""
+        lang, form = primary(lang), folded(wording)
+        if not may_lack_accents(form, lang):
+            return []
+        rows, beginnings_left = [], [("", form)]
+        while beginnings_left:
+            start, rest = beginnings_left.pop()
+            same = self.wordings.beginning_with(start)
+            if rest and len(same) > _FEW:
+                beginnings_left += [(start + letter, rest[size:]) for letter, size in accented_letters(rest, lang)]
+            elif same:
+                texts = self.wordings.texts(same[:_FEW])
+                rows += [row for row, text in zip(same, texts, strict=False) if without_accents(text, lang) == form]
+        return sorted(rows)
 
     def stemmed(self, wording: str, lang: str) -> list[int]:
         """Find the rows of the wordings with the same stems.
@@ -301,5 +321,7 @@ def wording_of(words: Sequence[str], language: str) -> str:
 
 
 Lookup = Callable[[Keys, str, str], list[int]]
-LOOKUPS: tuple[Lookup, ...] = (Keys.exact, Keys.stripped, Keys.stemmed)
+LOOKUPS: tuple[Lookup, ...] = (Keys.exact, Keys.stripped, Keys.accented, Keys.stemmed)
 """Look-up methods in the order in which they are tried; the first that finds a row is used."""
+BY_SPELLING = LOOKUPS[:-1]
+"""Look-up methods that find the wording itself, not only other forms of its words."""
