@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from phrasemate.errors import QueryError
 from phrasemate.types import Phrase
+from phrasemate.utils.hyphens import without_line_hyphens
 
 EXPECTED = r"mark one phrase or several as [[phrase]]; write \[[ or \]] for literal brackets"
 _SLASHES = r"(?<!\\)(\\*)"  # the lookbehind keeps the match linear in a long run
@@ -30,11 +31,12 @@ class Query(NamedTuple):
 def parse_query(query: str) -> Query:
     """Remove the ``[[ ]]`` marks from a query.
 
-    White space just inside the marks is not part of the phrase. Raises QueryError for marks that are unbalanced, nested
-    or empty.
+    White space just inside the marks is not part of the phrase. Words that a hyphen splits at the end of a line are
+    joined, in the text and in the phrases. Raises QueryError for marks that are unbalanced, nested or empty.
     """
     if not isinstance(query, str):
         raise QueryError(f"{repr(query)[:40]}: expected a text with marks")
+    query = without_line_hyphens(query)
     parts: list[str] = []
     phrases: list[tuple[int, int]] = []
     opening, at, length = -1, 0, 0
@@ -73,7 +75,8 @@ def parse_query(query: str) -> Query:
 def marked(text: str, start: int, end: int) -> str:
     """Write the query that marks exactly ``text[start:end]``, the inverse of `parse_query`.
 
-    One case is not exact: a space separates a phrase that begins with [ or ends with ] from its marks.
+    Two cases are not exact. A space separates a phrase that begins with [ or ends with ] from its marks. Words that are
+    split at the end of a line are joined.
     """
     phrase = text[start:end]
     phrase = (" " if phrase.startswith("[") else "") + phrase + (" " if phrase.endswith("]") else "")

@@ -74,7 +74,7 @@ def clipboard(monkeypatch: pytest.MonkeyPatch, *texts: str) -> None:
 
 
 def test_what_is_copied_is_looked_up(invoke: Invoke, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clipboard(monkeypatch, "before", "before", "die  Bank\n", "die  Bank\n", "x" * 501, "auf [[der", "Sicherheit")
+    clipboard(monkeypatch, "before", "before", "die  Bank\n", "die  Bank\n", "x" * 501, "auf [[der", "Sicher-\nheit")
     result = invoke("watch", str(folder), "-k", "2")
     assert result.exit_code == 130
     lines = [line for line in result.stdout.splitlines() if line.startswith("[[")]

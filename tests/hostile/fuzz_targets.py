@@ -161,8 +161,9 @@ def _decoded(data: bytes) -> str:
 
 def _query(data: bytes) -> None:
     from phrasemate.query import parse_query
+    from phrasemate.utils.hyphens import without_line_hyphens
 
-    query = _decoded(data)
+    query = without_line_hyphens(_decoded(data))
     parsed = parse_query(query)
     before = 0
     for phrase in parsed.phrases:

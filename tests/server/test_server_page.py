@@ -117,6 +117,12 @@ def test_marks_choose_a_phrase_without_a_script(browser: Browser) -> None:
     assert page.all("#q")[0].value.removeprefix("\n") == "Die Bank war am Abend zu."
 
 
+@pytest.mark.parametrize("query", ["Die [[Schweige-\r\nminute]] am Abend.", "Die Schweige-\nminute am Abend."])
+def test_a_word_that_a_line_end_splits_is_whole(browser: Browser, query: str) -> None:
+    page = browser.get(q=query)
+    assert page.all("#q")[0].value.removeprefix("\n") == "Die Schweigeminute am Abend."
+
+
 def test_a_single_phrase_is_asked_about_at_once(browser: Browser) -> None:
     assert browser.get(q="Schweigeminute").texts(".candidate .wording")[0] == "silence"
 

@@ -25,6 +25,7 @@ from phrasemate.cli.options import (
 )
 from phrasemate.cli.shell import clean, count, is_unicode, out
 from phrasemate.errors import InputError, QueryError, needs_extra
+from phrasemate.utils.hyphens import without_line_hyphens
 
 if TYPE_CHECKING:
     from phrasemate.lookup import Lookup
@@ -289,7 +290,7 @@ def _copied(paste: Callable[[], str], seconds: float) -> Iterator[str]:
         if text != last:
             last = text
             if text.strip() and len(text) <= LONGEST:
-                yield " ".join(text.split())
+                yield " ".join(without_line_hyphens(text).split())
 
 
 def _browse(copied: Iterator[str], page: str) -> None:

@@ -43,6 +43,7 @@ from phrasemate.server.settings import Settings
 from phrasemate.server.tokens import allowed
 from phrasemate.text import words
 from phrasemate.types import Hit, Phrase, Sentence, Span
+from phrasemate.utils.hyphens import without_line_hyphens
 
 _HOME = files("phrasemate.server.page")
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
@@ -250,9 +251,12 @@ def place_of(at: tuple[int, int], particle: tuple[int, int] | None = None) -> st
 
 
 def _unmarked(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Remove ``[[ ]]`` from a text. Returns it with the marked spans; unchanged, without spans, for invalid marks."""
+    """Remove ``[[ ]]`` from a text, and hyphens that split a word at the end of a line.
+
+    Returns the text with the marked spans; unchanged, without spans, for invalid marks.
+    """
     if "[[" not in text:
-        return text, ()
+        return without_line_hyphens(text), ()
     try:
         query_parts = parse_query(text)
     except QueryError:

@@ -23,10 +23,10 @@ from phrasemate.text.formats.pdf_process import CHARACTERS as PAGE_TEXT
 from phrasemate.text.formats.pdf_process import MEMORY, SECONDS
 from phrasemate.text.formats.tables import COLUMNS
 from phrasemate.text.formats.units import Paragraph
-from phrasemate.text.formats.wrapped import Hyphens
 from phrasemate.text.formats.xml import COST, OFFICE_TOKEN, Attributes, XmlStream
 from phrasemate.text.normalize import symbol_character
 from phrasemate.text.text_file import TextFile
+from phrasemate.utils.hyphens import Hyphens
 
 _PRIVATE = re.compile("[\uf020-\uf0ff]")  # codes of symbol fonts
 _DRAWING = frozenset(

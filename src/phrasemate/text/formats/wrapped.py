@@ -12,6 +12,7 @@ from phrasemate.errors import ReadError
 from phrasemate.text.formats.html import page_paragraphs
 from phrasemate.text.formats.units import Paragraph
 from phrasemate.text.text_file import WHOLE, TextFile
+from phrasemate.utils.hyphens import UNSPACED, Hyphens
 
 Line = tuple[int, str]  # number from 1, text
 
@@ -28,41 +29,11 @@ _ITEM = re.compile(r"[-*•·]\s")
 _MAYBE_ITEM = re.compile(r"(?:[–—]|\(?\d{1,3}[.)]|\(?[a-zA-Z]\))\s")  # "am 5. Mai" may be wrapped before the number
 _QUOTED = re.compile(r"(?:>[ \t]?)+")
 _RULE = re.compile(r"[-=_*~#+.]{3,}$")
-_CUT = re.compile(r"([^\W\d_]+)[-\u2010\u00ad]$")
-_HYPHENATED = re.compile(r"[^\W\d_]+[-\u2010][^\W\d_]+")
-_WORD = re.compile(r"[^\W\d_]+")
-_AND = frozenset(("and", "bzw", "eller", "lub", "nor", "och", "oder", "or", "sowie", "und"))  # "pre- and post-war"
-_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]")
 
 _FIELD = re.compile(r"([A-Z][\w-]*):[ \t]?(.*)")  # header field of an e-mail
 _MAIL = frozenset(("cc", "date", "from", "message-id", "received", "reply-to", "return-path", "subject", "to"))
 _BOOK = re.compile(r"\*{3}\s*(START|END) OF (?:THE|THIS) PROJECT GUTENBERG\b.*", re.IGNORECASE)
 _EARLY = 500  # maximum number of lines before the text of a book from Project Gutenberg
-
-
-_LONGEST_WORD = 100  # characters
-
-
-class Hyphens:
-    """Joins lines and hyphenated words; a hyphen stays if the word is written with it elsewhere in the text."""
-
-    def __init__(self) -> None:
-        self._compounds: set[str] = set()
-
-    def read(self, text: str) -> None:
-        """Collect the words of a line that have a hyphen inside."""
-        self._compounds.update(word.lower().replace("\u2010", "-") for word in _HYPHENATED.findall(text))
-
-    def join(self, text: str, line: str) -> str:
-        """Join a text with its next line."""
-        cut, word = _CUT.search(text[-_LONGEST_WORD:]), _WORD.match(line)
-        if not text or (cut and word and word[0].lower() not in _AND):
-            if cut and word and (word[0].islower() or f"{cut[1]}-{word[0]}".lower() in self._compounds):
-                stays = f"{cut[1]}-{word[0]}".lower() in self._compounds
-                return (text if stays else text[:-1]) + line
-            return text + line
-        is_unspaced = _UNSPACED.match(text[-1]) and _UNSPACED.match(line)
-        return f"{text}{'' if is_unspaced else ' '}{line}"
 
 
 def wrapped_paragraphs(lines: Iterable[Line], guess: bool) -> Iterator[Line]:
@@ -112,7 +83,7 @@ def _width(texts: Iterable[str]) -> int:
 
 def _is_full(line: str, after: str, width: int) -> bool:
     """Tell whether the first word of the next line would hardly have fitted into the line."""
-    word = after[:1] if _UNSPACED.match(after) else after.split(" ", 1)[0]
+    word = after[:1] if UNSPACED.match(after) else after.split(" ", 1)[0]
     return len(line) + 1 + len(word) > _SLACK * width
 
 
