@@ -278,6 +278,26 @@ def test_a_word_is_known_with_decomposed_letters() -> None:
     assert bundled_lexicon().knows(normalize("NFD", "café"), "fr")
 
 
+@pytest.mark.parametrize(
+    ("text", "target", "language"),
+    [
+        ("court", "de", "en"),  # French has this word, too
+        ("court", "en", "fr"),  # English text is not translated into English
+        ("court", "", "fr"),
+        ("The tenant pays.", "de", "en"),
+        ("I paid the fare.", "tr", "en"),
+        ("Bürgermeister", "fr", "de"),
+        ("Der Hund bellt.", "fr", "de"),
+        ("soup", "en", "en"),  # the Korean list has it by mistake
+        ("Das Wort soup ist kurz.", "en", "de"),
+    ],
+)
+def test_few_words_are_english_if_they_are_translated_from_it(text: str, target: str, language: str) -> None:
+    lexicon = bundled_lexicon()
+    assert lexicon is not None
+    assert lexicon.languages_of([text, "Der Hund schläft."], target) == [language, "de"]
+
+
 def test_languages_of_many_texts_are_those_of_each() -> None:
     lexicon = bundled_lexicon()
     assert lexicon is not None

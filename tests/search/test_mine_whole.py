@@ -194,9 +194,9 @@ def test_the_usual_threshold_grows_with_the_collections() -> None:
 
 def test_large_collections_have_fewer_promising_pairs() -> None:
     """The log odds grow by 1 with each e times as large; below 5,000 sentences not at all."""
-    assert least_promising(20_000, 20_000) == pytest.approx(1 / (1 + np.exp(3)))
-    assert least_promising(20_000, round(20_000 * np.e**2)) == pytest.approx(1 / (1 + np.exp(2)), rel=1e-5)
-    assert least_promising(3, 4) == pytest.approx(1 / (1 + np.exp(3 + np.log(4))))
+    assert least_promising(20_000, 20_000) == pytest.approx(1 / (1 + np.exp(4)))
+    assert least_promising(20_000, round(20_000 * np.e**2)) == pytest.approx(1 / (1 + np.exp(3)), rel=1e-5)
+    assert least_promising(3, 4) == pytest.approx(1 / (1 + np.exp(4 + np.log(4))))
 
 
 def test_a_default_of_its_own_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:

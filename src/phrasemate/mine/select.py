@@ -331,7 +331,7 @@ REGRESSION = {
 AHEAD = 0.2  # maximum lead of a pair over the next one, for each of its sentences
 WORDS = 0.1  # weight of the lexicon's score, where the margin's is 1
 MATCH_AHEAD = 0.5  # maximum lead of the worst match of words
-PROMISING = -3.0  # log odds, for `USUAL` sentences, from which the words of a pair are compared by their vectors
+PROMISING = -4.0  # log odds, for `USUAL` sentences, from which the words of a pair are compared by their vectors
 
 
 def pair_features(pairs: Candidates, match: Floats | None = None) -> Floats:
