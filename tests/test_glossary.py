@@ -9,6 +9,7 @@ import pytest
 from phrasemate import glossary as module
 from phrasemate.errors import InputError, ReadError
 from phrasemate.glossary import FORMATS, Entry, Glossary, write_glossary
+from phrasemate.lexicon import open_dictionaries
 from phrasemate.text import read_terms
 
 NOTICE = Entry(
@@ -252,6 +253,49 @@ def test_multiterm_is_a_concept_for_each_term_and_domain(tmp_path: Path, glossar
     assert languages == [("German", "DE"), ("English", "EN")]
     statuses = [entry.text for entry in concepts[0].iter("descrip") if entry.get("type") == "Status"]
     assert statuses == ["preferred", "deprecated"]
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize(("source_language", "target_language"), [("", ""), ("de", ""), ("", "en"), ("de", "en")])
+def test_entries_of_unknown_languages_are_read_as_pairs(
+    tmp_path: Path, format_: str, source_language: str, target_language: str
+) -> None:
+    glossary = Glossary()
+    for source, target in (("Bank", "bench"), ("Bank", "seat"), ("Frist", "deadline")):
+        glossary.add(Entry(source, target, source_language, target_language, origin="lease.txt:7"))
+    (dictionary,) = open_dictionaries([written(tmp_path, glossary, format_)])
+    for wording, expected in (("Bank", ["bench", "seat"]), ("Frist", ["deadline"])):
+        assert [item.text for item in dictionary.equivalents(wording, "de", "en")] == expected
+    for wording, expected in (("seat", ["Bank"]), ("deadline", ["Frist"])):
+        assert [item.text for item in dictionary.equivalents(wording, "en", "de")] == expected
+
+
+@pytest.mark.parametrize(("source_language", "target_language"), [("", ""), ("de", ""), ("", "en"), ("de", "en")])
+def test_csv_has_no_column_twice_and_earlier_files_are_read(
+    tmp_path: Path, source_language: str, target_language: str
+) -> None:
+    glossary = Glossary()
+    glossary.add(Entry("Bank", "bench", source_language, target_language, origin="lease.txt:7"))
+    path = written(tmp_path, glossary, "csv")
+    header = path.read_text("utf-8-sig").splitlines()[0].split(",")
+    assert len(set(header)) == len(header)
+    path.write_text(path.read_text("utf-8").replace(",Origin", ",Source"), "utf-8")
+    (dictionary,) = open_dictionaries([path])
+    assert [item.text for item in dictionary.equivalents("Bank", "de", "en")] == ["bench"]
+
+
+@pytest.mark.parametrize(
+    ("tag", "name"),
+    [("bg", "Bulgarian"), ("fa", "Persian"), ("he", "Hebrew"), ("hi", "Hindi"), ("id", "Indonesian"),
+     ("vi", "Vietnamese"), ("pt-BR", "Portuguese"), ("zh_TW", "Chinese"), ("gl", "Galician"), ("xx", "xx")],
+)  # fmt: skip
+def test_csv_and_multiterm_have_the_english_names_of_languages(tmp_path: Path, tag: str, name: str) -> None:
+    glossary = Glossary()
+    glossary.add(Entry("a", "b", tag, "en"))
+    header = written(tmp_path, glossary, "csv").read_text("utf-8-sig").splitlines()[0].split(",")
+    assert header[3:5] == [name, "English"]
+    root = ElementTree.parse(written(tmp_path, glossary, "multiterm")).getroot()
+    assert [item.get("type") for item in root.iter("language")] == [name, "English"]
 
 
 def test_csv_names_columns_by_language_and_starts_no_formula(tmp_path: Path, glossary: Glossary) -> None:

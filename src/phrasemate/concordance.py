@@ -35,7 +35,7 @@ from phrasemate.results import Result
 from phrasemate.text import folded, split_sentences, words
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.tables import harmless, tsv_line, write_lines, write_sheet
-from phrasemate.text.formats.units import Side, Term, TermPair, Unit
+from phrasemate.text.formats.units import Side, Term, TermPair, Unit, pair_tags
 from phrasemate.text.sentences import UTF_16, icu_functions
 from phrasemate.text.term_lists import write_pairs
 from phrasemate.types import Hit, Phrase, Span
@@ -568,7 +568,8 @@ def _units(phrase: str, columns: Sequence[Column], language: str) -> Iterator[Un
         if candidate.lines:
             best = max(candidate.lines, key=lambda line: line.hit.score)  # lines may be sorted by context
             properties |= {"document": f"{best.hit.document}:{best.hit.line}", "context": best.hit.context}
-        yield Unit((Side(phrase, language), Side(candidate.text, _language(candidate))), properties)
+        tags = pair_tags(language, _language(candidate))
+        yield Unit((Side(phrase, tags[0]), Side(candidate.text, tags[1])), properties)
 
 
 def _candidates(columns: Iterable[Column]) -> Iterator[Candidate]:

@@ -16,8 +16,9 @@ from phrasemate.lexicon import stemmed
 from phrasemate.text import Term, folded
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.tables import harmless
-from phrasemate.text.formats.units import Side, Unit
+from phrasemate.text.formats.units import Side, Unit, pair_tags
 from phrasemate.text.formats.xml import XmlFile
+from phrasemate.text.languages import english_name
 from phrasemate.text.term_lists import write_terms
 from phrasemate.utils.storage import NewFile, atomic_file, flush
 
@@ -278,8 +279,10 @@ def _read(path: Path) -> Iterator[Entry]:
 def write_glossary(path: str | os.PathLike[str], entries: Sequence[Entry], format_: str) -> None:
     """Write the entries to a file in one of `FORMATS`.
 
-    In TBX and MultiTerm XML, entries with the same term, languages and domain are one concept. The formats "omegat" and
-    "tmx" omit deprecated equivalents. Raises InputError for an unknown format.
+    In TBX and MultiTerm XML, entries with the same term, languages and domain are one concept. If neither language of
+    an entry is known, TBX and TMX have the tags und-x-source and und-x-target, MultiTerm XML and CSV have the names
+    Source and Target. By these, `phrasemate.lexicon.open_dictionaries` reads the entry as a pair. The formats "omegat"
+    and "tmx" omit deprecated equivalents. Raises InputError for an unknown format.
     """
     valid_entries = [entry for entry in entries if entry.status != "deprecated"]
     if format_ == "tbx":
@@ -314,12 +317,13 @@ def _terms(concept: Sequence[Entry]) -> Iterator[Term]:
     first, number = concept[0], f"c{concept[0].id}"
     field = {"subjectField": first.domain} if first.domain else {}
     contexts = (first.context,) if first.context else ()
-    yield Term(first.source, first.source_language, number, contexts=contexts, metadata=field)
+    source_tag, target_tag = pair_tags(first.source_language, first.target_language)
+    yield Term(first.source, source_tag, number, contexts=contexts, metadata=field)
     for entry in concept:
         facts = {"administrativeStatus": f"{entry.status}Term-admn-sts", **field}
         facts |= {"source": entry.origin} if entry.origin else {}
         contexts = (entry.example,) if entry.example else ()
-        yield Term(entry.target, entry.target_language, number, "", entry.note, contexts, facts)
+        yield Term(entry.target, target_tag, number, "", entry.note, contexts, facts)
 
 
 def _write_dct(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
@@ -337,8 +341,8 @@ def _write_dct(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
             if concept[0].domain:
                 file.write(f"<min:subjectField>{text(concept[0].domain)}</min:subjectField>\n")
             source, *targets = _terms(concept)
-            for language, terms in ((source.language, [source]), (concept[0].target_language, targets)):
-                file.write(f"<langSec xml:lang={quote(language or 'und')}>\n")
+            for terms in ([source], targets):
+                file.write(f"<langSec xml:lang={quote(terms[0].language or 'und')}>\n")
                 for term in terms:
                     file.write(f"<termSec><term>{text(term.text)}</term>")
                     if status := term.metadata.get("administrativeStatus"):
@@ -384,7 +388,10 @@ def _write_multiterm(path: str | os.PathLike[str], entries: Sequence[Entry]) -> 
 
 
 def _write_csv(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
-    """Write a table with a column of terms for each language, as memoQ and the converter of Trados import it."""
+    """Write a table with a column of terms for each language, as memoQ and the converter of Trados import it.
+
+    The columns of terms without a language are Source and Target; the place of an example is in the column Origin.
+    """
     import csv
 
     def cells_of(entry: Entry) -> dict[tuple[str, bool], str]:
@@ -398,7 +405,7 @@ def _write_csv(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
     with NewFile(path) as file:
         file.write("\ufeff")  # byte order mark; without it spreadsheets assume another encoding
         rows = csv.writer(file, lineterminator="\r\n")
-        rows.writerow(["Entry_ID", "Entry_Subject", "Entry_Note", *names, "Status", "Term_Example", "Source"])
+        rows.writerow(["Entry_ID", "Entry_Subject", "Entry_Note", *names, "Status", "Term_Example", "Origin"])
         for entry in entries:
             cells = cells_of(entry)
             terms = (cells.get(column, "") for column in columns)
@@ -409,7 +416,8 @@ def _write_csv(path: str | os.PathLike[str], entries: Sequence[Entry]) -> None:
 def _unit(entry: Entry) -> Unit:
     """Convert an entry to a unit of a translation memory."""
     facts = {"status": entry.status, "note": entry.note, "subject": entry.domain, "context": entry.example}
-    sides = Side(entry.source, entry.source_language), Side(entry.target, entry.target_language)
+    tags = pair_tags(entry.source_language, entry.target_language)
+    sides = Side(entry.source, tags[0]), Side(entry.target, tags[1])
     return Unit(sides, {name: value for name, value in facts.items() if value})
 
 
@@ -418,14 +426,6 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-_NAMES = {
-    "ar": "Arabic", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek", "en": "English", "es": "Spanish",
-    "fi": "Finnish", "fr": "French", "hu": "Hungarian", "it": "Italian", "ja": "Japanese", "ko": "Korean",
-    "nl": "Dutch", "no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian",
-    "sv": "Swedish", "tr": "Turkish", "uk": "Ukrainian", "zh": "Chinese",
-}  # fmt: skip
-
-
 def _language_name(tag: str, side: str) -> str:
     """Return the English name of a language, as term bases use it; for an unknown one the tag, or ``side`` for ""."""
-    return _NAMES.get(tag.lower().replace("_", "-").split("-")[0], tag or side)
+    return english_name(tag) or tag or side

@@ -27,6 +27,7 @@ from pathlib import Path
 from phrasemate.errors import ReadError
 from phrasemate.text.formats.bilingual import one_line, stream_units
 from phrasemate.text.formats.tables import csv_rows, meant, sheet_rows, tsv_rows
+from phrasemate.text.formats.units import UNKNOWN
 from phrasemate.text.languages import language_code, languages_in
 from phrasemate.text.term_lists import stream_terms
 from phrasemate.text.text_file import Damage, TextFile
@@ -153,20 +154,30 @@ def memory_entries(path: Path) -> Iterator[Entry]:
             (lang, text) for lang, text in sides if text and len(text) <= _SHORT and text.count(" ") < _SHORT_WORDS
         ]
         if len(short) > 1:
-            yield [(lang or number, text) for number, (lang, text) in enumerate(short)]
+            sides = [_side(lang) for lang, _ in short]
+            yield [(number if side == "" else side, short[number][1]) for number, side in enumerate(sides)]
 
 
 def term_base_entries(path: Path) -> Iterator[Entry]:
     """Read the concepts of a TBX file, with the terms of all languages, unchanged."""
     for _, terms in groupby(stream_terms(text_file(path), "*"), lambda term: term.id):
-        yield [(term.language, one_line(term.text)) for term in terms]
+        yield [(_side(term.language), one_line(term.text)) for term in terms]
+
+
+_SIDES: dict[str, int | str] = {**{tag: side for side, tag in enumerate(UNKNOWN)}, "source": 0, "target": 1, "und": ""}
+
+
+def _side(language: str) -> int | str:
+    """Return the language of a wording, or its side (0 or 1) if only this is known, or "" if nothing is known."""
+    return _SIDES.get(language.lower(), language)
 
 
 def table_entries(path: Path) -> Iterator[Entry]:
     """Read the rows of a table: .tsv, .csv or .xlsx.
 
-    A first row with names of languages ("de", "German"), or with "source" and "target" (or "term" and "translation"),
-    selects the columns. Otherwise the first two columns are used, and the file name may give the languages.
+    A first row with names of languages ("de", "German", "Deutsch"), or with "source" and "target" (or "term" and
+    "translation"), or with one of each, selects the columns. Otherwise the first two columns are used, and the file
+    name may give the languages.
     """
     file = text_file(path)
     suffix = ending(path)
@@ -224,17 +235,20 @@ def _sheet_entries(path: Path, rows: Iterator[tuple[str, int, list[str]]]) -> It
 
 def _header(cells: list[str]) -> list[tuple[int, int | str]]:
     """Return the columns that a header row selects, each with its language or number; empty without a header."""
-    names = [cell.strip() for cell in cells]
-    codes = [(column, language_code(name)) for column, name in enumerate(names)]
-    if codes[0] == (0, "id") and sum(bool(code) for _, code in codes) > 2:  # a column of entry numbers, not Indonesian
+    names = [cell.strip().lower() for cell in cells]
+    if names[-2:] == ["term_example", "source"]:
+        names[-1] = "origin"  # in files of earlier versions (`phrasemate.glossary`)
+    codes = [(column, language_code(cell)) for column, cell in enumerate(cells)]
+    if names[0] == "id" and sum(bool(code) for _, code in codes) != 2:  # entry numbers, not Indonesian
         codes = codes[1:]
     languages: list[tuple[int, int | str]] = [(column, code) for column, code in codes if code]
     if len(languages) > 1:
-        return languages
-    small = [name.lower() for name in names]
-    source = next((column for column, name in enumerate(small) if name in _SOURCE), -1)
-    target = next((column for column, name in enumerate(small) if name in _TARGET), -1)
-    return [(source, 0), (target, 1)] if source >= 0 and target >= 0 else []
+        is_entry = len({code for _, code in languages}) == 1 < len({names[column] for column, _ in languages})
+        return [] if is_entry else languages  # an entry is such as Deutsch, German
+    columns = [next((at for at, name in enumerate(names) if name in words), -1) for words in (_SOURCE, _TARGET)]
+    sides: list[tuple[int, int | str]] = [(column, side) for side, column in enumerate(columns) if column >= 0]
+    sides += languages if len(sides) == 1 else []
+    return sides if len(sides) == 2 else []
 
 
 SIZE = 400_000_000  # bytes of one file, decompressed, at most

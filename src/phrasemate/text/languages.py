@@ -1,4 +1,4 @@
-"""Language codes from tags, English names and names of dictionaries; matching of language tags."""
+"""Language codes from tags, names of languages and names of dictionaries; matching of language tags."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
-from phrasemate.text.sentences import full_tag
+from phrasemate.text.sentences import display_name, full_tag
 
 _TABLE = """
 ar ara arabic|bg bul bulgarian|ca cat catalan|cs ces cze czech|cy cym wel welsh|da dan danish|de deu ger german|
@@ -19,6 +19,7 @@ sq sqi alb albanian|sr srp serbian|sv swe swedish|sw swa swahili|ta tam tamil|th
 uk ukr ukrainian|ur urd urdu|vi vie vietnamese|yi yid yiddish|zh zho chi chinese
 """
 _CODES = {name: names[0] for names in map(str.split, _TABLE.split("|")) for name in names}
+_ENGLISH = {names[0]: next(name for name in names if len(name) > 3) for names in map(str.split, _TABLE.split("|"))}
 _TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
 OTHER_SCRIPTS = frozenset(["ar", "bg", "el", "fa", "he", "hi", "ja", "ko", "ru", "uk", "zh"])  # than Latin
@@ -37,6 +38,12 @@ def language_code(text: str) -> str:
     match = _TAG.fullmatch(text)
     code = _CODES.get(match[1].lower() if match else text.lower(), "")
     return code if match is None or match[1].lower() == text.lower() else code and text.replace("_", "-")
+
+
+def english_name(tag: str) -> str:
+    """Return the English name of the language of a tag: "German" for "de-AT"; "" if it is unknown."""
+    code = primary(tag)
+    return _ENGLISH[code].capitalize() if code in _ENGLISH else display_name(code, "en")
 
 
 def languages_in(name: str) -> tuple[str, str]:

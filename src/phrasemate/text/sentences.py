@@ -39,6 +39,7 @@ from phrasemate.text.normalize import composed, plain, visible, visible_places
 
 _PLACES = ("../icu4py.libs", ".dylibs", "../icu4py.dylibs", ".")  # folders of the libraries in the wheels
 _TAG = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*")
+_NAMED = (0, -128)  # ICU's status of a name in the language asked for, or in its parent; -127: of another language
 _LONGEST = 157  # maximum bytes of a locale's name (ULOC_FULLNAME_CAPACITY)
 UTF_16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"  # encoding of ICU's strings
 
@@ -79,6 +80,7 @@ def _common() -> SimpleNamespace | None:
         "ures_getStringByIndex": (pointer, pointer, number, ctypes.POINTER(number), status),
         "uloc_addLikelySubtags": (number, text, text, number, status),
         "uloc_toLanguageTag": (number, text, text, number, ctypes.c_int8, status),
+        "uloc_getDisplayLanguage": (number, text, text, pointer, number, status),
     }
     return icu_functions("libicuuc", "icuuc", signatures)
 
@@ -120,6 +122,20 @@ def full_tag(tag: str) -> str:
     whole = ctypes.create_string_buffer(_LONGEST)
     icu.uloc_toLanguageTag(name.value, whole, _LONGEST, 1, ctypes.byref(status))
     return whole.value.decode("ascii") if status.value <= 0 and whole.value else tag
+
+
+def display_name(tag: str, language: str) -> str:
+    """Return the name of the language of a tag in another language, such as "Englisch" for "en" and "de".
+
+    Returns "" without ICU, and for a tag that it has no name for.
+    """
+    icu = _common()
+    if icu is None or len(tag) > _LONGEST - 20 or not _TAG.fullmatch(tag):
+        return ""
+    status, name = ctypes.c_int(0), ctypes.create_string_buffer(2 * _LONGEST)
+    locales = tag.replace("-", "_").encode("ascii"), language.encode("ascii")
+    length = icu.uloc_getDisplayLanguage(*locales, name, _LONGEST, ctypes.byref(status))
+    return name.raw[: 2 * length].decode(UTF_16) if status.value in _NAMED else ""
 
 
 _BEFORE_WORD = {

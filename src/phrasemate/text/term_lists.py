@@ -24,7 +24,7 @@ from phrasemate.text.formats.tables import (
     write_sheet,
 )
 from phrasemate.text.formats.termbases import MultiTermStream, TbxStream, write_concepts
-from phrasemate.text.formats.units import Term, TermPair, listed
+from phrasemate.text.formats.units import UNKNOWN, Term, TermPair, listed
 from phrasemate.text.formats.xml import Item
 from phrasemate.text.languages import speaks
 from phrasemate.text.normalize import composed
@@ -232,8 +232,9 @@ def write_pairs(path: str | os.PathLike[str], rows: Iterable[TermPair]) -> None:
     Tables have the columns source, target, score, source_language, target_language, id, definition, note, context, and
     one for each key of the first pair's ``metadata``. Tabs and line breaks within cells of .tsv become spaces. In .tsv
     and .csv, text that a spreadsheet would run as a formula gets a ' before it, which `read_terms` removes. JSON lines
-    hold the whole pair. In .tbx, consecutive pairs with the same source are one concept. The file appears when it is
-    complete. Raises InputError for another suffix or a file that cannot be written, MissingExtra.
+    hold the whole pair. In .tbx, consecutive pairs with the same source are one concept. If neither language of a pair
+    is known, their tags are und-x-source and und-x-target. The file appears when it is complete. Raises InputError for
+    another suffix or a file that cannot be written, MissingExtra.
     """
     suffix = Path(path).suffix.lower()
     if suffix == ".tbx":
@@ -252,11 +253,17 @@ def write_pairs(path: str | os.PathLike[str], rows: Iterable[TermPair]) -> None:
 
 
 def _concepts(rows: Iterable[TermPair]) -> Iterator[list[Term]]:
-    """Yield the terms of each concept: consecutive pairs with the same source. Empty targets are left out."""
+    """Yield the terms of each concept: consecutive pairs with the same source. Empty targets are left out.
+
+    If a source and one of its targets have no language, they get the tags `UNKNOWN`.
+    """
     for _, together in groupby(rows, lambda pair: pair.source.id or (pair.source.language, pair.source.text)):
         concept: list[Term] = []
         sources: set[tuple[str, str]] = set()
-        for pair in together:
+        pairs = list(together)
+        if any(not (pair.source.language or pair.target.language) for pair in pairs):
+            pairs = list(map(_with_tags, pairs))
+        for pair in pairs:
             source = pair.source
             if (source.language, source.text) not in sources:
                 concept.append(source)
@@ -266,6 +273,15 @@ def _concepts(rows: Iterable[TermPair]) -> Iterator[list[Term]]:
                 metadata = {"source": origin, **pair.target.metadata}
                 concept.append(replace(pair.target, id=source.id, metadata=metadata))
         yield concept
+
+
+def _with_tags(pair: TermPair) -> TermPair:
+    """Replace the empty languages of a pair by the tags `UNKNOWN`."""
+    source, target = (
+        replace(term, language=term.language or tag)
+        for term, tag in zip((pair.source, pair.target), UNKNOWN, strict=True)
+    )
+    return replace(pair, source=source, target=target)
 
 
 def _table(rows: Iterable[TermPair]) -> Iterator[Sequence[Any]]:

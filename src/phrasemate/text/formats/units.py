@@ -8,6 +8,7 @@ from typing import Any
 
 Paragraph = tuple[str, dict[str, Any]]  # text, metadata such as its page
 Record = tuple[int, str, Mapping[str, Any]]  # line (from 1; 0: unknown), text, metadata
+UNKNOWN = ("und-x-source", "und-x-target")  # tags of the two sides of a pair if neither language is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,11 @@ class TermPair:
     target: Term
     score: float | None = 1.0
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+def pair_tags(source: str, target: str) -> tuple[str, str]:
+    """Return the tags to write for the languages of a pair; if both are "", the tags `UNKNOWN`, which differ."""
+    return (source, target) if source or target else UNKNOWN
 
 
 def flatten(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
