@@ -184,6 +184,30 @@ def test_tables_without_a_header(tmp_path: Path, suffix: str) -> None:
     assert texts(lexicon, "benches", "en") == ["Bank"]
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        *["Deutsch;Englisch", "deutsch;English", "German;Englisch", "allemand;anglais", "Alemán;inglés"],
+        *["ALLEMAND;ANGLAIS", normalize("NFD", "alemán;inglés"), "de;English", "Deutsch;Target", "source;Englisch"],
+    ],
+)
+def test_headers_in_other_languages_than_english(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(f"{header}\nBank;bench\nFrist;deadline\n", "utf-8")
+    lexicon = opened(path)
+    assert len(lexicon) == 4
+    assert [item.text for item in lexicon.equivalents("Bank", "de", "en")] == ["bench"]
+    if not {"target", "source"} & set(header.lower().split(";")):
+        assert lexicon.languages == ["de", "en"]
+        assert lexicon.equivalents("Bank", "fr") == []
+
+
+def test_a_first_entry_with_the_names_of_one_language_is_no_header(tmp_path: Path) -> None:
+    path = tmp_path / "mine.tsv"
+    path.write_text("Deutsch\tGerman\nBank\tbench\n", "utf-8")
+    assert texts(opened(path), "deutsch") == ["German"]
+
+
 def test_headers_name_columns(tmp_path: Path) -> None:
     path = tmp_path / "terms.tsv"
     path.write_text("id\tEnglish\tnote\tGerman\tfr\n1\tbench\tx\tBank\tbanc\n", "utf-8")

@@ -98,9 +98,14 @@ def test_languages_by_name_and_code() -> None:
     assert language_code("German") == "de"
     assert language_code("pt-BR") == "pt-BR"
     assert language_code("deu") == "de"
-    assert language_code("notes") == ""
+    assert language_code("notes") == language_code("Note") == language_code("") == ""
+    own_names = {"Français": "fr", "ελληνικά": "el", "中文": "zh", "العربية": "ar", "norsk": "no", "Bahasa Melayu": ""}
+    assert {name: language_code(name) for name in own_names} == own_names
+    other_names = {"Griechisch": "el", "grec": "el", "griego": "el", "chinois": "zh", "Türkisch": "tr", "turc": "tr"}
+    assert {name: language_code(name) for name in other_names} == other_names
     assert languages_in("freedict-eng-deu.index") == ("en", "de")
     assert languages_in("German_to_English.tsv") == ("de", "en")
+    assert languages_in("Deutsch-Englisch.tsv") == ("de", "en")
     assert languages_in("my terms.tsv") == ("", "")
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
+from phrasemate.text.normalize import folded
 from phrasemate.text.sentences import display_name, full_tag
 
 _TABLE = """
@@ -20,6 +21,7 @@ uk ukr ukrainian|ur urd urdu|vi vie vietnamese|yi yid yiddish|zh zho chi chinese
 """
 _CODES = {name: names[0] for names in map(str.split, _TABLE.split("|")) for name in names}
 _ENGLISH = {names[0]: next(name for name in names if len(name) > 3) for names in map(str.split, _TABLE.split("|"))}
+_NAMING = ("en", "de", "fr", "es")  # languages in which names of languages are recognised, besides their own
 _TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
 OTHER_SCRIPTS = frozenset(["ar", "bg", "el", "fa", "he", "hi", "ja", "ko", "ru", "uk", "zh"])  # than Latin
@@ -33,11 +35,24 @@ def primary(tag: str) -> str:
 
 
 def language_code(text: str) -> str:
-    """Return the code of a language from its tag ("de", "pt-BR", "deu") or English name ("German"), else ""."""
+    """Return the code of a language from its tag or name, else "".
+
+    Tags are such as "de", "pt-BR" and "deu". Names are those in the language itself, and in English, German, French and
+    Spanish: "Deutsch", "German", "allemand".
+    """
     text = text.strip()
     match = _TAG.fullmatch(text)
     code = _CODES.get(match[1].lower() if match else text.lower(), "")
-    return code if match is None or match[1].lower() == text.lower() else code and text.replace("_", "-")
+    if not code:
+        return _names().get(folded(text), "")
+    return code if match is None or match[1].lower() == text.lower() else text.replace("_", "-")
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Return the codes of languages by their folded names from ICU; empty without ICU."""
+    names = ((display_name(code, naming), code) for code in _ENGLISH for naming in (code, *_NAMING))
+    return {folded(name): code for name, code in names if name}
 
 
 def english_name(tag: str) -> str:
@@ -51,7 +66,7 @@ def languages_in(name: str) -> tuple[str, str]:
 
     Returns ("", "") if there are none.
     """
-    codes = [_CODES.get(word.lower(), "") for word in _WORD.findall(name) if word.lower() not in ("to", "and")]
+    codes = [language_code(word) for word in _WORD.findall(name) if word.lower() not in ("to", "and")]
     for first, second in pairwise(codes):
         if first and second and first != second:
             return first, second
