@@ -88,6 +88,7 @@ class Document:
             memory does not hold the whole text.
         size: Size in bytes; 0 if unknown.
         consumed: Returns the number of bytes that the latest iterator has read.
+        needs_text: Whether an index leaves the document out if it has no sentences, as a file that is skipped.
 
     >>> [sentence.text for sentence in Document.from_texts("story", ["It rained.", "It snowed."]).sentences()]
     ['It rained.', 'It snowed.']
@@ -98,6 +99,7 @@ class Document:
     sentences: Callable[[], Iterator[Sentence]]
     size: int = 0
     consumed: Callable[[], int] = lambda: 0
+    needs_text: bool = False
 
     @classmethod
     def from_texts(cls, name: str, texts: Iterable[str]) -> Document:

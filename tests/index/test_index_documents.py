@@ -12,6 +12,7 @@ from phrasemate.errors import IndexExists, IndexMissing, InputError, ModelError,
 from phrasemate.index import Index
 from phrasemate.index.manifest import read_json, write_json
 from phrasemate.index.types import Filters
+from phrasemate.text import read
 from phrasemate.types import Document, Sentence
 
 
@@ -362,3 +363,31 @@ def test_an_index_without_a_variety_says_so(index: Index) -> None:
     index.add([Document.from_texts("a", ["one two"])], lang="en")
     with pytest.raises(InputError, match="has no language 'en-GB'; it has 'en'"):
         index.documents_in(Filters(languages=["en-GB"]))
+
+
+def test_a_file_without_text_is_skipped_like_an_empty_file(index: Index, tmp_path: Path) -> None:
+    contents = {"blank.txt": "\n \n\n", "empty.txt": "", "good.txt": "It rained.\n", "image.txt": "\x00\x01" * 50}
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content, "utf-8")
+    for run in range(2):
+        corpus = read(tmp_path, on_error="skip")
+        report = index.add(corpus, lang="en")
+        assert [Path(item.file).name for item in corpus.skipped] == ["blank.txt", "empty.txt", "image.txt"]
+        assert (report.documents_added, report.replaced, report.unchanged) == (1 - run, 0, run)
+        assert [Path(document.name).name for document in index.documents()] == ["good.txt"]
+    (tmp_path / "good.txt").write_text("\n", "utf-8")  # the version with text stays
+    report = index.add(read(tmp_path, on_error="skip"), lang="en")
+    assert (report.documents_added, report.replaced, report.unchanged) == (0, 0, 0)
+    assert [document.sentences for document in index.documents()] == [1]
+    (tmp_path / "image.txt").write_text("It snowed.", "utf-8")
+    index.add(read(tmp_path, on_error="skip"), lang="en")
+    assert [Path(document.name).name for document in index.documents()] == ["good.txt", "image.txt"]
+    assert index.verify().ok
+
+
+def test_a_document_in_memory_may_be_empty(index: Index) -> None:
+    report = index.add([Document.from_texts("a", []), Document.from_texts("b", ["It rained."])], lang="en")
+    assert report.documents_added == 2
+    assert [(document.name, document.sentences) for document in index.documents()] == [("a", 0), ("b", 1)]
+    index.add([Document.from_texts("b", [])], lang="en")
+    assert [(document.name, document.sentences) for document in index.documents()] == [("a", 0), ("b", 0)]

@@ -71,7 +71,7 @@ class Intake:
         """Yield the sentences of all documents in chunks, each with the documents that it has sentences of.
 
         A document counts as complete once its end has been read. If a chunk ends with its last sentence, only the next
-        chunk records it as complete.
+        chunk records it as complete. A document that needs text and has none is left out; an older version stays.
         """
         items: list[Item] = []
         tasks: list[Task] = []
@@ -79,13 +79,16 @@ class Intake:
             task = self._task(document)
             if task is not None:
                 tasks.append(task)
-                count = task.info.sentences
-                for position, sentence in enumerate(islice(document.sentences(), count, None), count):
-                    items.append((task, position, sentence))
+                count = position = task.info.sentences
+                for position, sentence in enumerate(islice(document.sentences(), count, None), count + 1):
+                    items.append((task, position - 1, sentence))
                     if len(items) == self._settings.chunk:
                         yield items, tasks
                         items, tasks = [], [task]
-                task.info = replace(task.info, complete=True)
+                if position or not document.needs_text:
+                    task.info = replace(task.info, complete=True)
+                else:
+                    self._leave_out(tasks.pop())
             self._bytes_before += document.size
         if tasks:
             yield items, tasks
@@ -108,6 +111,11 @@ class Intake:
         self._next_document += 1
         self._known[name] = replace(info, complete=True)
         return Task(info, document, None if old is None else old.id)
+
+    def _leave_out(self, task: Task) -> None:
+        """Take back what `_task` has counted for a new document."""
+        self._counts["documents_added" if task.replaces is None else "replaced"] -= 1
+        self._next_document -= 1
 
     def bytes_at(self, task: Task) -> int:
         """Return the number of bytes read so far: all documents before this one, and the part of this one."""

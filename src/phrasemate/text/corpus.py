@@ -385,7 +385,10 @@ class Corpus:
             latest[:] = [file]  # progress is that of the latest pass
             return sentences(file, source.format, self._options)
 
-        return Document(source.name, digest, one_pass, size, lambda: min(size, latest[0].bytes_read) if latest else 0)
+        def consumed() -> int:
+            return min(size, latest[0].bytes_read) if latest else 0
+
+        return Document(source.name, digest, one_pass, size, consumed, needs_text=True)
 
     def _digest(self, file: SourceFile) -> str:
         """Compute the SHA-256 of the reading options and the stored bytes."""
