@@ -120,3 +120,30 @@ def test_the_same_as_the_csv_module(tmp_path_factory: pytest.TempPathFactory, ro
     path = write(tmp_path_factory.getbasetemp() / "a.csv", text.getvalue())
     expected = [row for row in rows if any(cell.strip() for cell in row)]
     assert [cells for _, cells in rows_of(path)] == [["first", "row", "x"], *expected]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("id,text\n1,One.\n2,Two.\n", [(2, "One."), (3, "Two.")]),
+        ("no;Target;Source\n1;Eins.;One.\n", [(2, "One.")]),
+        ("sentence,text\na,b\n", [(2, "b")]),
+        ("Segment\nOne.\n", [(2, "One.")]),
+        ("number,English\n1,One.\n2,Two.\n", [(2, "One."), (3, "Two.")]),
+        ("1,One.\n2,Two.\n", [(1, "One."), (2, "Two.")]),
+        ("S-0001,12 %,Only 5 % of 1.\nS-0002,,Two.\n", [(1, "Only 5 % of 1."), (2, "Two.")]),
+        ("1,,ไทย\n2\n3,,ที่นี่\n", [(1, "ไทย"), (3, "ที่นี่")]),  # a short row has an empty cell
+        ("de,en\nEins.,One.\n", [(1, "de"), (2, "Eins.")]),
+        ("One.,1\n2020,2\nTwo.,3\n", [(1, "One."), (2, "2020"), (3, "Two.")]),
+        ("1,2\n3,4\n", [(1, "1"), (2, "3")]),
+    ],
+)
+def test_the_column_with_the_text_is_read(tmp_path: Path, content: str, expected: list[tuple[int, str]]) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    assert numbered(tmp_path / "a.csv") == expected
+
+
+def test_a_table_after_its_first_rows_is_read_row_by_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("".join(f"{number}\tText {number}.\n" for number in range(1, 2001)))
+    assert [text for _, text in numbered(path)] == [f"Text {number}." for number in range(1, 2001)]

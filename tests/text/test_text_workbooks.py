@@ -32,3 +32,14 @@ def test_a_sheet_without_the_column_ends_the_workbook(tmp_path: Path) -> None:
     assert [s.text for document in corpus for s in document.sentences()] == ["In A."]
     (skipped,) = corpus.skipped
     assert (skipped.whole, skipped.reason) == (True, "no column 'en' in the sheet 'B'; the columns here are 'de'")
+
+
+def test_each_sheet_has_its_own_column_with_the_text(tmp_path: Path) -> None:
+    workbook = openpyxl.Workbook()
+    workbook.active.append([1, "One."])
+    sheet = workbook.create_sheet("B")
+    sheet.append(["Text", "id"])
+    sheet.append(["Two.", 2])
+    workbook.save(tmp_path / "a.xlsx")
+    sentences = [s for document in read(tmp_path / "a.xlsx") for s in document.sentences()]
+    assert [(s.line, s.text) for s in sentences] == [(1, "One."), (2, "Two.")]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby, islice, zip_longest
 from typing import Any, NoReturn
+from unicodedata import category
 
 from phrasemate.errors import ReadError
 from phrasemate.text.formats.bilingual import chosen, paragraphs, stream_units
@@ -37,6 +38,9 @@ from phrasemate.types import Sentence
 METADATA = 10_000  # maximum characters, as JSON, of the metadata of a text; an index stores them with each sentence
 EVERYWHERE = 20_000_000  # maximum characters of metadata times the number of sentences of the text
 NESTING = 100  # maximum depth of JSON, so that any program can read it again
+_TEXT_COLUMNS = ("text", "source", "sentence", "segment")  # names in a header, in small letters
+_HEAD_ROWS = 50  # number of rows from which the column with the text is chosen
+_OF_NUMBERS, _OF_TEXT = 0.2, 0.5  # maximum share of words in a column of numbers, minimum share in one of text
 _SIGNS = re.compile(r"\\.|[\"\[\]{}]")
 _PLAIN = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
@@ -56,7 +60,7 @@ class Options:
         common = [format_, self.lines, self.lang, self.encoding]
         if format_ == "jsonl":
             return [*common, self.text_field]
-        return [*common, str(self.column)] if format_ in ("csv", "ods", "tsv", "xlsx") else common
+        return [*common, str(self.column or "text column")] if format_ in ("csv", "ods", "tsv", "xlsx") else common
 
 
 def sentences(file: TextFile, format_: str, options: Options) -> Iterator[Sentence]:
@@ -227,10 +231,10 @@ def _workbook(
     return None
 
 
-def _column(
-    file: TextFile, options: Options, rows: Iterable[tuple[int, list[str], Mapping[str, Any]]]
-) -> Iterator[Record]:
-    number = 1 if options.column is None else options.column
+def _column(file: TextFile, options: Options, rows: _Rows) -> Iterator[Record]:
+    number = options.column
+    if number is None:
+        rows, number = _with_text_column(rows)
     for line, row, metadata in rows:
         if isinstance(number, str):
             if number not in (names := [name.strip() for name in row]):
@@ -241,10 +245,45 @@ def _column(
             number = names.index(number) + 1
         elif number <= len(row):
             yield line, row[number - 1], metadata
-        else:
+        elif options.column is not None:
             columns = f"{len(row)} column" + "s" * (len(row) > 1)
             file.bad(line, f"{columns}; expected at least {number}", "fix the row or choose another --column")
     return None
+
+
+_Rows = Iterable[tuple[int, list[str], Mapping[str, Any]]]
+
+
+def _with_text_column(rows: _Rows) -> tuple[_Rows, int]:
+    """Find the column with the text of a table; returns the rows without the header, and the number of the column.
+
+    It is the column that a header calls "text", "source", "sentence" or "segment", else the first column. If the first
+    one has numbers or other identifiers, it is the first column of words.
+    """
+    rest = iter(rows)
+    head = list(islice(rest, _HEAD_ROWS))
+    texts = [[cell.strip() for cell in row] for _, row, _ in head]
+    names = [cell.lower() for cell in texts[0]] if texts else []
+    number = next((names.index(name) + 1 for name in _TEXT_COLUMNS if name in names), 1)
+    has_header = number <= len(names) and names[number - 1] in _TEXT_COLUMNS
+    if not has_header and texts:
+        columns = list(zip_longest(*texts, fillvalue=""))
+        if _share_of_words(columns[0][1:] or columns[0]) <= _OF_NUMBERS:
+            number = next((at for at, column in enumerate(columns, 1) if _share_of_words(column) >= _OF_TEXT), 1)
+            has_header = number > 1 and _is_wordy(columns[0][0])
+    return chain(head[has_header:], rest), number
+
+
+def _share_of_words(cells: Sequence[str]) -> float:
+    """Return the share of the cells with text that consist mostly of letters."""
+    filled = [cell for cell in cells if cell]
+    return sum(map(_is_wordy, filled)) / max(1, len(filled))
+
+
+def _is_wordy(cell: str) -> bool:
+    """Return whether more than half of the characters of a cell, without spaces, are letters or their marks."""
+    signs = "".join(cell.split())
+    return 2 * sum(category(sign)[0] in "LM" for sign in signs) > len(signs)
 
 
 TRANSLATION = 2_000  # maximum characters of the metadata "translation", the other sides of a unit
