@@ -31,7 +31,7 @@ from phrasemate.lexicon.inflection import same_words
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest
 from phrasemate.text import folded
-from phrasemate.text.languages import primary, speaks
+from phrasemate.text.languages import CAPITAL_NOUNS, primary, speaks
 from phrasemate.text.sentences import is_of
 from phrasemate.types import Encoder, Hit, Phrase, check_list, check_opened
 from phrasemate.utils.arrays import Doubles, Floats
@@ -40,6 +40,7 @@ from phrasemate.vote_search import VoteSearch
 
 SAME = 0.95  # least probability of the query's own wording if it must be right (`stands_for_itself`)
 NEARER = 0.1  # by how much an unlisted whole is nearer than its listed part (`with_whole_first`), at least
+SPELLINGS = 5  # nearest hits of a group that decide how its wording is spelled
 WORD_BY_WORD = FEATURES.index("word by word")
 _COSINES = [FEATURES.index(name) for name in ("context", "type", "alone")]
 _LENGTHS = [FEATURES.index(name) for name in ("words", "fewer words")]
@@ -415,8 +416,10 @@ class Searcher:
     def _different(self, nearest: Sequence[tuple[NDArray[np.int64], Floats]], count: int) -> list[list[Hit]]:
         """Fetch up to ``count`` hits from the nearest phrases of each group, at most one per sentence.
 
-        ``nearest``: phrase ids and cosines of each group, (phrases,) each.
+        At least `SPELLINGS` hits are fetched, because they decide the spelling. ``nearest``: phrase ids and cosines of
+        each group, (phrases,) each.
         """
+        count = max(count, SPELLINGS)
         different: list[dict[str, Hit]] = [{} for _ in nearest]
         start, pending = 0, list(range(len(nearest)))
         while pending:
@@ -545,7 +548,7 @@ def _answer(
         hits = [_widened(hit, candidate) for hit in hits]
         groups.append(
             Group(
-                _spelling(hits),
+                _spelling(hits[:SPELLINGS]),
                 hits[0].score,
                 sum(query.candidates[form].count for form in forms),
                 tuple(hits[:contexts]),
@@ -559,12 +562,19 @@ def _answer(
 
 
 def _spelling(hits: Sequence[Hit]) -> str:
-    """Return the most frequent spelling, among the hits, of the first hit's wording."""
-    texts = [hit.text for hit in hits]
-    if len(set(texts)) == 1:
-        return texts[0]
-    wording = folded(texts[0])
-    return Counter(text for text in texts if folded(text) == wording).most_common(1)[0][0]
+    """Return the most frequent spelling of the first hit's wording, without a capital if a hit has none.
+
+    In a language that writes nouns with a capital, a small letter is not preferred. Hits at the beginning of a sentence
+    count only if there are no others.
+    """
+    if len({hit.text for hit in hits}) == 1:
+        return hits[0].text
+    wording = folded(hits[0].text)
+    hits = [hit for hit in hits if folded(hit.text) == wording]
+    texts = [hit.text for hit in hits if any(map(str.isalpha, hit.context[: hit.start]))]
+    if primary(hits[0].language) not in CAPITAL_NOUNS:
+        texts = [hit.text for hit in hits if hit.text[0].islower()] or texts
+    return Counter(texts or [hit.text for hit in hits]).most_common(1)[0][0]
 
 
 def _widened(hit: Hit, candidate: proposals.Candidate) -> Hit:

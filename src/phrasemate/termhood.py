@@ -28,7 +28,7 @@ from phrasemate.encode import FrequentWords
 from phrasemate.lexicon.inflection import OWN_STEMMERS, has_stemmer, stemmed_all
 from phrasemate.lexicon.locutions import OF, general_words
 from phrasemate.text import folded, words
-from phrasemate.text.languages import primary
+from phrasemate.text.languages import CAPITAL_NOUNS, primary
 from phrasemate.text.normalize import composed
 from phrasemate.types import Phrase
 
@@ -66,7 +66,6 @@ _DEFINES = re.compile(  # text after a phrase that is defined
     re.VERBOSE,
 )
 _CAPITAL_AFTER = re.compile(r"\s+(?:\([^()]{1,80}\)\s*)?[A-ZÀ-ÖØ-ÞΑ-ΩА-Я]")
-_CAPITAL_NOUNS = frozenset({"de", "lb"})  # languages that write all nouns with a capital
 
 
 class Occurrence(NamedTuple):
@@ -160,7 +159,7 @@ def _is_noun(places: Sequence[Occurrence], language: str) -> bool:
     True for languages that do not write nouns with a capital.
     """
     small = sum(place.phrase.text.split()[-1][:1].islower() for place in places)
-    return primary(language) not in _CAPITAL_NOUNS or 2 * small <= len(places)
+    return primary(language) not in CAPITAL_NOUNS or 2 * small <= len(places)
 
 
 def _inflects(one: str, other: str, language: str) -> bool:
@@ -342,7 +341,7 @@ def is_defined(phrase: Phrase, language: str = "") -> bool:
     if _DEFINES.match(after):
         return True
     first = phrase.context[phrase.start]
-    opens = not any(map(str.isalnum, before)) and first.islower() and primary(language) not in {*_CAPITAL_NOUNS, ""}
+    opens = not any(map(str.isalnum, before)) and first.islower() and primary(language) not in {*CAPITAL_NOUNS, ""}
     return opens and _CAPITAL_AFTER.match(after) is not None
 
 

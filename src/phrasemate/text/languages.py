@@ -22,6 +22,7 @@ uk ukr ukrainian|ur urd urdu|vi vie vietnamese|yi yid yiddish|zh zho chi chinese
 _CODES = {name: names[0] for names in map(str.split, _TABLE.split("|")) for name in names}
 _ENGLISH = {names[0]: next(name for name in names if len(name) > 3) for names in map(str.split, _TABLE.split("|"))}
 _NAMING = ("en", "de", "fr", "es")  # languages in which names of languages are recognised, besides their own
+CAPITAL_NOUNS = frozenset({"de", "lb"})  # languages that write all nouns with a capital
 _TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
 OTHER_SCRIPTS = frozenset(["ar", "bg", "el", "fa", "he", "hi", "ja", "ko", "ru", "uk", "zh"])  # than Latin

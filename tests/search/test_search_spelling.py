@@ -1,0 +1,58 @@
+"""The spelling in which a search shows a wording that the index has with and without a capital."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from phrasemate import Document, Index, load_model
+from phrasemate.search import SPELLINGS, Searcher, _spelling
+from phrasemate.types import Hit, Phrase
+
+TEXTS = [
+    "Tenant pays the rent.",
+    "Tenant: he pays the rent on time.",
+    "TENANT",
+    "The rent that the tenant pays is high.",
+    "Every tenant has a key to the house.",
+]
+
+
+def hits_of(word: str, contexts: list[str], language: str) -> list[Hit]:
+    starts = [context.casefold().index(word) for context in contexts]
+    phrases = [Phrase(context, at, at + len(word)) for context, at in zip(contexts, starts, strict=True)]
+    return [Hit(phrase, 0.5, "a.txt", 1, language) for phrase in phrases]
+
+
+@pytest.mark.parametrize(
+    ("language", "word", "contexts", "expected"),
+    [
+        ("en", "tenant", ["Tenant pays.", "Tenant left.", "The tenant paid."], "tenant"),
+        ("en", "tenant", ["The Tenant pays.", "The Tenant left.", "a tenant"], "tenant"),
+        ("en", "köln", ["KÖLN", "KÖLN", "In Köln."], "Köln"),
+        ("en", "court", ["Court is adjourned.", "COURT", "Court sat."], "Court"),
+        ("de-AT", "essen", ["Das Essen kam.", "Das Essen war gut.", "Wir essen."], "Essen"),
+        ("de", "essen", ["Essen Sie?", "Essen Sie!", "Wir essen."], "essen"),
+        ("ja", "東京", ["東京へ", "東京で"], "東京"),
+    ],
+)
+def test_the_spelling_is_that_within_sentences(language: str, word: str, contexts: list[str], expected: str) -> None:
+    assert _spelling(hits_of(word, contexts, language)) == expected
+
+
+def test_inflected_forms_do_not_decide_the_spelling() -> None:
+    hits = hits_of("tenant", ["Tenant pays.", "The tenant paid."], "en")
+    assert _spelling([hits[0], *hits_of("tenants", ["the tenants"] * 3, "en"), hits[1]]) == "tenant"
+
+
+def test_the_spelling_does_not_depend_on_the_contexts(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("lease", TEXTS)], lang="en")
+        searcher = Searcher(index)
+        results = {count: searcher.search("Der [[Mieter]] zahlt.", contexts=count) for count in (0, 1, 5, 9)}
+    assert len(TEXTS) == SPELLINGS
+    for count, result in results.items():
+        group = next(group for group in result.groups if group.text.casefold() == "tenant")
+        assert group.text == "tenant"
+        assert len(group.hits) == min(count, len(TEXTS))
