@@ -251,7 +251,8 @@ def _column(file: TextFile, options: Options, rows: _Rows) -> Iterator[Record]:
     return None
 
 
-_Rows = Iterable[tuple[int, list[str], Mapping[str, Any]]]
+_Row = tuple[int, list[str], Mapping[str, Any]]
+_Rows = Iterable[_Row]
 
 
 def _with_text_column(rows: _Rows) -> tuple[_Rows, int]:
@@ -260,8 +261,7 @@ def _with_text_column(rows: _Rows) -> tuple[_Rows, int]:
     It is the column that a header calls "text", "source", "sentence" or "segment", else the first column. If the first
     one has numbers or other identifiers, it is the first column of words.
     """
-    rest = iter(rows)
-    head = list(islice(rest, _HEAD_ROWS))
+    head, rest = _head(rows, _HEAD_ROWS)
     texts = [[cell.strip() for cell in row] for _, row, _ in head]
     names = [cell.lower() for cell in texts[0]] if texts else []
     number = next((names.index(name) + 1 for name in _TEXT_COLUMNS if name in names), 1)
@@ -272,6 +272,26 @@ def _with_text_column(rows: _Rows) -> tuple[_Rows, int]:
             number = next((at for at, column in enumerate(columns, 1) if _share_of_words(column) >= _OF_TEXT), 1)
             has_header = number > 1 and _is_wordy(columns[0][0])
     return chain(head[has_header:], rest), number
+
+
+def _head(rows: _Rows, count: int) -> tuple[list[_Row], Iterator[_Row]]:
+    """Return the first rows of a table, and an iterator over the others.
+
+    If the table breaks off among the first ones, the iterator raises the error, so that no row is lost.
+    """
+    rest = iter(rows)
+    head: list[_Row] = []
+    try:
+        head += islice(rest, count)
+    except ReadError as error:
+        return head, _failure(error)
+    return head, rest
+
+
+def _failure(error: ReadError) -> Iterator[_Row]:
+    """Return an iterator that raises an error at once."""
+    yield from ()
+    raise error
 
 
 def _share_of_words(cells: Sequence[str]) -> float:
