@@ -154,8 +154,8 @@ def memory_entries(path: Path) -> Iterator[Entry]:
             (lang, text) for lang, text in sides if text and len(text) <= _SHORT and text.count(" ") < _SHORT_WORDS
         ]
         if len(short) > 1:
-            sides = [_side(lang) for lang, _ in short]
-            yield [(number if side == "" else side, short[number][1]) for number, side in enumerate(sides)]
+            known_sides = [_side(language) for language, _ in short]
+            yield [(number if side == "" else side, short[number][1]) for number, side in enumerate(known_sides)]
 
 
 def term_base_entries(path: Path) -> Iterator[Entry]:

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 
 from phrasemate.text.normalize import folded
-from phrasemate.text.sentences import display_name, full_tag
+from phrasemate.text.sentences import full_tag, name_in
 
 _TABLE = """
 ar ara arabic|bg bul bulgarian|ca cat catalan|cs ces cze czech|cy cym wel welsh|da dan danish|de deu ger german|
@@ -52,14 +52,14 @@ def language_code(text: str) -> str:
 @cache
 def _names() -> dict[str, str]:
     """Return the codes of languages by their folded names from ICU; empty without ICU."""
-    names = ((display_name(code, naming), code) for code in _ENGLISH for naming in (code, *_NAMING))
+    names = ((name_in(code, naming), code) for code in _ENGLISH for naming in (code, *_NAMING))
     return {folded(name): code for name, code in names if name}
 
 
 def english_name(tag: str) -> str:
     """Return the English name of the language of a tag: "German" for "de-AT"; "" if it is unknown."""
     code = primary(tag)
-    return _ENGLISH[code].capitalize() if code in _ENGLISH else display_name(code, "en")
+    return _ENGLISH[code].capitalize() if code in _ENGLISH else name_in(code, "en")
 
 
 def languages_in(name: str) -> tuple[str, str]:

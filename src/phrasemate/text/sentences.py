@@ -124,7 +124,7 @@ def full_tag(tag: str) -> str:
     return whole.value.decode("ascii") if status.value <= 0 and whole.value else tag
 
 
-def display_name(tag: str, language: str) -> str:
+def name_in(tag: str, language: str) -> str:
     """Return the name of the language of a tag in another language, such as "Englisch" for "en" and "de".
 
     Returns "" without ICU, and for a tag that it has no name for.
