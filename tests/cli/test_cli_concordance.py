@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from phrasemate import Document, Index, load_model
+from phrasemate.text import read
 
 Invoke = Callable[..., Any]
 TEXTS = [
@@ -51,6 +52,39 @@ def test_places_near_a_word(invoke: Invoke, folder: Path) -> None:
     result = invoke("concordance", str(folder), "collateral", "--near", "rare")
     assert result.stdout.splitlines()[-1] == "Good [[collateral]] is rare.  (law.txt:2)"
     assert result.stdout.startswith("1 place in 1 sentence")
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("memory")
+    units = [("The notice period is long.", "Die Kündigungsfrist ist lang."), ("The Frist song.", "Das Lied.")]
+    sides = [f"<tuv xml:lang='en'><seg>{en}</seg></tuv><tuv xml:lang='de'><seg>{de}</seg></tuv>" for en, de in units]
+    body = "".join(f"<tu>{pair}</tu>" for pair in sides)
+    (home / "memory.tmx").write_text(f"<tmx version='1.4'><header/><body>{body}</body></tmx>", "utf-8")
+    with Index.create(home / "idx", load_model()) as index:
+        index.add(read(home / "memory.tmx", lang="en"), lang="en")
+    return home / "idx"
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "head", "side"),
+    [
+        ("Kündigungsfrist", [], "1 place in 1 translation", "translation"),  # the text has no match
+        ("*frist", ["--how", "words"], "1 place in 1 sentence", "text"),
+        ("*frist", ["--side", "translation"], "1 place in 1 translation", "translation"),
+        ("Kündigungsfrist", ["--side", "text"], "0 places in 0 sentences", "text"),
+        ("Kündigungsfrist", ["--near", "Lied"], "0 places in 0 sentences", "text"),
+        ("Nothing", [], "0 places in 0 sentences", "text"),
+        ("Nothing", ["--side", "translation"], "0 places in 0 translations", "translation"),
+    ],
+)
+def test_the_translations_are_searched_if_the_text_has_no_match(
+    invoke: Invoke, memory: Path, query: str, options: list[str], head: str, side: str
+) -> None:
+    result = invoke("concordance", str(memory), query, *options)
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (0, head)
+    answer = json.loads(invoke("concordance", str(memory), query, *options, "--json").stdout)
+    assert (answer["side"], answer["count"]) == (side, int(head[0]))
 
 
 def test_what_cannot_be_looked_up_is_an_error(invoke: Invoke, folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -194,8 +195,14 @@ def concordance(
     ] = None,
     language: Languages = None,
     side: Annotated[
-        Side, option("--side", "text|translation", "Look in the text, or in the translations of aligned text.")
-    ] = "text",
+        Side | None,
+        option(
+            "--side",
+            "text|translation",
+            "Look only in the text, or only in the translations of aligned text (default: in the translations if the "
+            "text has no match).",
+        ),
+    ] = None,
     near: Annotated[str, option("--near", "WORD", "Only places with this word at most four words away.")] = "",
     as_json: Json = False,
 ) -> None:
@@ -213,24 +220,36 @@ def concordance(
       phrasemate concordance idx collateral --json
     """
     from phrasemate.index import Index
-    from phrasemate.lookup import lookup
+    from phrasemate.lookup import SIDES, lookup
 
     with Index.open(index, readonly=True, threads=1) as text_index:
-        answer = lookup(text_index, query, how, sort, most, document, language, side=side, near=near)
+        arguments = (text_index, query, how, sort, most, document, language)
+        answer, place = _first_match(lambda side: lookup(*arguments, side=side, near=near), [side] if side else SIDES)
     if as_json:
-        print_json(answer.as_dict())
+        print_json({**answer.as_dict(), "side": place})
     else:
-        _print_lookup(answer)
+        _print_lookup(answer, "translation" if place == "translation" else "sentence")
 
 
-def _print_lookup(answer: Lookup) -> None:
+def _first_match(look_up: Callable[[str], Lookup], sides: Sequence[str]) -> tuple[Lookup, str]:
+    """Look in each side until one has matches; return the result and the side, those of the first if none has any."""
+    answers = []
+    for side in sides:
+        answers.append(look_up(side))
+        if answers[-1].count:
+            return answers[-1], side
+    return replace(answers[0], whole=all(answer.whole for answer in answers)), sides[0]
+
+
+def _print_lookup(answer: Lookup, unit: str) -> None:
+    """Print a look-up. ``unit``: name of what was searched, "sentence" or "translation"."""
     from rich.text import Text
 
     from phrasemate.cli.render import kwic, marked
 
     console = out()
     so_far = "" if answer.whole else " so far (time ran out)"
-    console.print(Text(f"{count(answer.count, 'place')} in {count(answer.sentences, 'sentence')}{so_far}", "bold"))
+    console.print(Text(f"{count(answer.count, 'place')} in {count(answer.sentences, unit)}{so_far}", "bold"))
     for name in ("wordings", "before", "after"):
         pairs = ", ".join(f"{clean(word)} {number:,}" for word, number in getattr(answer, name)[:10])
         if pairs:
