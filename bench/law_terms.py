@@ -108,8 +108,8 @@ def recall(law: Law, weights: Mapping[str, float]) -> list[float]:
 
 
 def fit(some: list[Law]) -> tuple[dict[str, float], float]:
-    """Return weights and bias of a logistic regression over all features except "defined"."""
-    names = [name for name in WEIGHTS if name != "defined"]
+    """Return weights and bias of a logistic regression over all features except those that are set by hand."""
+    names = [name for name in WEIGHTS if name not in ("defined", "small letter")]
     rows = [(law, key, law.phrases[key].features) for law in some for key in law.phrases]
     table = np.array([[features[name] for name in names] for _, _, features in rows])  # (phrases, features)
     right = np.array([bool(law.right(key)) for law, key, _ in rows])

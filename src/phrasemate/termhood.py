@@ -45,6 +45,7 @@ WEIGHTS = {  # of the features; fitted by bench/law_terms.py --part fit
     "clause": -3.35,
     "nested": -2.84,
     "number": -3.45,
+    "small letter": -2.0,  # set by hand, with the German documents of bench/terms.py: the acts are not in German
     "defined": 3.0,  # set by hand: the acts define every term that the fit knows of, other documents only a few
 }
 LONG = 3  # words; terms seldom have more
@@ -242,6 +243,7 @@ def describe(phrases: Phrases, language: str, reference: Reference | None = None
             "long": float(max(0, len(parts) - LONG)),
             "clause": sum(map(_is_alone, places)) / len(places) if len(parts) > 2 else 0.0,
             "nested": min(1.0, max((phrases[longer_key].count for longer_key in longer[key]), default=0) / count),
+            "small letter": (len(parts) == 1 and not _is_noun(places, language)) / count,
             "number": float(any(not any(map(str.isalpha, part)) for part in parts)),
             "defined": float(any(is_defined(place.phrase, language) for place in places)),
         }

@@ -404,3 +404,17 @@ def test_a_clause_and_a_long_phrase_that_stands_once_come_late() -> None:
     sentences = ["the spare wheel fits", "a spare wheel fits", "wheel turns left", "and a spare wheel bolt fits"]
     extracted = {term.text: term.score for term in terms(believer, *sentences, language="en")}
     assert extracted["spare wheel"] > extracted["spare wheel bolt"] > extracted["wheel turns left"]
+
+
+def test_single_german_words_in_small_letters_come_late() -> None:
+    believer = Believer({"brennbar": 0.9, "kälte": 0.9, "gilt": 0.9})
+    sentences = ["Sie ist brennbar.", "Die Kälte bleibt.", "Das gilt.", "Es gilt."]
+    for language, parts in (("de", {"brennbar": 1, "gilt": 1 / 2}), ("da", {})):
+        extracted = {term.text: term.score for term in terms(believer, *sentences, language=language)}
+        logits = {text: math.log(score / (1 - score)) for text, score in extracted.items()}
+        for text, part in {"brennbar": 0, "gilt": 0, **parts}.items():
+            count = {"brennbar": 1, "gilt": 2}[text]
+            frequency = WEIGHTS["frequency"] * (math.log1p(count) - math.log1p(1))
+            expected = logits["Kälte"] + frequency + WEIGHTS["small letter"] * part
+            assert logits[text] == pytest.approx(expected), (language, text)
+    assert WEIGHTS["small letter"] < 0
