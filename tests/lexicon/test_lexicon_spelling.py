@@ -147,6 +147,14 @@ def test_the_lexicon_finds_words_without_accents(lang: str, query: str, word: st
     assert equivalents[0].exact
 
 
+def test_english_words_lack_no_accents() -> None:
+    lexicon = bundled_lexicon()
+    assert lexicon is not None
+    assert lexicon.knows("byte", "en")
+    assert lexicon.equivalents("bytě", "cs", "en")[0].exact
+    assert not any(equivalent.exact for equivalent in lexicon.equivalents("byte", "cs", "en"))
+
+
 def test_accents_are_added_only_to_words_that_are_not_listed() -> None:
     entries = [("fr", "côté"), ("en", "side")], [("fr", "côte"), ("en", "coast")], [("fr", "cote"), ("en", "rating")]
     dictionary = Dictionary("mine", entries)

@@ -270,10 +270,13 @@ class InducedLexicon:
     def _rows(self, language: str, wording: str) -> tuple[list[tuple[str, int]], bool]:
         """Find a wording by the first look-up method that succeeds.
 
-        Returns sections and rows, and whether they list the wording itself.
+        Returns sections and rows, and whether they list the wording itself. An English word, such as "byte" in a Czech
+        text, lacks no accents.
         """
         if language in self._section_names:
             for way in LOOKUPS if has_stemmer(language) or has_spellings(language) else BY_SPELLING:
+                if way is Keys.accented and self.knows(wording, "en"):
+                    continue
                 if rows := self._listed(way, language, wording):
                     return rows, way is not Keys.stemmed
         return [], True
