@@ -69,7 +69,9 @@ BESIDE = 512  # occurrences of these that are read, about
 NEARBY = 64  # characters beside an occurrence that are read
 _GROUPS = ("es pt it fr ro", "ru uk bg", "cs pl", "de nl", "da sv", "ja zh")
 RELATED = {
-    name: tuple(other for other in group if other != name) for group in map(str.split, _GROUPS) for name in group
+    name: tuple(relative for relative in group if relative != name)
+    for group in map(str.split, _GROUPS)
+    for name in group
 }  # languages in which a word of the same spelling often has the same meaning
 POSTPOSITIONS = frozenset(["fi", "hi", "hu", "ja", "ko", "tr"])  # languages in which function words follow a noun
 _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
@@ -148,8 +150,8 @@ class Dictionaries:
         self._looked_up: dict[tuple[str, str], list[Equivalent]] = {}
         induced = [lexicon for lexicon in lexicons if isinstance(lexicon, InducedLexicon)]
         sets = [{"", "en", *lexicon.languages} for lexicon in induced]
-        own = [lexicon for lexicon in lexicons if lexicon not in induced]
-        self._own = Dictionaries(own, languages) if induced else None  # the user's lexicons
+        rest = [lexicon for lexicon in lexicons if lexicon not in induced]
+        self._of_user = Dictionaries(rest, languages) if induced else self
         self._languages_of_lexicons = [names for names in sets if not names.isdisjoint(languages)]
 
     def equivalents(self, wording: str, language: str = "") -> list[Equivalent]:
@@ -182,9 +184,9 @@ class Dictionaries:
 
     def _in_others(self, wording: str, language: str) -> Iterator[list[Equivalent]]:
         """Yield the equivalents of the user's lexicons for any language, then those of all for related languages."""
-        yield (self._own or self)._in(wording, "")
-        for other in () if language == "en" else (*RELATED.get(language, ()), "en"):
-            yield self._in(wording, other)
+        yield self._of_user._in(wording, "")
+        for relative in () if language == "en" else (*RELATED.get(language, ()), "en"):
+            yield self._in(wording, relative)
 
     def _in(self, wording: str, language: str) -> list[Equivalent]:
         """List the equivalents of a wording in one language, or in any (""): those of dictionary files, then the

@@ -607,22 +607,6 @@ def test_filters_and_left_out_texts_hold_for_every_kind_of_candidate(index: Inde
     assert contexts == {*TEXTS, "my bench of money"} - {"a bench here"}
 
 
-def test_a_filtered_search_answers_as_an_index_of_these_documents(tmp_path: Path) -> None:
-    """A word stands once in the document, and hundreds of times elsewhere: before it and after it."""
-    model = load_model()
-    filler = [f"The nurse left room {number}." for number in range(100)]
-    story = ["He left the house.", "They released the news.", "The nurse came late."]
-    names = {"a": filler, "b": story, "c": filler}
-    queries = ["Er [[verließ]] das Haus.", "Die [[Krankenschwester]] kam."]
-    results = []
-    for path, documents in (("all", names), ("one", {"b": story})):
-        with Index.create(tmp_path / path, model) as index:
-            index.add([Document.from_texts(name, texts) for name, texts in documents.items()], lang="en")
-            answers = Searcher(index).search_all(queries, k=1, documents=["b"])
-            results.append([(one.groups[0].text, one.groups[0].count) for one in answers])
-    assert results[0] == results[1] == [("left", 1), ("nurse", 1)]
-
-
 def test_without_a_scorer_or_when_quick_the_search_goes_by_vectors(index: Index) -> None:
     model: Any = Model()
     assert Searcher(index, model, views=False).scorer is None
@@ -751,27 +735,6 @@ def test_a_wording_that_its_language_lacks_is_looked_up_in_any() -> None:
         assert [text for text, *_ in Dictionaries([mine], ["en"]).equivalents("Bank", language)] == ["bench"]
     assert Dictionaries([mine], ["fr"]).equivalents("Bank", "de") == []  # the index has no English
     assert len(Dictionaries([mine], ["fr", ""]).equivalents("Bank", "de")) == 1  # it may have
-
-
-def test_a_wording_that_its_language_lacks_is_looked_up_in_related_ones(tmp_path: Path) -> None:
-    """Spanish is related to Italian, but not to Polish. Every language has loans from English."""
-    lists = {
-        "es": [Pair("casa", "house", 0.9, 0.9)],
-        "it": [Pair("inquilino", "tenant", 0.8, 0.9)],
-        "pl": [Pair("affitto", "three", 0.8, 0.9), Pair("invoice", "three", 0.5, 0.9)],
-        "de": [Pair("rechnung", "invoice", 0.8, 0.9), Pair("besprechung", "meeting", 0.8, 0.9)],
-    }
-    write_lexicon(tmp_path / "lexicon", lists)
-    lexicon = InducedLexicon(tmp_path / "lexicon")
-
-    def translations(wording: str, language: str, target: str) -> list[str]:
-        return [row.text for row in Dictionaries([Dictionary(), lexicon], [target]).equivalents(wording, language)]
-
-    assert translations("inquilino", "es", "en") == ["tenant"]
-    assert translations("affitto", "es", "en") == []
-    assert translations("meeting", "es", "de") == ["besprechung"]
-    assert translations("invoice", "en", "de") == ["rechnung"]
-    assert translations("three", "en", "es") == translations("tenant", "en", "es") == []
 
 
 def test_equivalents_have_the_stems_of_their_language() -> None:

@@ -229,8 +229,8 @@ class InducedLexicon:
     def languages_of(self, texts: Sequence[str], target: str = "") -> list[str]:
         """Identify the language of each text, as in `language_of`; faster for many texts.
 
-        ``target``: language into which the texts are translated. If it is another than English, a text of up to `_FEW`
-        words is English if its words have translations from English that are not the same: "court", "the tenant pays".
+        ``target``: language into which the texts are translated. If it is not English, texts of up to `_FEW` words such
+        as "court" and "the tenant pays" are English. Their words must have translations that differ from them.
         """
         forms_of = [dict.fromkeys(folded(text[start:end]) for start, end in words(text)) for text in texts]
         forms = sorted(set(chain.from_iterable(forms_of)), key=encoded)  # sorted keys are found in half the time
