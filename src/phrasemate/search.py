@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -41,6 +42,8 @@ from phrasemate.vote_search import VoteSearch
 SAME = 0.95  # least probability of the query's own wording if it must be right (`stands_for_itself`)
 NEARER = 0.1  # by how much an unlisted whole is nearer than its listed part (`with_whole_first`), at least
 SPELLINGS = 5  # nearest hits of a group that decide how its wording is spelled
+_BEFORE_HYPHEN = re.compile(r"(?:[^\W\d_]+[-\u2010\u2011])+$")  # letters and a hyphen before a phrase
+_AFTER_HYPHEN = re.compile(r"(?:[-\u2010\u2011][^\W\d_]+)+")
 WORD_BY_WORD = FEATURES.index("word by word")
 _COSINES = [FEATURES.index(name) for name in ("context", "type", "alone")]
 _LENGTHS = [FEATURES.index(name) for name in ("words", "fewer words")]
@@ -545,11 +548,11 @@ def _answer(
     groups = []
     for place, (forms, hits) in enumerate(zip(forms_of, hits_of, strict=True)):
         candidate = query.candidates[forms[0]]
-        hits = [_widened(hit, candidate) for hit in hits]
+        hits = whole_words([_widened(hit, candidate) for hit in hits])
         groups.append(
             Group(
                 _spelling(hits[:SPELLINGS]),
-                hits[0].score,
+                max(hit.score for hit in hits),
                 sum(query.candidates[form].count for form in forms),
                 tuple(hits[:contexts]),
                 probability=float(probabilities[forms[0]]),
@@ -575,6 +578,25 @@ def _spelling(hits: Sequence[Hit]) -> str:
     if primary(hits[0].language) not in CAPITAL_NOUNS:
         texts = [hit.text for hit in hits if hit.text[0].islower()] or texts
     return Counter(texts or [hit.text for hit in hits]).most_common(1)[0][0]
+
+
+def whole_words(hits: Sequence[Hit]) -> list[Hit]:
+    """Put the hits that are part of a hyphenated word last; if all are, extend them to the whole word.
+
+    So "profit" that only occurs in "non-profit" is shown as "non-profit".
+    """
+    spans = [_hyphenated(hit.phrase) for hit in hits]
+    free_hits = [hit for hit, span in zip(hits, spans, strict=True) if span == (hit.start, hit.end)]
+    if free_hits:
+        return [*free_hits, *(hit for hit in hits if hit not in free_hits)]
+    return [replace(hit, phrase=Phrase(hit.context, *span)) for hit, span in zip(hits, spans, strict=True)]
+
+
+def _hyphenated(phrase: Phrase) -> tuple[int, int]:
+    """Return the span of a phrase with the rest of the hyphenated words at its ends."""
+    before = _BEFORE_HYPHEN.search(phrase.context[max(phrase.start - proposals.NEARBY, 0) : phrase.start])
+    after = _AFTER_HYPHEN.match(phrase.context, phrase.end)
+    return phrase.start - len(before[0] if before else ""), after.end() if after else phrase.end
 
 
 def _widened(hit: Hit, candidate: proposals.Candidate) -> Hit:

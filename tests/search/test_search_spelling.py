@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from phrasemate import Document, Index, load_model
-from phrasemate.search import SPELLINGS, Searcher, _spelling
+from phrasemate.search import SPELLINGS, Searcher, _spelling, whole_words
 from phrasemate.types import Hit, Phrase
 
 TEXTS = [
@@ -39,6 +39,26 @@ def hits_of(word: str, contexts: list[str], language: str) -> list[Hit]:
 )
 def test_the_spelling_is_that_within_sentences(language: str, word: str, contexts: list[str], expected: str) -> None:
     assert _spelling(hits_of(word, contexts, language)) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "contexts", "expected"),
+    [
+        ("profit", ["A non-profit firm."], ["non-profit"]),
+        ("profit", ["A non-profit firm.", "The profit fell."], ["profit", "profit"]),  # the free-standing one first
+        ("passers", ["The passers-by stopped.", "Some passers\u2011by."], ["passers-by", "passers\u2011by"]),
+        ("date", ["An out-of-date list."], ["out-of-date"]),
+        ("ray", ["An X-ray-like picture."], ["X-ray-like"]),
+        ("bank", ["the bank - a big one", "bank -", "- bank"], ["bank", "bank", "bank"]),
+        ("covid", ["Covid-19 spread."], ["Covid"]),
+    ],
+)
+def test_a_part_of_a_hyphenated_word_is_shown_as_the_whole(word: str, contexts: list[str], expected: list[str]) -> None:
+    hits = whole_words(hits_of(word, contexts, "en"))
+    assert [hit.text for hit in hits] == expected
+    assert sorted(hit.context for hit in hits) == sorted(contexts)
+    if len(contexts) == 2 and expected[0] == word:
+        assert hits[0].context == contexts[1]
 
 
 def test_inflected_forms_do_not_decide_the_spelling() -> None:
