@@ -148,10 +148,10 @@ class Dictionaries:
         self.lexicons, self.languages = lexicons, languages
         self._targets = [""] if "" in languages else languages
         self._looked_up: dict[tuple[str, str], list[Equivalent]] = {}
-        induced = [lexicon for lexicon in lexicons if isinstance(lexicon, InducedLexicon)]
-        sets = [{"", "en", *lexicon.languages} for lexicon in induced]
-        rest = [lexicon for lexicon in lexicons if lexicon not in induced]
-        self._of_user = Dictionaries(rest, languages) if induced else self
+        self._induced = [lexicon for lexicon in lexicons if isinstance(lexicon, InducedLexicon)]
+        sets = [{"", "en", *lexicon.languages} for lexicon in self._induced]
+        rest = [lexicon for lexicon in lexicons if lexicon not in self._induced]
+        self._of_user = Dictionaries(rest, languages) if self._induced else self
         self._languages_of_lexicons = [names for names in sets if not names.isdisjoint(languages)]
 
     def equivalents(self, wording: str, language: str = "") -> list[Equivalent]:
@@ -172,10 +172,9 @@ class Dictionaries:
         A lexicon omits what is spelled as in English, such as Minute. So such a form counts if others of its stem are
         listed.
         """
-        induced = (lexicon for lexicon in self.lexicons if isinstance(lexicon, InducedLexicon))
         return any(
             lexicon.knows(form, language) or (lexicon.knows(form, "en") and bool(lexicon.equivalents(form, language)))
-            for lexicon in induced
+            for lexicon in self._induced
         )
 
     def has_lexicon(self, language: str) -> bool:
@@ -183,10 +182,14 @@ class Dictionaries:
         return any(primary(language) in languages for languages in self._languages_of_lexicons)
 
     def _in_others(self, wording: str, language: str) -> Iterator[list[Equivalent]]:
-        """Yield the equivalents of the user's lexicons for any language, then those of all for related languages."""
+        """Yield the equivalents of the user's lexicons for any language, then those of all for related languages.
+
+        In a related language, an induced lexicon must list this very form.
+        """
         yield self._of_user._in(wording, "")
         for relative in () if language == "en" else (*RELATED.get(language, ()), "en"):
-            yield self._in(wording, relative)
+            if any(lexicon.knows(wording, relative) for lexicon in self._induced):
+                yield self._in(wording, relative)
 
     def _in(self, wording: str, language: str) -> list[Equivalent]:
         """List the equivalents of a wording in one language, or in any (""): those of dictionary files, then the
