@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -568,7 +569,7 @@ def _spelling(hits: Sequence[Hit]) -> str:
     """Return the most frequent spelling of the first hit's wording, without a capital if a hit has none.
 
     In a language that writes nouns with a capital, a small letter is not preferred. Hits at the beginning of a sentence
-    count only if there are no others.
+    count only if all hits are.
     """
     if len({hit.text for hit in hits}) == 1:
         return hits[0].text
@@ -586,10 +587,10 @@ def whole_words(hits: Sequence[Hit]) -> list[Hit]:
     So "profit" that only occurs in "non-profit" is shown as "non-profit".
     """
     spans = [_hyphenated(hit.phrase) for hit in hits]
-    free_hits = [hit for hit, span in zip(hits, spans, strict=True) if span == (hit.start, hit.end)]
-    if free_hits:
-        return [*free_hits, *(hit for hit in hits if hit not in free_hits)]
-    return [replace(hit, phrase=Phrase(hit.context, *span)) for hit, span in zip(hits, spans, strict=True)]
+    are_parts = [span != (hit.start, hit.end) for hit, span in zip(hits, spans, strict=True)]
+    if all(are_parts):
+        return [replace(hit, phrase=Phrase(hit.context, *span)) for hit, span in zip(hits, spans, strict=True)]
+    return [hit for _, hit in sorted(zip(are_parts, hits, strict=True), key=itemgetter(0))]
 
 
 def _hyphenated(phrase: Phrase) -> tuple[int, int]:
