@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.index.wordings import Wordings
+from phrasemate.index.wordings import Wordings, joined
 from phrasemate.lexicon import (
     Equivalent,
     InducedLexicon,
@@ -39,6 +39,7 @@ from phrasemate.lexicon.inflection import (
     are_inflections,
     compound,
     content_words,
+    elision,
     stem,
 )
 from phrasemate.lexicon.locutions import locutions
@@ -362,24 +363,41 @@ def gather(
     near: Mapping[str, Sequence[int]],
     listed: Mapping[str, Listing],
     composed: Sequence[str] = (),
+    language: str = "",
 ) -> list[Candidate]:
     """Collect the candidates of a query from all sources.
 
     These are the wordings ``near`` its vector with their nearest phrase ids, the ``listed`` equivalents, the
-    word-by-word translations ``composed``, and the phrase itself.
+    word-by-word translations ``composed``, and the phrase itself. ``language``: of the index. "l'eau" and "d'eau" are
+    one candidate with "eau".
     """
     candidates = []
     wordings = list(dict.fromkeys([*near, *listed, *composed, folded(phrase)]))
-    for wording, every in zip(wordings, table.occurrences(wordings), strict=True):
+    occurrences = dict(zip(wordings, table.occurrences(wordings), strict=True))
+    for wording, forms in _forms_by_base(wordings, listed, language).items():
+        every = occurrences[wording] if len(forms) == 1 else np.sort(joined([occurrences[form] for form in forms]))
         if not len(every) or not is_whole(wording):
             continue
         ids = every
         if len(every) > OCCURRENCES:
             ids = every[_STEPS * (len(every) - 1) // (OCCURRENCES - 1)]
-            if wording in near:
-                ids = np.array(sorted({*ids.tolist(), *near[wording][:OCCURRENCES]}), np.int64)
+            if nearest := [near[form][:OCCURRENCES] for form in forms if form in near]:
+                ids = np.array(sorted({*ids.tolist(), *chain(*nearest)}), np.int64)
         candidates.append(Candidate(wording, listed.get(wording, UNLISTED), ids, len(every)))
     return candidates
+
+
+def _forms_by_base(wordings: Sequence[str], listed: Mapping[str, Listing], language: str) -> dict[str, list[str]]:
+    """Map each wording to itself and to its forms with an elided word, such as "l'eau" for "eau".
+
+    A form that a dictionary lists, such as "d'accord", stays a wording of its own, as does one without a counterpart.
+    """
+    forms: dict[str, list[str]] = {wording: [] for wording in wordings}
+    for wording in wordings:
+        base = wording[elision(wording, language) :]
+        is_form = base in forms and not listed.get(wording, UNLISTED).verbatim
+        forms[base if is_form else wording].append(wording)
+    return {wording: written for wording, written in forms.items() if written}
 
 
 def is_whole(wording: str) -> bool:

@@ -29,11 +29,11 @@ from phrasemate.lexicon import (
     bundled_lexicon,
     bundled_senses,
 )
-from phrasemate.lexicon.inflection import same_words
+from phrasemate.lexicon.inflection import elision, same_words
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest
 from phrasemate.text import folded
-from phrasemate.text.languages import CAPITAL_NOUNS, primary, speaks
+from phrasemate.text.languages import CAPITAL_NOUNS, primary
 from phrasemate.text.sentences import is_of
 from phrasemate.types import Encoder, Hit, Phrase, check_list, check_opened
 from phrasemate.utils.arrays import Doubles, Floats
@@ -300,36 +300,81 @@ class Searcher:
     ) -> list[Answer]:
         """Answer phrases by proposing candidates and ranking them with the scorer, up to k groups each.
 
-        Inflected forms of the same words are one group. ``bare``: vectors of the phrases without their sentences.
+        An index of several languages is searched in one after the other. Unless the request names languages, a phrase
+        is not searched in its own. ``bare``: vectors of the phrases without their sentences.
         """
         with self.index.snapshot():
-            descriptions = self.candidates(phrases, vectors, bare, request, without)
-            language = next(iter(self._target_languages(request.languages)), "") or "en"
-            probabilities = []
-            for query in descriptions:
-                values = scorer.probabilities(query.features)
-                if language == "en":
-                    values = with_base_first(query, values)
-                values = with_whole_first(query, values)
-                probabilities.append(with_same_first(query, values))
-            forms_of = []
-            for query, values in zip(descriptions, probabilities, strict=True):
-                order = np.argsort(-values, kind="stable").tolist()
-                forms_of.append(by_words(query.candidates, order, language, request.k))
-            pairs = zip(descriptions, forms_of, strict=True)
-            nearest = [query.nearest(forms) for query, groups in pairs for forms in groups]
-            hits = iter(self._different(nearest, max(request.contexts, 1)))
-            return [
-                _answer(query, values, scorer, groups, list(islice(hits, len(groups))), request.contexts)
-                for query, values, groups in zip(descriptions, probabilities, forms_of, strict=True)
-            ]
+            tags = self._target_tags(request)
+            if len(tags) == 1:
+                return self._choose_in(next(iter(tags)), scorer, phrases, vectors, bare, request, without)
+            groups: list[list[Group]] = [[] for _ in phrases]
+            foreign = next(language for language in tags if language != "en")
+            sources = self._languages_of(phrases, foreign) if request.languages is None else [""] * len(phrases)
+            for language, varieties in tags.items():
+                numbers = [number for number, source in enumerate(sources) if source != language]
+                answers = self._choose_in(
+                    language,
+                    scorer,
+                    [phrases[number] for number in numbers],
+                    vectors[numbers],
+                    bare[numbers],
+                    replace(request, languages=varieties),
+                    [without[number] for number in numbers] if without else (),
+                )
+                for number, answer in zip(numbers, answers, strict=True):
+                    groups[number] += answer[0]
+        best = [tuple(sorted(row, key=lambda group: -group.weight)[: request.k]) for row in groups]
+        return [(row, row[0].weight if row else 0.0) for row in best]
 
-    def _target_languages(self, languages: Sequence[str] | None) -> list[str]:
-        """List the languages searched, most frequent first, without regions ("en" for "en-GB")."""
-        tags = self.index.languages()
-        if languages is not None:
-            tags = [language for tag in languages for language in tags if speaks(language, tag)]
-        return list(dict.fromkeys(map(primary, tags)))
+    def _choose_in(
+        self,
+        language: str,
+        scorer: CandidateScorer,
+        phrases: Sequence[Phrase],
+        vectors: Floats,
+        bare: Floats,
+        request: SearchRequest,
+        without: Sequence[str],
+    ) -> list[Answer]:
+        """Answer phrases as in `_choose` from documents of one language.
+
+        Inflected forms of the same words are one group.
+        """
+        descriptions = self.candidates(phrases, vectors, bare, request, without)
+        probabilities = []
+        for query in descriptions:
+            values = scorer.probabilities(query.features)
+            if language == "en":
+                values = with_base_first(query, values)
+            values = with_whole_first(query, values)
+            probabilities.append(with_same_first(query, values))
+        forms_of = []
+        for query, values in zip(descriptions, probabilities, strict=True):
+            order = np.argsort(-values, kind="stable").tolist()
+            forms_of.append(by_words(query.candidates, order, language, request.k))
+        pairs = zip(descriptions, forms_of, strict=True)
+        nearest = [query.nearest(forms) for query, groups in pairs for forms in groups]
+        hits = iter(self._different(nearest, max(request.contexts, 1)))
+        return [
+            _answer(query, values, scorer, groups, list(islice(hits, len(groups))), request.contexts)
+            for query, values, groups in zip(descriptions, probabilities, forms_of, strict=True)
+        ]
+
+    def _target_tags(self, request: SearchRequest) -> dict[str, list[str]]:
+        """Map each language of the documents to search, without region, to its tags; most frequent first.
+
+        A document without a language counts as English. An empty index has English, without tags.
+        """
+        if request.filters.pass_all:
+            tags = self.index.languages()
+        else:
+            fitting = set(self.index.documents_in(request.filters))
+            documents = (document for document in self.index.documents() if document.id in fitting)
+            tags = [tag for tag, _ in Counter(document.language for document in documents).most_common()]
+        grouped: dict[str, list[str]] = {}
+        for tag in tags:
+            grouped.setdefault(primary(tag) or "en", []).append(tag)
+        return grouped or {"en": []}
 
     def candidates(
         self,
@@ -340,6 +385,8 @@ class Searcher:
         without: Sequence[str] = (),
     ) -> list[CandidateSet]:
         """Propose candidates for each phrase and compute their features. The candidates are not ranked.
+
+        If the documents have several languages, dictionaries translate into the most frequent one.
 
         Args:
             phrases: Phrases to propose candidates for.
@@ -352,13 +399,12 @@ class Searcher:
             table = search.table
             if not request.filters.pass_all:
                 table = FilteredWordings(table, partial(self.index.in_documents, filters=request.filters))
-            target_languages = self._target_languages(request.languages)
-            dictionaries = proposals.Dictionaries(self.lexicons, target_languages)
+            language, tags = next(iter(self._target_tags(request).items()))
+            dictionaries = proposals.Dictionaries(self.lexicons, list(dict.fromkeys(map(primary, tags))))
             mixture = unit(vectors + proposals.ALONE * bare)
             near = self._near(table, mixture, request)
             lexicon = self._bundled
             candidate_lists, query_words = [], []
-            language = (target_languages[0] if target_languages else "") or "en"
             for number, (phrase, source) in enumerate(zip(phrases, self._languages_of(phrases, language), strict=True)):
                 parts = proposals.parts(phrase.text, dictionaries, source)
                 around = proposals.surroundings(phrase, lexicon, source) if source and lexicon else {}
@@ -368,7 +414,9 @@ class Searcher:
                 query_words.append(proposals.QueryWords(source, parts, around, no_lexicon, is_same, senses))
                 dictionary_entries = proposals.equivalents(table, phrase.text, dictionaries, source)
                 compositions = proposals.compositions(table, parts, language)
-                proposal = proposals.gather(table, phrase.text, near[number], dictionary_entries, compositions)
+                proposal = proposals.gather(
+                    table, phrase.text, near[number], dictionary_entries, compositions, language
+                )
                 proposal += proposals.extended(table, dictionary_entries, language, self._phrases_of)
                 proposal += proposals.with_function_word(table, parts, language, self._phrases_of)
                 proposal = proposals.in_expressions(proposal, language, self._phrases_of)
@@ -549,7 +597,7 @@ def _answer(
     groups = []
     for place, (forms, hits) in enumerate(zip(forms_of, hits_of, strict=True)):
         candidate = query.candidates[forms[0]]
-        hits = whole_words([_widened(hit, candidate) for hit in hits])
+        hits = whole_words([_fitted(hit, candidate) for hit in hits])
         groups.append(
             Group(
                 _spelling(hits[:SPELLINGS]),
@@ -600,10 +648,18 @@ def _hyphenated(phrase: Phrase) -> tuple[int, int]:
     return phrase.start - len(before[0] if before else ""), after.end() if after else phrase.end
 
 
-def _widened(hit: Hit, candidate: proposals.Candidate) -> Hit:
-    """Extend a hit by the function words before and after it that belong to the candidate."""
-    if not (candidate.leading or candidate.trailing):
-        return hit
+def _fitted(hit: Hit, candidate: proposals.Candidate) -> Hit:
+    """Fit a hit to its candidate.
+
+    It is extended by the function words before and after it that belong to the candidate, and loses an elided word that
+    does not: "d'assurance" becomes "assurance".
+    """
     phrase = hit.phrase
-    start, end = proposals.begins_at(phrase, candidate.leading), proposals.ends_at(phrase, candidate.trailing)
-    return replace(hit, phrase=Phrase(phrase.context, start, end))
+    start, end = phrase.start, phrase.end
+    if candidate.leading or candidate.trailing:
+        start, end = proposals.begins_at(phrase, candidate.leading), proposals.ends_at(phrase, candidate.trailing)
+    elif folded(hit.text) != candidate.wording:
+        start += elision(hit.text, hit.language)
+    return (
+        hit if (start, end) == (phrase.start, phrase.end) else replace(hit, phrase=Phrase(phrase.context, start, end))
+    )

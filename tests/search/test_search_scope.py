@@ -48,3 +48,49 @@ def test_a_wording_that_its_language_lacks_is_looked_up_in_related_ones(tmp_path
     assert translations("meeting", "es", "de") == ["besprechung"]
     assert translations("invoice", "en", "de") == ["rechnung"]
     assert translations("three", "en", "es") == translations("tenant", "en", "es") == []
+
+
+TEXTS = {
+    "en": ["She sat on the bench in the park.", "The bank lends money.", "He went to the river."],
+    "de": ["Sie saß auf der Bank im Park.", "Die Rechnung ist bezahlt.", "Er ging zum Fluss."],
+    "fr": ["Elle est assise sur le banc du parc.", "La facture est payée.", "Il est allé à la rivière."],
+}
+QUERIES = ["Er sitzt auf der [[Bank]] im Park.", "Elle est allée à la [[rivière]].", "He sits on the [[bench]]."]
+
+
+def test_an_index_of_several_languages_answers_as_one_of_each_without_the_query_s_own(tmp_path: Path) -> None:
+    model = load_model()
+    answers_of = {}
+    for name, languages in {"all": [*TEXTS], **{language: [language] for language in TEXTS}}.items():
+        with Index.create(tmp_path / name, model) as index:
+            for language in languages:
+                index.add([Document.from_texts(language, TEXTS[language])], lang=language)
+            results = Searcher(index).search_all(QUERIES, k=4)
+            answers_of[name] = [
+                [(group.text, group.hits[0].language, round(group.probability or 0, 3)) for group in result.groups]
+                for result in results
+            ]
+            if name == "all":
+                confidences = [result.confidence for result in results]
+                with_german = Searcher(index).search_all(QUERIES[:1], k=1, languages=["de", "en"])
+                in_document = Searcher(index).search_all(QUERIES[:1], k=1, documents=["fr"])
+    for number, others in enumerate([("en", "fr"), ("en", "de"), ("de", "fr")]):
+        expected = sorted((row for name in others for row in answers_of[name][number]), key=lambda row: -row[2])[:4]
+        assert answers_of["all"][number] == expected
+        assert round(confidences[number] or 0, 3) == expected[0][2]
+    assert [answers[0][0] for answers in answers_of["all"]] == ["bench", "river", "banc"]
+    assert with_german[0].groups[0].text == "Bank"
+    assert in_document[0].groups[0].text == "banc"
+
+
+def test_an_elided_word_is_not_part_of_an_answer(tmp_path: Path) -> None:
+    """Of "accord", the text has only forms with an elided word. "D'accord" is listed for "okay", but not "accord"."""
+    texts = ["Le feu et l'eau.", "Elle boit de l’eau.", "On manque d'eau.", "D'accord, je viens.", "Pas d'accord."]
+    with Index.create(tmp_path / "french", load_model()) as index:
+        index.add([Document.from_texts("french", texts)], lang="fr")
+        answers = Searcher(index).search_all(["The [[water]] is cold.", "[[Okay]], let us go."], k=20)
+    water, okay = answers[0].groups, answers[1].groups
+    assert (water[0].text, water[0].count) == ("eau", 3)
+    assert sorted(hit.phrase.context[hit.start - 2 : hit.end] for hit in water[0].hits) == ["d'eau", "l'eau", "l’eau"]
+    assert (okay[0].text, okay[0].count) == ("d'accord", 2)
+    assert "accord" not in [group.text for group in okay]

@@ -39,7 +39,14 @@ from safetensors import SafetensorError
 
 from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.lexicon.endings import bundled_endings
-from phrasemate.lexicon.inflection import ARTICLES, ENGLISH_FUNCTION_WORDS, by_script, function_words, has_stemmer
+from phrasemate.lexicon.inflection import (
+    ARTICLES,
+    ENGLISH_FUNCTION_WORDS,
+    by_script,
+    elision,
+    function_words,
+    has_stemmer,
+)
 from phrasemate.lexicon.locutions import general_words
 from phrasemate.lexicon.spelling import has_spellings
 from phrasemate.lexicon.wordings import (
@@ -169,7 +176,7 @@ class InducedLexicon:
                 for row, reliability in endings.forms(wording, lang, self._keys_of(name).wordings)
             ]
             weights = self._of_forms(forms, target)
-        ranking = sorted(weights.items(), key=lambda item: -item[1])
+        ranking = sorted(_without_elision(weights).items(), key=lambda item: -item[1])
         return tuple(
             [Equivalent(text, weight / _STEPS, self.name, language, exact) for (language, text), weight in ranking]
         )
@@ -367,6 +374,20 @@ class InducedLexicon:
 
     def _damaged(self, part: str) -> ModelDamaged:
         return ModelDamaged(f"{self._path}: the part {part!r} is not as expected; install phrasemate again")
+
+
+def _without_elision(weights: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+    """Add the weight of an equivalent with an elided word to that without, if there is one: of "l'eau" to "eau".
+
+    ``weights``: weight of each (language, equivalent), in steps of `_STEPS`.
+    """
+    sums = dict(weights)
+    for (language, text), weight in weights.items():
+        base = language, text[elision(text, language) :]
+        if base[1] != text and base in weights:
+            sums[base] = min(sums[base] + weight, _STEPS)
+            del sums[language, text]
+    return sums
 
 
 def _bounds(lengths: Bytes) -> Rows:
