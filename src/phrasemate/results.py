@@ -66,8 +66,9 @@ class Group:
 
     With a scorer (`phrasemate.candidates`) ``probability`` is the probability that the wording is an equivalent, and
     ``evidence`` holds its features. ``reasons`` are the contributions of the features to its log-odds, compared with
-    the mean candidate (`phrasemate.encode.scoring.CandidateScorer.reasons`). ``count`` is then the frequency of the
-    wording and its inflected forms in the whole index. ``source`` is the name of the dictionary that lists it, or "".
+    the mean candidate (`phrasemate.encode.scoring.CandidateScorer.reasons`). ``count`` is then the frequency in
+    the whole index of the wording and of its inflected forms that are candidates. ``source`` is the name of the
+    dictionary that lists it, or "".
 
     >>> group = Group("bench", score=0.81, count=2, hits=(), probability=0.97)
     >>> group.weight

@@ -658,8 +658,8 @@ def _fitted(hit: Hit, candidate: proposals.Candidate) -> Hit:
     start, end = phrase.start, phrase.end
     if candidate.leading or candidate.trailing:
         start, end = proposals.begins_at(phrase, candidate.leading), proposals.ends_at(phrase, candidate.trailing)
-    elif folded(hit.text) != candidate.wording:
-        start += elision(hit.text, hit.language)
+    elif (length := elision(hit.text, hit.language)) and folded(hit.text) != candidate.wording:
+        start += length
     return (
         hit if (start, end) == (phrase.start, phrase.end) else replace(hit, phrase=Phrase(phrase.context, start, end))
     )
