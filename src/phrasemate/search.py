@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -227,8 +228,8 @@ class Searcher:
         """
         if not phrases:
             return []
-        scorer, texts = self.scorer, [""] * len(phrases) if without is None else without
-        if scorer is not None:
+        texts = [""] * len(phrases) if without is None else without
+        if self.scorer is not None:
             phrase_vectors = self.model.encode([*phrases, *map(alone, phrases)])
             vectors, second = phrase_vectors[: len(phrases)], phrase_vectors[len(phrases) :]
         else:
@@ -237,10 +238,7 @@ class Searcher:
         for at in range(0, len(phrases), size):
             progress()
             part = slice(at, at + size)
-            if scorer is not None:
-                answers += self._choose(scorer, phrases[part], vectors[part], second[part], request, texts[part])
-            else:
-                answers += self._vote_search(self.views).answers(vectors[part], second[part], request, texts[part])
+            answers += self._answers(phrases[part], vectors[part], second[part], request, texts[part])
         return answers
 
     @single_blas
@@ -262,9 +260,8 @@ class Searcher:
         Without ``alone`` or ``phrases``, dictionaries propose no candidates. Without ``alone``, phrases are compared in
         their sentences only. Raises InputError for an unknown document or language.
         """
-        scorer = self.scorer
-        if scorer is not None and alone is not None and phrases is not None:
-            return self._choose(scorer, phrases, vectors, alone, request)
+        if self.scorer is not None and alone is not None and phrases is not None:
+            return self._answers(phrases, vectors, alone, request, [""] * len(phrases))
         views, mixture = self.views, vectors
         if views is not None and alone is not None:
             mixture = unit(vectors + views.query * alone)
@@ -289,56 +286,52 @@ class Searcher:
             Phrase(marked_query.text, span.start, span.end) for span in self.model.segment([marked_query.text])[0]
         )
 
-    def _choose(
-        self,
-        scorer: CandidateScorer,
-        phrases: Sequence[Phrase],
-        vectors: Floats,
-        bare: Floats,
-        request: SearchRequest,
-        without: Sequence[str] = (),
+    def _answers(
+        self, phrases: Sequence[Phrase], vectors: Floats, second: Floats, request: SearchRequest, without: Sequence[str]
     ) -> list[Answer]:
-        """Answer phrases by proposing candidates and ranking them with the scorer, up to k groups each.
+        """Answer phrases by candidates, or by votes if there is no scorer.
 
         An index of several languages is searched in one after the other. Unless the request names languages, a phrase
-        is not searched in its own. ``bare``: vectors of the phrases without their sentences.
+        is not searched in its own. ``second``: vectors of the phrases without their sentences, or q' for votes.
         """
+        scorer = self.scorer
+
+        def answers_in(language: str, numbers: list[int], narrowed: SearchRequest) -> list[Answer]:
+            arguments = vectors[numbers], second[numbers], narrowed, [without[number] for number in numbers]
+            if scorer is None:
+                return self._vote_search(self.views).answers(*arguments)
+            return self._choose(scorer, language, [phrases[number] for number in numbers], *arguments)
+
+        numbers = list(range(len(phrases)))
         with self.index.snapshot():
             tags = self._target_tags(request)
             if len(tags) == 1:
-                return self._choose_in(next(iter(tags)), scorer, phrases, vectors, bare, request, without)
-            groups: list[list[Group]] = [[] for _ in phrases]
+                return answers_in(next(iter(tags)), numbers, request)
             foreign = next(language for language in tags if language != "en")
             sources = self._languages_of(phrases, foreign) if request.languages is None else [""] * len(phrases)
+            answers: list[list[Answer]] = [[] for _ in phrases]
             for language, varieties in tags.items():
-                numbers = [number for number, source in enumerate(sources) if source != language]
-                answers = self._choose_in(
-                    language,
-                    scorer,
-                    [phrases[number] for number in numbers],
-                    vectors[numbers],
-                    bare[numbers],
-                    replace(request, languages=varieties),
-                    [without[number] for number in numbers] if without else (),
-                )
-                for number, answer in zip(numbers, answers, strict=True):
-                    groups[number] += answer[0]
-        best = [tuple(sorted(row, key=lambda group: -group.weight)[: request.k]) for row in groups]
-        return [(row, row[0].weight if row else 0.0) for row in best]
+                others = [number for number in numbers if sources[number] != language]
+                for number, answer in zip(
+                    others, answers_in(language, others, replace(request, languages=varieties)), strict=True
+                ):
+                    answers[number].append(answer)
+        return [_merged(row, request.k) for row in answers]
 
-    def _choose_in(
+    def _choose(
         self,
-        language: str,
         scorer: CandidateScorer,
+        language: str,
         phrases: Sequence[Phrase],
         vectors: Floats,
         bare: Floats,
         request: SearchRequest,
         without: Sequence[str],
     ) -> list[Answer]:
-        """Answer phrases as in `_choose` from documents of one language.
+        """Answer phrases by proposing candidates and ranking them with the scorer, up to k groups each.
 
-        Inflected forms of the same words are one group.
+        Inflected forms of the same words are one group. ``language``: of the documents. ``bare``: vectors of the
+        phrases without their sentences.
         """
         descriptions = self.candidates(phrases, vectors, bare, request, without)
         probabilities = []
@@ -488,6 +481,13 @@ class Searcher:
                 number for number in pending if len(different[number]) < count and start < len(nearest[number][0])
             ]
         return [list(hits.values())[:count] for hits in different]
+
+
+def _merged(answers: Sequence[Answer], k: int) -> Answer:
+    """Merge the answers for several languages: the k best groups, with the confidence of the best one's answer."""
+    groups = sorted((group for answer in answers for group in answer[0]), key=lambda group: -group.weight)
+    best = max(answers, key=lambda answer: max((group.weight for group in answer[0]), default=-math.inf))
+    return tuple(groups[:k]), best[1]
 
 
 def with_base_first(query: CandidateSet, probabilities: Doubles) -> Doubles:

@@ -72,6 +72,7 @@ def test_an_index_of_several_languages_answers_as_one_of_each_without_the_query_
             ]
             if name == "all":
                 confidences = [result.confidence for result in results]
+                by_votes = Searcher(index, views=False).search_all(QUERIES, k=1)
                 with_german = Searcher(index).search_all(QUERIES[:1], k=1, languages=["de", "en"])
                 in_document = Searcher(index).search_all(QUERIES[:1], k=1, documents=["fr"])
     for number, others in enumerate([("en", "fr"), ("en", "de"), ("de", "fr")]):
@@ -79,6 +80,7 @@ def test_an_index_of_several_languages_answers_as_one_of_each_without_the_query_
         assert answers_of["all"][number] == expected
         assert round(confidences[number] or 0, 3) == expected[0][2]
     assert [answers[0][0] for answers in answers_of["all"]] == ["bench", "river", "banc"]
+    assert [result.groups[0].hits[0].language for result in by_votes] == ["en", "en", "fr"]
     assert with_german[0].groups[0].text == "Bank"
     assert in_document[0].groups[0].text == "banc"
 

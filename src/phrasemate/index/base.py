@@ -106,6 +106,7 @@ class BaseIndex(ABC):
     def __init__(self, model: IndexModel | None, threads: int | None) -> None:
         self._model, self._threads = model, threads
         self._documents_of: tuple[int, dict[int, DocumentInfo]] = (-1, {})  # generation, documents by id
+        self._languages_of: tuple[dict[int, DocumentInfo], list[str]] = ({}, [])  # documents by id, their languages
 
     def __enter__(self) -> Self:
         return self
@@ -266,8 +267,12 @@ class BaseIndex(ABC):
 
     def languages(self) -> list[str]:
         """List the languages of the documents, most frequent first; "" stands for an unknown language."""
-        counts = Counter(document.language for document in self.documents())
-        return [language for language, _ in counts.most_common()]
+        with self.store.reading():
+            documents, known = self._documents(), self._languages_of
+        if known[0] is not documents:
+            counts = Counter(document.language for document in documents.values())
+            known = self._languages_of = documents, [language for language, _ in counts.most_common()]
+        return list(known[1])
 
     def wordings(self) -> AbstractContextManager[WordingSearch]:
         """Return a context manager to look up phrases by their wording within one snapshot.
