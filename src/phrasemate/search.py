@@ -358,14 +358,8 @@ class Searcher:
 
         A document without a language counts as English. An empty index has English, without tags.
         """
-        if request.filters.pass_all:
-            tags = self.index.languages()
-        else:
-            fitting = set(self.index.documents_in(request.filters))
-            documents = (document for document in self.index.documents() if document.id in fitting)
-            tags = [tag for tag, _ in Counter(document.language for document in documents).most_common()]
         grouped: dict[str, list[str]] = {}
-        for tag in tags:
+        for tag in self.index.languages(request.filters):
             grouped.setdefault(primary(tag) or "en", []).append(tag)
         return grouped or {"en": []}
 

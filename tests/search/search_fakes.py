@@ -48,6 +48,9 @@ class FakeIndex:
         yield
         self.inside = False
 
+    def languages(self, filters: Filters) -> list[str]:
+        return ["en"]
+
     def nearest(self, vectors: np.ndarray, k: int, filters: Filters) -> Run:
         assert self.inside  # or a hit may be deleted before it is looked up
         queries = [int(vector[0]) for vector in vectors]

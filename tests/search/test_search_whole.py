@@ -28,8 +28,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
 @pytest.fixture(scope="module")
 def index(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     with Index.create(tmp_path_factory.mktemp("search") / "idx", model) as result:
-        result.add([Document.from_texts("one", encoders.SENTENCES[:4])], lang="en")
-        result.add([Document.from_texts("two", [*encoders.SENTENCES[:1], *encoders.SENTENCES[4:]])], lang="de")
+        result.add([Document.from_texts("one", encoders.SENTENCES[:4])], lang="en-GB")
+        result.add([Document.from_texts("two", [*encoders.SENTENCES[:1], *encoders.SENTENCES[4:]])], lang="en")
         yield result
 
 
@@ -75,7 +75,7 @@ def test_the_sentence_in_both_documents_is_shown_once(index: Index) -> None:
 
 def test_filters(index: Index) -> None:
     searcher, query = Searcher(index), marked(encoders.SENTENCES[0], "bank")
-    for options, document in (({"documents": ["two"]}, "two"), ({"languages": ["ENG"]}, "one")):
+    for options, document in (({"documents": ["two"]}, "two"), ({"languages": ["ENG-gb"]}, "one")):
         run = searcher.search(query, **options)
         assert {hit.document for group in run.groups for hit in group.hits} == {document}
     with pytest.raises(InputError, match="no document 'three'"):

@@ -265,13 +265,17 @@ class BaseIndex(ABC):
         """True if phrases can be looked up by their wording."""
         return False
 
-    def languages(self) -> list[str]:
-        """List the languages of the documents, most frequent first; "" stands for an unknown language."""
+    def languages(self, filters: Filters | None = None) -> list[str]:
+        """List the languages of the documents that pass the filters, by default of all; most frequent first.
+
+        "" stands for an unknown language. Raises InputError for an unknown document or language in a filter.
+        """
         with self.store.reading():
             documents, known = self._documents(), self._languages_of
+            if filters is not None and not filters.pass_all:
+                return _most_frequent(documents[number].language for number in self.documents_in(filters))
         if known[0] is not documents:
-            counts = Counter(document.language for document in documents.values())
-            known = self._languages_of = documents, [language for language, _ in counts.most_common()]
+            known = self._languages_of = documents, _most_frequent(row.language for row in documents.values())
         return list(known[1])
 
     def wordings(self) -> AbstractContextManager[WordingSearch]:
@@ -448,3 +452,8 @@ def _queries(vectors: ArrayLike, dim: int, k: int) -> NDArray[np.float32]:
     if max(1, len(queries)) * k > _MOST_RESULTS:
         raise InputError(f"{len(queries):,} queries with {k:,} results each are too many at once; ask for fewer")
     return queries
+
+
+def _most_frequent(languages: Iterable[str]) -> list[str]:
+    """List distinct languages, the most frequent first."""
+    return [language for language, _ in Counter(languages).most_common()]
