@@ -188,6 +188,15 @@ def test_too_many_uploads(library: Library) -> None:
     assert client.post(SEARCH, json={"query": "[[bank]]"}).status_code == 200
 
 
+def test_the_glossary_is_kept_while_documents_are_read(library: Library) -> None:
+    """Its form has the type of an upload, but is small: it neither waits for uploads nor may be as large."""
+    client = client_of(library, uploads=0, request_bytes=1000)
+    entry = {"action": (None, "add"), "source": (None, "Bank"), "target": (None, "bench")}
+    answer = client.post("/glossary", files=entry, headers={"Accept": "application/json"})
+    assert (answer.status_code, answer.json()["entries"]) == (200, 1)
+    assert client.post("/glossary", files=entry | {"note": (None, "x" * 1000)}).status_code == 413
+
+
 def test_an_answer_has_a_time(library: Library, model: FakeModel) -> None:
     client = client_of(library, seconds=0.1)
     model.gate.clear()

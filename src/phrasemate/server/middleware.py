@@ -306,11 +306,12 @@ class Guard:
             self._rates.spend(user)
         if self._settings.public and _changes(scope):
             raise Refusal("closed", "this is a public demo: it takes no documents and keeps no glossary")
-        upload = headers.get("content-type", "").lower().startswith("multipart/form-data")
+        large = scope["path"] in LARGE and scope["method"] == "POST"
+        upload = large and headers.get("content-type", "").lower().startswith("multipart/form-data")
         with acting(user):
             if (right := RIGHTS.get((scope["method"], scope["path"]))) is not None:
                 demand(right)
-            async with self._admitted(scope, upload or (scope["path"] in LARGE and scope["method"] == "POST")):
+            async with self._admitted(scope, large):
                 most = self._settings.upload_bytes if upload else self._settings.request_bytes
                 body = await self._body(receive, headers, SMALL if scope["path"] in ALWAYS else most)
                 sender.received = len(body)
