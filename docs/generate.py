@@ -79,9 +79,9 @@ MODULES = {
     "map_unsupervised read_fasttext read_lexicon write_fasttext",
     "evaluate": "Estimate bootstrap randomisation_test",
     "types": "Document Encoder Hit Phrase PhrasePair Run Scorer Sentence Span",
-    "errors": "CheckpointDamaged ClusterError EndpointError IndexDamaged IndexExists IndexLocked "
-    "IndexMissing IndexUnsupported InputError MissingExtra ModelDamaged ModelError ModelMismatch ModelUnsupported "
-    "PhraseIndexError PhrasemateError QueryError ReadError",
+    "errors": "CheckpointDamaged ClusterError EndpointError GlossaryDamaged GlossaryUnwritable IndexDamaged "
+    "IndexExists IndexLocked IndexMissing IndexUnsupported InputError MissingExtra ModelDamaged ModelError "
+    "ModelMismatch ModelUnsupported PhraseIndexError PhrasemateError QueryError ReadError",
 }
 
 

@@ -3,6 +3,8 @@
 PhrasemateError
 ├── InputError            a file, line or argument that the user can fix
 │   ├── ReadError         a text file that cannot be read (names file, line and remedy)
+│   │   └── GlossaryDamaged   a glossary file that cannot be read, or is not one
+│   ├── GlossaryUnwritable    a glossary file that cannot be saved
 │   └── QueryError        a query whose [[ ]] marks make no sense
 ├── ModelError            a model folder that cannot be used
 │   ├── ModelDamaged      a file that is missing, truncated or altered
@@ -61,6 +63,14 @@ class ReadError(InputError):
 
     def __reduce__(self) -> tuple[type[ReadError], tuple[str, int, str, str]]:
         return type(self), (self.file, self.line, self.reason, self.remedy)  # pickling passes these to __init__
+
+
+class GlossaryDamaged(ReadError):
+    """A glossary file that cannot be read, or that is not a glossary."""
+
+
+class GlossaryUnwritable(InputError):
+    """A glossary file that cannot be saved."""
 
 
 class QueryError(InputError):

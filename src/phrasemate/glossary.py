@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from phrasemate.errors import InputError, ReadError
+from phrasemate.errors import GlossaryDamaged, GlossaryUnwritable, InputError
 from phrasemate.lexicon import stemmed
 from phrasemate.text import Term, folded
 from phrasemate.text.formats.bilingual import write_units
@@ -81,7 +81,7 @@ class Glossary:
     """Glossary in a file of JSON lines, saved after each change; without a path, it is in memory only.
 
     If another program changes the file, it is read again before the entries are next used. Safe to use from several
-    threads. Raises ReadError for a file that is not a glossary, and InputError if its folder does not exist.
+    threads. Raises GlossaryDamaged for a file that is not a glossary, and InputError if its folder does not exist.
 
     >>> glossary = Glossary()
     >>> glossary.add(Entry("Bank", "bench", "de", "en")).id
@@ -185,12 +185,14 @@ class Glossary:
     def _replace(self, entries: tuple[Entry, ...]) -> None:
         """Replace all entries, first in the file, then in memory.
 
-        Raises InputError if the file cannot be written; then nothing has changed.
+        Raises GlossaryUnwritable if the file cannot be written; then nothing has changed.
         """
         try:
             self._save(entries)
-        except (OSError, UnicodeError) as error:  # UnicodeError: half a surrogate pair cannot be encoded
-            raise InputError(f"the glossary cannot be saved: {getattr(error, 'strerror', error)}") from error
+        except UnicodeError as error:  # half a surrogate pair cannot be encoded
+            raise InputError(f"the glossary cannot be saved: {error}") from error
+        except OSError as error:
+            raise GlossaryUnwritable(f"the glossary cannot be saved: {error.strerror}") from error
         self._entries = entries
 
     def _save(self, entries: tuple[Entry, ...]) -> None:
@@ -260,19 +262,21 @@ def _check(entry: Entry) -> None:
 
 
 def _read(path: Path) -> Iterator[Entry]:
-    """Read the entries of a file. Raises ReadError for a file that cannot be read or is not a glossary."""
+    """Read the entries of a file. Raises GlossaryDamaged for a file that cannot be read or is not one."""
     try:
         with path.open(encoding="utf-8") as file:  # not splitlines(), which also splits at U+2028 in a field
             lines = file.readlines()
     except (OSError, UnicodeError) as error:
-        raise ReadError(str(path), 0, f"cannot be read ({error})", "give a glossary file, or a new name") from None
+        raise GlossaryDamaged(
+            str(path), 0, f"cannot be read ({error})", "give a glossary file, or a new name"
+        ) from None
     for number, line in enumerate(lines, 1):
         try:
             values: dict[str, Any] = json.loads(line)
             entry = Entry(**values)
             _check(entry)
         except (ValueError, TypeError, InputError):
-            raise ReadError(str(path), number, "not an entry of a glossary", "give another file") from None
+            raise GlossaryDamaged(str(path), number, "not an entry of a glossary", "give another file") from None
         yield entry if entry.id else replace(entry, id=number)
 
 

@@ -202,6 +202,39 @@ def test_what_the_glossary_refuses(client: TestClient, fields: dict[str, str], m
     assert "0 entries" in page.text
 
 
+def test_a_glossary_that_cannot_be_saved_is_a_fault_of_the_server(
+    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not of the query: the status is one to raise an alarm, and the log has the reason."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("phrasemate.glossary.atomic_file", refuse)
+    with TestClient(create_app(library, glossary=Glossary(tmp_path / "terms.jsonl")), base_url=HERE) as client:
+        answer = change(client, action="add", source="Bank", target="bench")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+        message = "the glossary cannot be saved: No space left on device"
+        assert answer.json()["error"] == {"status": 503, "code": "glossary_unusable", "message": message}
+        page = client.post("/glossary", files={"action": (None, "add"), "source": (None, "a"), "target": (None, "b")})
+        assert (page.status_code, page.headers["retry-after"]) == (503, "5")
+        assert "The glossary cannot be used" in page.text
+        assert message in caplog.text
+
+
+def test_a_glossary_that_cannot_be_read_is_a_fault_of_the_server(
+    library: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "terms.jsonl"
+    with TestClient(create_app(library, glossary=Glossary(path)), base_url=HERE) as client:
+        path.write_text("no entry\n", "utf-8")
+        answers = [client.get("/glossary"), client.get("/?q=bank"), client.post(SUGGEST, json={"text": "bank"})]
+        assert [answer.status_code for answer in answers] == [503] * 3
+        assert not any(str(tmp_path) in answer.text for answer in answers)
+        assert answers[2].json()["error"]["code"] == "glossary_unusable"
+        assert f"{path}, line 1: not an entry of a glossary" in caplog.text
+
+
 def test_a_format_that_no_glossary_has(client: TestClient) -> None:
     answer = client.get("/glossary/exe")
     assert (answer.status_code, "There is nothing here" in answer.text) == (404, True)

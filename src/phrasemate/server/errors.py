@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 
 from phrasemate import errors
@@ -29,13 +30,23 @@ REASONS: Mapping[str, int] = {
     "headers_too_large": 431,
     "internal": 500,
     "index_unusable": 503,
+    "glossary_unusable": 503,
     "missing_extra": 503,
     "busy": 503,
     "too_slow": 503,
     "stopping": 503,
 }
 LONGEST = 1_000  # characters of a message
-RETRY_SECONDS = {"too_many_requests": 1, "busy": 1, "too_slow": 5, "stopping": 5, "index_unusable": 5}
+RETRY_SECONDS = {
+    "too_many_requests": 1,
+    "busy": 1,
+    "too_slow": 5,
+    "stopping": 5,
+    "index_unusable": 5,
+    "glossary_unusable": 5,
+}
+
+log = logging.getLogger("phrasemate.server")
 
 _CODES = {errors.ReadError: "bad_document", errors.InputError: "invalid", errors.MissingExtra: "missing_extra"}
 
@@ -70,6 +81,11 @@ def refusal_of(error: Exception) -> Refusal:
     """Convert an error to the refusal that the client sees; details of unexpected errors stay in the log."""
     if isinstance(error, Refusal):
         return error
+    if isinstance(error, errors.GlossaryDamaged | errors.GlossaryUnwritable):
+        log.error("%s", error)
+        unwritable = isinstance(error, errors.GlossaryUnwritable)  # its message names no path
+        reason = str(error) if unwritable else "the glossary cannot be read just now; the server's log says why"
+        return Refusal("glossary_unusable", reason)
     for kind, code in _CODES.items():
         if isinstance(error, kind):
             return Refusal(code, str(error))

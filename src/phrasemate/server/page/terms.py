@@ -238,7 +238,7 @@ def _around(sentence: str, phrase: str) -> str:
 
 
 def _glossary_page(library: Library, glossary: Glossary, refusal: Refusal | None = None) -> Response:
-    return html(
+    page = html(
         "glossary.html",
         refusal.status if refusal else 200,
         entries=readable(library, glossary.entries)[::-1],
@@ -249,6 +249,8 @@ def _glossary_page(library: Library, glossary: Glossary, refusal: Refusal | None
         statuses=STATUSES,
         formats=FORMATS,
     )
+    page.headers.update(refusal.headers if refusal else {})
+    return page
 
 
 def _change(glossary: Glossary, form: FormData) -> dict[str, Any]:
