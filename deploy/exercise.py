@@ -32,6 +32,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 HERE = Path(__file__).parent
 NAME = "terms.example.org"
@@ -105,6 +106,8 @@ def answers(site: Site) -> None:
     """Pages and searches over TLS, and the plain address."""
     status, page, _ = site.ask("/", headers={})
     check(status == 200 and b"<html" in page, "page over TLS, bytes", len(page))
+    query = urlencode({"q": "公園のベンチに座る。" * 500})  # as long as a text may be
+    check((status := site.ask(f"/?{query}", headers={})[0]) == 200, f"an address of {len(query)} bytes", status)
     status, body, headers = site.ask("/api/v1/search", QUERY)
     check(status == 200 and json.loads(body).get("results"), "search over TLS, status", status)
     number = next(value for name, value in headers.items() if name.lower() == "x-request-id")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from phrasemate.server.settings import Settings
 from phrasemate.server.tokens import Tokens
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +31,12 @@ def test_the_user_of_the_page_may_change_the_glossary(tmp_path: Path) -> None:
     user = Tokens(tmp_path / "tokens.toml").user(b"test")
     assert user is not None
     assert (user.name, user.may("write"), user.may("admin")) == ("anna", True, False)
+
+
+def test_nginx_takes_addresses_as_long_as_the_server_does() -> None:
+    """The address of the page contains its text: nginx's own 8 kB end at 900 Chinese characters."""
+    sizes = re.findall(r"large_client_header_buffers \d+ (\d+)k;", (DEPLOY / "nginx.conf").read_text("utf-8"))
+    assert [int(size) << 10 for size in sizes] == [Settings().header_bytes]
 
 
 def test_commands_have_known_options() -> None:
