@@ -412,6 +412,14 @@ def test_pieces_of_a_translation() -> None:
     parts = pieces("The bank, the BANKS.", ["bank", "banks"])
     assert parts == [("The ", False), ("bank", True), (", the ", False), ("BANKS", True), (".", False)]
     assert pieces("embankment", ["bank"]) == [("embankment", False)]
+    assert pieces("A bank's C++", ["bank", "c++"]) == [("A ", False), ("bank", True), ("'s ", False), ("C++", True)]
+
+
+def test_pieces_of_a_translation_without_spaces() -> None:
+    japanese = [("彼は", False), ("パイロット", True), ("になる。", False)]
+    assert pieces("".join(text for text, _ in japanese), ["パイロット", "パイ"]) == japanese
+    assert pieces("政府打算提高", ["政府", "提高"]) == [("政府", True), ("打算", False), ("提高", True)]
+    assert pieces("パイロット", ["パイ"]) == [("パイロット", False)]
 
 
 def test_indexes_that_all_fail_are_each_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:

@@ -63,6 +63,7 @@ _DOWNLOADS = {
 _VERSIONS = {name: sha256(body).hexdigest()[:12] for name, (body, _) in STATIC.items()}
 _UNSHOWABLE = re.compile("[\0-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff]")
 _SEPARATOR = re.compile(r"[/\\]")
+_WITHIN = re.compile(r"(?<=\w)(?=\w)")  # a place between two letters
 CONTEXT = 140  # characters of context on each side of a match: more than the widest window shows
 EVIDENCE = 60  # the same for a sentence in a list of terms
 
@@ -105,12 +106,23 @@ def direction(texts: Iterable[str] | str) -> str:
 
 
 def pieces(text: str, wordings: Sequence[str]) -> list[tuple[str, bool]]:
-    """Split a text at the wordings, ignoring case. Returns (piece, whether it is a wording) in order."""
-    if not wordings:
-        return [(text, False)]
-    any_of = "|".join(re.escape(wording) for wording in sorted(wordings, key=len, reverse=True))
-    parts = re.split(rf"(?<!\w)({any_of})(?!\w)", text, flags=re.IGNORECASE)
-    return [(part, at % 2 == 1) for at, part in enumerate(parts) if part]
+    """Split a text at the wordings, ignoring case. Returns (piece, whether it is a wording) in order.
+
+    A wording begins and ends where a word does: in Chinese or Japanese, also between letters.
+    """
+    edges = {edge for span in words(text) for edge in span} if wordings else set()
+    places: list[tuple[int, int]] = []
+    for wording in sorted(wordings, key=len, reverse=True):
+        for match in re.finditer(re.escape(wording), text, re.IGNORECASE):
+            start, end = match.span()
+            whole = all(edge in edges or not _WITHIN.match(text, edge) for edge in (start, end))
+            if whole and not any(start < last and first < end for first, last in places):
+                places.append((start, end))
+    parts, at = [], 0
+    for start, end in sorted(places):
+        parts += [(text[at:start], False), (text[start:end], True)]
+        at = end
+    return [(part, marked) for part, marked in [*parts, (text[at:], False)] if part]
 
 
 def link_query(values: Mapping[str, object]) -> str:
