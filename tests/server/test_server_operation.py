@@ -209,11 +209,14 @@ def test_the_log_has_a_line_for_each_request_and_never_its_text(client: TestClie
     assert (write["kind"], write["route"], write["right"], write["id"]) == ("write", "/glossary", "write", change["id"])
 
 
-def test_ready_is_not_alive(client: TestClient, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ready_is_not_alive(
+    client: TestClient, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr("phrasemate.server.indexes.CHECK_SECONDS", 0)
     assert client.get("/ready").json() == {"status": "ready"}
     (folder / "store.sqlite").rename(folder / "gone")
     assert client.get("/ready").status_code == 503
+    assert f"index idx: no index at {folder}" in caplog.text  # as the answer says
     assert client.get("/health").status_code == 200
     (folder / "gone").rename(folder / "store.sqlite")
     assert client.get("/ready").status_code == 200

@@ -243,11 +243,7 @@ class _Shelf:
 
     @contextmanager
     def use(self) -> Iterator[Searcher]:
-        try:
-            self._look()
-        except (PhraseIndexError, ModelError) as error:
-            log.error("index %s: %s", self.name, error)
-            raise
+        self._look()
         with self._lock:
             library_index = self._open
             library_index.users += 1
@@ -297,7 +293,10 @@ class _Shelf:
         log.info("index %s: opened again", self.name)
 
     def _look(self) -> None:
-        """Reopen the folder if it was rebuilt; other requests use the old index in the meantime."""
+        """Reopen the folder if it was rebuilt; other requests use the old index in the meantime.
+
+        Logs and raises PhraseIndexError or ModelError if it cannot be opened.
+        """
         if time.monotonic() - self._looked < CHECK_SECONDS or not self._opening.acquire(blocking=False):
             return
         try:
@@ -305,6 +304,9 @@ class _Shelf:
             if stamp != self._open.stamp and self._is_another(stamp):
                 self._replace(self._tried(stamp))
             self._looked = time.monotonic()
+        except (PhraseIndexError, ModelError) as error:
+            log.error("index %s: %s", self.name, error)
+            raise
         finally:
             self._opening.release()
 
