@@ -58,6 +58,31 @@ def test_terms_are_accepted_edited_and_rejected_with_the_mouse(review: Any, tmp_
     assert "freedom of opinion" in take(review, "tbx", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (
+            {"status": 503, "json": {"error": {"message": "2 uploads are worked on; try again"}}},
+            "2 uploads are worked on",
+        ),
+        ({"status": 502, "body": "<h1>Bad Gateway</h1>"}, "the server answered 502"),
+        (None, "the server does not answer"),
+    ],
+)
+def test_a_refused_download_keeps_the_review(review: Any, tmp_path: Path, answer: Any, reason: str) -> None:
+    def refuse(route: Any) -> None:
+        route.fulfill(**answer) if answer else route.abort()
+
+    row(review, "Schweigeminute").get_by_text("Accept").click()
+    review.route("**/document/terms", refuse)
+    review.get_by_role("button", name="tsv", exact=True).click()
+    expect(review.locator("#notice")).to_contain_text(f"Nothing was downloaded: {reason}")
+    expect(review.locator("#tally")).to_contain_text("1 accepted")
+    review.unroute("**/document/terms")
+    assert "Schweigeminute" in take(review, "tsv", tmp_path)
+    expect(review.locator("#notice")).to_be_hidden()
+
+
 def test_terms_are_reviewed_by_keys(review: Any) -> None:
     rows = review.locator("tbody tr")
     rows.first.focus()

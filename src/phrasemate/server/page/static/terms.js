@@ -124,7 +124,28 @@
     else return;
     event.preventDefault();
   });
-  form.addEventListener("submit", () => { unsaved = false; });
+  // Saves the list as a file. A refusal is shown beside the review: a page with it would replace the review.
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const data = new FormData(form, event.submitter), notice = document.getElementById("notice");
+    notice.hidden = true;
+    try {
+      const response = await fetch(form.getAttribute("action"), { method: "POST", body: data, headers: { Accept: "application/json" } });
+      if (!response.ok) {
+        const refusal = await response.json().catch(() => null); // a proxy answers something else
+        throw new Error(refusal ? refusal.error.message : `the server answered ${response.status}`);
+      }
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(await response.blob());
+      link.download = `terms.${data.get("format")}`;
+      link.click();
+      unsaved = false;
+    } catch (error) {
+      const reason = error instanceof TypeError ? "the server does not answer" : error.message;
+      notice.textContent = `Nothing was downloaded: ${reason}.`;
+      notice.hidden = false;
+    }
+  });
   addEventListener("beforeunload", (event) => { if (unsaved) event.preventDefault(); });
 
   for (const row of rows) row.tabIndex = -1;
