@@ -114,7 +114,7 @@ OWNER = User("owner")  # the user of the server's single token
 SMALL = 1 << 10  # maximum bytes of a body sent to an address in ALWAYS
 LARGE = ("/api/v1/mine", "/api/v1/terms", "/document", "/document/terms")  # take seconds, whatever the body's type
 SHARED = ("/api/", "/tmserver/")  # where pages of allowed origins may call
-UPLOADS = ("/document", "/api/v1/mine", "/api/v1/terms")  # closed in a public demo
+CLOSED = ("/document", "/api/v1/mine", "/api/v1/terms", "/api/v1/reload")  # in a public demo
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 SECURITY: Mapping[str, str] = {
@@ -304,8 +304,10 @@ class Guard:
         sender.user = user = self._access.check(scope, headers)
         if user is not None and scope["path"] not in ALWAYS:
             self._rates.spend(user)
-        if self._settings.public and _changes(scope):
-            raise Refusal("closed", "this is a public demo: it takes no documents and keeps no glossary")
+        if self._settings.public and _is_closed(scope):
+            raise Refusal(
+                "closed", "this is a public demo: it takes no documents, keeps no glossary and is not reloaded"
+            )
         large = scope["path"] in LARGE and scope["method"] == "POST"
         upload = large and headers.get("content-type", "").lower().startswith("multipart/form-data")
         with acting(user):
@@ -440,10 +442,10 @@ def _shared(origin: str) -> Mapping[str, str]:
     }
 
 
-def _changes(scope: Scope) -> bool:
-    """Tell whether a request uploads a document or changes the glossary."""
+def _is_closed(scope: Scope) -> bool:
+    """Tell whether a request uploads a document, changes the glossary or reloads: a public demo refuses it."""
     path: str = scope["path"]
-    return path.startswith(UPLOADS) or (path == "/glossary" and scope["method"] == "POST")
+    return path.startswith(CLOSED) or (path == "/glossary" and scope["method"] == "POST")
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
