@@ -35,7 +35,7 @@ from phrasemate.server import schemas
 from phrasemate.server.cancellation import go_on, work
 from phrasemate.server.errors import REASONS, Refusal, refusal_of
 from phrasemate.server.indexes import Library
-from phrasemate.server.middleware import Metrics
+from phrasemate.server.middleware import Access, Metrics
 from phrasemate.server.schemas import Mine, RequestBody, Search, described, described_form, read, read_form
 from phrasemate.server.settings import Settings
 from phrasemate.server.tokens import Tokens
@@ -150,14 +150,12 @@ register_url_convertor("segment", _Segment())
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def router(
-    library: Library, settings: Settings, metrics: Metrics, glossary: Glossary, tokens: Tokens | None = None
-) -> APIRouter:
+def router(library: Library, settings: Settings, metrics: Metrics, glossary: Glossary, access: Access) -> APIRouter:
     """Make the router of all endpoints for programs."""
     api = APIRouter(responses=FAILURES)
     _add_questions(api, library, settings)
     _add_tools(api, library, settings, glossary)
-    _add_status(api, library, metrics, tokens)
+    _add_status(api, library, metrics, access)
     return api
 
 
@@ -328,7 +326,7 @@ async def _from_all(library: Library, question: Callable[[str], list[Any]]) -> l
     return [row for name in library.names for row in await work(library, answer, name)]
 
 
-def _add_status(api: APIRouter, library: Library, metrics: Metrics, tokens: Tokens | None) -> None:
+def _add_status(api: APIRouter, library: Library, metrics: Metrics, access: Access) -> None:
     @api.get(
         PREFIX + "/indexes",
         response_model=schemas.IndexesAnswer,
@@ -339,7 +337,7 @@ def _add_status(api: APIRouter, library: Library, metrics: Metrics, tokens: Toke
 
     @api.get("/health", response_model=schemas.Health, summary="Check that the server answers.")
     async def health() -> Response:
-        names = [] if tokens else list(library.names)  # this address needs no token
+        names = [] if access.token or access.tokens else list(library.names)  # this address needs no token
         return _answer({"status": "ok", "version": __version__, "indexes": names})
 
     @api.get("/ready", response_model=schemas.Readiness, summary="Check that all indexes can be used.")
@@ -352,7 +350,7 @@ def _add_status(api: APIRouter, library: Library, metrics: Metrics, tokens: Toke
         PREFIX + "/reload", response_model=schemas.ReloadAnswer, summary="Reopen all indexes and reread the tokens."
     )
     async def reload_all() -> Response:
-        problems = await run_in_threadpool(reload, library, tokens)
+        problems = await run_in_threadpool(reload, library, access.tokens)
         return _answer({"indexes": list(library.names), "problems": problems})
 
     @api.get("/metrics", response_class=PlainTextResponse, summary="Metrics for Prometheus.")

@@ -84,7 +84,7 @@ def create_app(
         exception_handlers={PhrasemateError: _refuse, HTTPException: _routing, Exception: _refuse},
     )
     glossary = glossary or Glossary()
-    programs = api.router(library, settings, metrics, glossary, access.tokens)
+    programs = api.router(library, settings, metrics, glossary, access)
     pages = routes(library, settings, glossary)
     app.state.routes = [
         *app.routes,

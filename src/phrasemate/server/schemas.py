@@ -484,7 +484,7 @@ class Readiness(BaseModel):
 class Health(BaseModel):
     status: str
     version: str
-    indexes: list[str]
+    indexes: list[str] = Field(description="Names of the indexes; none if the server needs a token.")
 
 
 class ReloadAnswer(BaseModel):
