@@ -104,6 +104,7 @@ def test_the_glossary_quotes_only_what_may_be_read(two: Library, tmp_path: Path)
     answers = [client.post("/api/v1/suggest", json={"text": "[[Bank]]"}, headers=bearer(name)) for name in users]
     assert [answer.status_code for answer in answers] == [200, 200, 403]
     assert ["secret" in answer.text for answer in answers] == [True, False, False]
+    assert answers[2].json()["error"]["message"] == "your token has the right 'read' for no index of this server"
 
 
 def test_readers_are_offered_no_changes(two: Library, tmp_path: Path) -> None:

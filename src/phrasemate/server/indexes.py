@@ -84,7 +84,7 @@ class Library:
         """Names of the indexes that the user may read, in the order of the folders. Raises Refusal if there is none."""
         names = tuple(name for name in self._shelves if allowed("read", name))
         if not names:
-            demand("read")
+            raise Refusal("forbidden", "your token has the right 'read' for no index of this server")
         return names
 
     @property
