@@ -104,6 +104,13 @@ def test_what_search_refuses(client: TestClient, body: Any, status: int, code: s
     assert message in refused(client, "/search", status, code, **body)
 
 
+@pytest.mark.parametrize("content", ["[]", "5", "null", '"bank"'])
+def test_a_body_that_is_no_object(client: TestClient, content: str) -> None:
+    answer = client.post("/api/v1/segment", content=content, headers={"Content-Type": "application/json"})
+    message = answer.json()["error"]["message"]
+    assert message == "the body: expected a JSON object with the fields texts, index, overlapping, threshold, max_words"
+
+
 def test_the_answer_on_the_page_has_the_fields_of_an_answer() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "rest.md").read_text("utf-8")
     (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)

@@ -41,6 +41,8 @@ async def read(request: Request, kind: type[Body], settings: Settings) -> Body:
 
 
 def _validated(kind: type[Body], sent: Any, settings: Settings) -> Body:
+    if not isinstance(sent, dict):
+        raise Refusal("invalid", f"the body: expected a JSON object with the fields {', '.join(kind.model_fields)}")
     _check_counts(kind, sent, settings)
     try:
         body = kind.model_validate(sent)
@@ -111,10 +113,8 @@ def described(kind: type[RequestBody], settings: Settings) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def _check_counts(kind: type[RequestBody], sent: Any, settings: Settings) -> None:
+def _check_counts(kind: type[RequestBody], sent: dict[str, Any], settings: Settings) -> None:
     """Check the number of fields and items before validation, which would collect an error for each invalid item."""
-    if not isinstance(sent, dict):
-        return
     if len(sent) > MOST_FIELDS:
         raise Refusal("invalid", f"{len(sent):,} fields; expected at most {len(kind.model_fields)}")
     for field, limits in kind.limits.items():
