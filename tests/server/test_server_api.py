@@ -336,6 +336,14 @@ def test_the_description_has_the_limits_and_nothing_from_elsewhere(client: TestC
     assert client.get("/docs").status_code == client.get("/redoc").status_code == 404
 
 
+def test_errors_are_described_as_json_everywhere(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    operations = [operation for path in paths.values() for operation in path.values()]
+    errors = [answer for one in operations for status, answer in one["responses"].items() if status != "200"]
+    assert {kind for error in errors for kind in error["content"]} == {"application/json"}
+    assert set(paths["/metrics"]["get"]["responses"]["200"]["content"]) == {"text/plain"}
+
+
 def test_the_description_says_where_a_token_is_sent(library: Library) -> None:
     token = "a-token-of-24-characters"
     client = TestClient(create_app(library, access=access_for("127.0.0.1", token)), base_url="http://localhost")

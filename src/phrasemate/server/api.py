@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import PlainTextResponse, Response
+from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import PathConvertor, register_url_convertor
 
@@ -353,7 +353,11 @@ def _add_status(api: APIRouter, library: Library, metrics: Metrics, access: Acce
         problems = await run_in_threadpool(reload, library, access.tokens)
         return _answer({"indexes": list(library.names), "problems": problems})
 
-    @api.get("/metrics", response_class=PlainTextResponse, summary="Metrics for Prometheus.")
+    content = {"text/plain": {"schema": {"type": "string"}}}  # an error is JSON, as everywhere
+
+    @api.get(
+        "/metrics", response_class=Response, responses={200: {"content": content}}, summary="Metrics for Prometheus."
+    )
     async def counts() -> Response:
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
