@@ -290,3 +290,14 @@ def test_a_client_that_leaves(port: int) -> None:
 )
 def test_it_is_refused_for_the_right_reason(port: int, kind: str, why: str) -> None:
     assert why in speak(port, HOSTILE[kind][0]).decode()
+
+
+def test_only_malformed_http_and_too_many_connections_are_answered_in_plain_text(
+    tmp_path: Path, model: FakeModel
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "rest.md").read_text("utf-8")
+    assert "malformed HTTP (400) and\nconnections above the limit (503) are answered in plain text" in page
+    with running(make_index(tmp_path / "idx", model), Settings(connections=1), model) as port:
+        for sent, status in ((b"nonsense\r\n\r\n", b" 400 "), (get("/health"), b" 503 ")):
+            head, _, body = speak(port, sent).partition(b"\r\n\r\n")
+            assert (status in head, b"text/plain" in head, b"{" in body) == (True, True, False)
