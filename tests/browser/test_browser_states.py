@@ -26,6 +26,21 @@ def test_a_sentence_with_a_link_is_one_line(page: Any) -> None:
     assert link.locator("..").bounding_box()["height"] < 1.5 * link.bounding_box()["height"]
 
 
+def test_what_is_typed_while_the_chosen_indexes_load_stays(page: Any) -> None:
+    page.goto("/")
+    page.evaluate("localStorage.setItem('phrasemate.choices', 'in=law')")
+    delayed: list[Any] = []
+    page.route(re.compile(r"in=law$"), lambda route: delayed.append(route))
+    page.goto("/")
+    page.keyboard.type("Die Bank")
+    page.wait_for_timeout(200)
+    assert len(delayed) == 1
+    delayed[0].continue_()
+    expect(page).to_have_url(re.compile(r"/\?in=law$"))
+    expect(page.locator("#q")).to_have_value("Die Bank")
+    expect(page.locator("#q")).to_be_focused()
+
+
 def test_too_long_a_text_is_not_sent_and_not_lost(page: Any) -> None:
     page.goto("/")
     text = "Wort " * 1200

@@ -94,8 +94,10 @@
       follow($("ask"), made.getElementById("ask"));
       mark(new URL(url).searchParams.get("at"));
     } else {
-      const typed = how === "push" && document.activeElement === $("q");
+      const typed = how !== "none" && document.activeElement === $("q");
+      const draft = how === "replace" ? $("q").value : ""; // typed while the page was loading
       $("main").replaceWith(main);
+      if (draft) $("q").value = draft;
       enhance();
       if (typed && !fresh) $("q").focus();
     }
