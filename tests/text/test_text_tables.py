@@ -45,6 +45,29 @@ def test_the_separator_is_found(tmp_path: Path, separator: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ("No;Text, German, long\n1;Yes, no.\n2;So.\n", [["No", "Text, German, long"], ["1", "Yes, no."], ["2", "So."]]),
+        ("1,5;2,5;One.\n2,5;3,5;Two.\n", [["1,5", "2,5", "One."], ["2,5", "3,5", "Two."]]),
+        ("Bank, f;bench, seat\nHaus, n;house\n", [["Bank, f", "bench, seat"], ["Haus, n", "house"]]),
+        ("Text\nYes, of course.\nNo; never.\n", [["Text"], ["Yes, of course."], ["No; never."]]),
+        ('1,"One; two.",x\n', [["1", "One; two.", "x"]]),
+        ('x,"a;\nb"\ny,c\n', [["x", "a;\nb"], ["y", "c"]]),
+    ],
+)
+def test_the_separator_gives_all_rows_the_same_cells(tmp_path: Path, content: str, rows: list[list[str]]) -> None:
+    assert [cells for _, cells in rows_of(write(tmp_path / "a.csv", content))] == rows
+
+
+def test_the_rows_before_a_damaged_one_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "One,x\nTwo,y\nbad\0,z\n")
+    rows = csv_rows(TextFile(path, str(path), False, "utf-8", Damage(skip=False)))
+    assert [next(rows)[1][0], next(rows)[1][0]] == ["One", "Two"]
+    with pytest.raises(ReadError, match="line 3"):
+        next(rows)
+
+
+@pytest.mark.parametrize(
     ("content", "line", "reason", "left"),
     [
         ('a,b\n"x" y,z\nc,d\n', 2, "expected after", [(1, "b"), (3, "d")]),

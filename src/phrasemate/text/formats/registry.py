@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, groupby, islice, zip_longest
+from itertools import chain, groupby, zip_longest
 from typing import Any, NoReturn
 from unicodedata import category
 
@@ -26,7 +26,7 @@ from phrasemate.text.formats.publications import (
     pdf_paragraphs,
     pptx_paragraphs,
 )
-from phrasemate.text.formats.tables import COLUMNS, csv_rows, sheet_rows, tsv_rows
+from phrasemate.text.formats.tables import COLUMNS, csv_rows, head, sheet_rows, tsv_rows
 from phrasemate.text.formats.units import Paragraph, Record, Unit
 from phrasemate.text.formats.wrapped import mail_paragraphs, wrapped_paragraphs
 from phrasemate.text.normalize import composed
@@ -41,6 +41,7 @@ NESTING = 100  # maximum depth of JSON, so that any program can read it again
 _TEXT_COLUMNS = ("text", "source", "sentence", "segment")  # names in a header, in small letters
 _HEAD_ROWS = 50  # number of rows from which the column with the text is chosen
 _OF_NUMBERS, _OF_TEXT = 0.2, 0.5  # maximum share of words in a column of numbers, minimum share in one of text
+_VERSIONS = {"csv": "2"}  # format -> version of its reader, for documents that it gave other sentences of before
 _SIGNS = re.compile(r"\\.|[\"\[\]{}]")
 _PLAIN = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
@@ -57,7 +58,7 @@ class Options:
 
     def that_matter(self, format_: str) -> list[str]:
         """Return the options that change the sentences of a file in this format, for the digest of a document."""
-        common = [format_, self.lines, self.lang, self.encoding]
+        common = [format_ + _VERSIONS.get(format_, ""), self.lines, self.lang, self.encoding]
         if format_ == "jsonl":
             return [*common, self.text_field]
         return [*common, str(self.column or "text column")] if format_ in ("csv", "ods", "tsv", "xlsx") else common
@@ -261,8 +262,8 @@ def _with_text_column(rows: _Rows) -> tuple[_Rows, int]:
     It is the column that a header calls "text", "source", "sentence" or "segment", else the first column. If the first
     one has numbers or other identifiers, it is the first column of words.
     """
-    head, rest = _head(rows, _HEAD_ROWS)
-    texts = [[cell.strip() for cell in row] for _, row, _ in head]
+    first, rest = head(rows, _HEAD_ROWS)
+    texts = [[cell.strip() for cell in row] for _, row, _ in first]
     names = [cell.lower() for cell in texts[0]] if texts else []
     number = next((names.index(name) + 1 for name in _TEXT_COLUMNS if name in names), 1)
     has_header = number <= len(names) and names[number - 1] in _TEXT_COLUMNS
@@ -271,27 +272,7 @@ def _with_text_column(rows: _Rows) -> tuple[_Rows, int]:
         if _share_of_words(columns[0][1:] or columns[0]) <= _OF_NUMBERS:
             number = next((at for at, column in enumerate(columns, 1) if _share_of_words(column) >= _OF_TEXT), 1)
             has_header = number > 1 and _is_wordy(columns[0][0])
-    return chain(head[has_header:], rest), number
-
-
-def _head(rows: _Rows, count: int) -> tuple[list[_Row], Iterator[_Row]]:
-    """Return the first rows of a table, and an iterator over the others.
-
-    If the table breaks off among the first ones, the iterator raises the error, so that no row is lost.
-    """
-    rest = iter(rows)
-    head: list[_Row] = []
-    try:
-        head += islice(rest, count)
-    except ReadError as error:
-        return head, _failure(error)
-    return head, rest
-
-
-def _failure(error: ReadError) -> Iterator[_Row]:
-    """Return an iterator that raises an error at once."""
-    yield from ()
-    raise error
+    return chain(first[has_header:], rest), number
 
 
 def _share_of_words(cells: Sequence[str]) -> float:

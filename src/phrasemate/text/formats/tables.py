@@ -10,16 +10,19 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice
 from typing import IO, Any, cast
 
 from phrasemate.errors import ReadError, needs_extra
 from phrasemate.text.formats.archive import RATIO, Archive, archive
-from phrasemate.text.formats.xml import COST, OFFICE_TOKEN, Attributes, XmlStream, writable
+from phrasemate.text.formats.xml import COST, OFFICE_TOKEN, Attributes, Item, XmlStream, writable
 from phrasemate.text.text_file import LINE_LIMIT, TextFile
 from phrasemate.utils.storage import NewFile
 
 _BREAKS = re.compile("[\t\r\n]+")
-_DELIMITERS = ",;\t|"
+_DELIMITERS = "\x1f\t;|,"  # the first is for tables of one column; a comma is also a sign of text and of numbers
 _FORMULA = re.compile(
     r"'*\s*(?:[=\uff1d]|[-+@\uff0b\uff0d\uff20].*[(|])", re.DOTALL
 )  # the wide ones count in some languages
@@ -54,7 +57,7 @@ def meant(cell: str) -> str:
 
 
 def csv_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
-    """Yield line (from 1) and cells of each row that is not blank. The most frequent separator of the first row counts.
+    """Yield line (from 1) and cells of each row that is not blank. The separator is detected from the first rows.
 
     A cell has up to 131,072 characters. An invalid row is damage at its first line: ReadError, or a note. The lines
     after the first are then read again as new rows, because a quotation mark may be missing.
@@ -102,9 +105,9 @@ class _Lines:
         return line[1] + "\n"
 
     def delimiter(self) -> str:
-        """Determine the separator from the first line that is not blank: "sep=;", else the most frequent one.
+        """Determine the separator: "sep=;" in the first line that is not blank, else the most regular one.
 
-        Comment lines before it, which begin with # and have no separator, are passed over.
+        Comment lines before the table, which begin with # and have no separator, are passed over.
         """
         for line in self._lines:
             if match := _SAID.fullmatch(line[1].rstrip(" ")):
@@ -113,8 +116,9 @@ class _Lines:
                 self._waiting.append((*line, 0))
                 is_comment = line[1].startswith("#") and not any(map(line[1].count, _DELIMITERS))
                 if not is_comment or len(self._waiting) == _COMMENTS:
-                    bare = "".join(line[1].split('"')[::2])  # without quoted text
-                    return max(_DELIMITERS, key=bare.count)
+                    following, self._lines = head(self._lines, _SAMPLE)
+                    self._waiting.extend((*other, 0) for other in following)
+                    return max(_DELIMITERS, key=partial(_regularity, [line[1], *(text for _, text in following)]))
         return _DELIMITERS[0]
 
     def lost(self) -> list[int]:
@@ -125,6 +129,41 @@ class _Lines:
         return [first[0], *(number for number, _, times in other_cells if times >= _AGAIN)]
 
 
+def _regularity(lines: Sequence[str], delimiter: str) -> tuple[float, int]:
+    """Rate a separator: the share of rows with as many cells as the first row, and minus the quotes cut apart in that.
+
+    A separator that the first row does not have gets 0.
+    """
+    rows: list[list[str]] = []
+    with suppress(csv.Error):
+        rows += csv.reader((line + "\n" for line in lines), delimiter=delimiter)
+    rows = [row for row in rows if row]
+    if not rows or len(rows[0]) == 1:
+        return 0.0, 0
+    share = sum(len(row) == len(rows[0]) for row in rows) / len(rows)
+    return share, -sum(cell.count('"') % 2 for cell in rows[0])
+
+
+def head(items: Iterable[Item], count: int) -> tuple[list[Item], Iterator[Item]]:
+    """Return the first items, and an iterator over the others.
+
+    If reading fails among the first ones, the iterator raises the error, so that no item is lost.
+    """
+    rest = iter(items)
+    first: list[Item] = []
+    try:
+        first += islice(rest, count)
+    except ReadError as error:
+        return first, _failure(error)
+    return first, rest
+
+
+def _failure(error: ReadError) -> Iterator[Any]:
+    """Return an iterator that raises an error at once."""
+    yield from ()
+    raise error
+
+
 def tsv_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
     """Yield line (from 1) and cells of each row that is not blank; quotation marks are ordinary characters."""
     for line, raw in file.lines():
@@ -133,6 +172,7 @@ def tsv_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
 
 
 _COMMENTS = 100  # maximum number of comment lines at the beginning of a table
+_SAMPLE = 20  # number of lines, after the first, from which the separator is determined
 
 
 COLUMNS = 1000  # maximum number of columns; further columns are not read
