@@ -154,6 +154,7 @@ def test_the_same_as_the_csv_module(tmp_path_factory: pytest.TempPathFactory, ro
         ("Segment\nOne.\n", [(2, "One.")]),
         ("number,English\n1,One.\n2,Two.\n", [(2, "One."), (3, "Two.")]),
         ("1,One.\n2,Two.\n", [(1, "One."), (2, "Two.")]),
+        ("number,English\n1,One.\n", [(2, "One.")]),  # one row below the names
         ("S-0001,12 %,Only 5 % of 1.\nS-0002,,Two.\n", [(1, "Only 5 % of 1."), (2, "Two.")]),
         ("1,,ไทย\n2\n3,,ที่นี่\n", [(1, "ไทย"), (3, "ที่นี่")]),  # a short row has an empty cell
         ("de,en\nEins.,One.\n", [(1, "de"), (2, "Eins.")]),

@@ -41,7 +41,7 @@ NESTING = 100  # maximum depth of JSON, so that any program can read it again
 _TEXT_COLUMNS = ("text", "source", "sentence", "segment")  # names in a header, in small letters
 _HEAD_ROWS = 50  # number of rows from which the column with the text is chosen
 _OF_NUMBERS, _OF_TEXT = 0.2, 0.5  # maximum share of words in a column of numbers, minimum share in one of text
-_VERSIONS = {"csv": "2"}  # format -> version of its reader, for documents that it gave other sentences of before
+_VERSIONS = dict.fromkeys(("csv", "ods", "tsv", "xlsx"), "2")  # of readers that gave other sentences of a file before
 _SIGNS = re.compile(r"\\.|[\"\[\]{}]")
 _PLAIN = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
@@ -270,7 +270,8 @@ def _with_text_column(rows: _Rows) -> tuple[_Rows, int]:
     if not has_header and texts:
         columns = list(zip_longest(*texts, fillvalue=""))
         if _share_of_words(columns[0][1:] or columns[0]) <= _OF_NUMBERS:
-            number = next((at for at, column in enumerate(columns, 1) if _share_of_words(column) >= _OF_TEXT), 1)
+            others = enumerate(columns[1:], 2)
+            number = next((at for at, column in others if _share_of_words(column) >= _OF_TEXT), 1)
             has_header = number > 1 and _is_wordy(columns[0][0])
     return chain(first[has_header:], rest), number
 
