@@ -91,6 +91,23 @@ def test_a_code_that_is_not_character(tmp_path: Path, hexadecimal: str) -> None:
     assert unit.sides[0].text == "A bold word\ufffd."
 
 
+def test_deleted_text_of_tracked_changes_is_left_out(tmp_path: Path) -> None:
+    """Trados marks the deleted text, also codes in it and a space alone."""
+    target = (
+        '<mrk mtype="seg" mid="1">The <mrk mtype="x-sdl-deleted" r="1"><g id="1">hound <x id="2" ctype="lb"/></g></mrk>'
+        '<mrk mtype="x-sdl-added" r="2">dog</mrk><mrk mtype="x-sdl-deleted" r="3"> </mrk>house.</mrk> '
+        '<mrk mtype="seg" mid="2"><mrk mtype="x-sdl-deleted" r="4">Yes</mrk>No.</mrk>'
+    )
+    source = '<mrk mtype="seg" mid="1">Die Hundehütte.</mrk> <mrk mtype="seg" mid="2">Nein.</mrk>'
+    unit = f"<source>Die Hundehütte. Nein.</source><seg-source>{source}</seg-source><target>{target}</target>"
+    path = tmp_path / "a.sdlxliff"
+    path.write_text(
+        '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file original="a" source-language="de" '
+        f'target-language="en" datatype="x"><body><trans-unit id="1">{unit}</trans-unit></body></file></xliff>'
+    )
+    assert [unit.sides[1].text for unit in read_units(path)] == ["The doghouse.", "No."]
+
+
 @pytest.mark.parametrize("name", ["a.xlf", "a.xliff", "a.sdlxliff", "a.mqxliff", "a.mxliff"])
 def test_dialects_are_indexed(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, OLD)

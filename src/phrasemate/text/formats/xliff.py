@@ -16,6 +16,7 @@ _NEW = frozenset({f"urn:oasis:names:tc:xliff:document:2.{minor}" for minor in (0
 _UNITS, _SIDES = frozenset({"trans-unit", "unit"}), frozenset({"seg-source", "source", "target"})
 _HOLDERS = frozenset({"ignorable", "segment", "trans-unit"})
 _CODES = frozenset({"bpt", "ept", "it", "ph"})  # in 1.2 they contain markup of the original, in 2.0 nothing
+_DELETED = frozenset({"x-sdl-deleted", "x-sdl-feedback-deleted"})  # types of marks around text that Trados deleted
 _PAIRS = frozenset({"g", "pc"})  # elements around text of the document
 _HALVES = frozenset({"bpt", "bx", "ec", "ept", "ex", "sc"})  # opening or closing code around such text
 _ALONE = frozenset({"bx", "ec", "ex", "sc", "x"})
@@ -62,6 +63,7 @@ class XliffStream(CodedStream[Unit]):
         self._held: dict[str, list[str]] = {}  # source, seg-source and target -> pieces of text
         self._cut: dict[str, dict[str, list[str]]] = {}  # the same, by the marked segments in it
         self._mark = (0, "")  # depth and name of the open mark of a segment
+        self._deletion = 0  # depth of the open mark of deleted text
         self._gaps: dict[str, dict[str, str]] = {tag: {} for tag in _DEFINING}  # id of each defined code -> gap
         self._original = ""  # id of the code whose definition is open
         self._paired: list[str] = []  # gaps at the ends of the open paired codes
@@ -130,7 +132,11 @@ class XliffStream(CodedStream[Unit]):
         self.hear(COST + len(self._state) + len(language_tag))
 
     def _inline(self, tag: str, attributes: Attributes) -> None:
-        if tag == "mrk" and attributes.get("mtype") == "seg":
+        if self._deletion:
+            return
+        if tag == "mrk" and attributes.get("mtype") in _DELETED and self.listening:
+            self._deletion, self.listening = len(self.path), False
+        elif tag == "mrk" and attributes.get("mtype") == "seg":
             self._piece()
             self._uncut |= self._mark[0] > 0  # nested marks
             name = attributes.get("mid") or str(len(self._cut[self._side]) + 1)
@@ -148,7 +154,10 @@ class XliffStream(CodedStream[Unit]):
                 self._paired.append(gap)
 
     def _inline_end(self, tag: str) -> None:
-        if tag in _CODES or tag == "sub":
+        if self._deletion:
+            if len(self.path) + 1 == self._deletion:
+                self._deletion, self.listening = 0, True
+        elif tag in _CODES or tag == "sub":
             self.end_code()
         elif tag in _PAIRS:
             self.leave_gap(self._paired.pop())
