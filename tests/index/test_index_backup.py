@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from index_fakes import SMALL, FakeModel, Found, vector_of
 
-from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, InputError, ModelMismatch
+from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, InputError, ModelMismatch, PhraseIndexError
 from phrasemate.index import Index
 from phrasemate.index.backup import Upgrade, backup, restore, upgrade
 from phrasemate.index.manifest import VectorsManifest
@@ -44,6 +45,7 @@ def test_a_copy_has_every_row_and_every_search_file(tmp_path: Path) -> None:
     source = make(tmp_path / "idx")
     statistics = backup(source, tmp_path / "copy")
     assert (statistics.documents, statistics.sentences) == (4, 4 * 40)
+    assert statistics.path == str(tmp_path / "copy")
     assert all(rows(tmp_path / "copy", table) == rows(source, table) for table in TABLES)
     files = {path.name for path in source.iterdir()} - {
         "write.lock",
@@ -109,7 +111,8 @@ def test_a_restored_index_equals_its_copy_and_an_open_one_is_replaced(tmp_path: 
         index.delete("doc0", "doc1")
     with pytest.raises(IndexExists, match="--force"):
         restore(tmp_path / "copy", source)
-    assert restore(tmp_path / "copy", source, force=True).documents == 4
+    statistics = restore(tmp_path / "copy", source, force=True)
+    assert (statistics.documents, statistics.path) == (4, str(source))
     assert {table: rows(source, table) for table in TABLES} == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "idx"]
 
@@ -124,6 +127,22 @@ def test_a_damaged_copy_is_not_restored(tmp_path: Path) -> None:
     with pytest.raises(IndexDamaged, match="restore an earlier copy"):
         restore(tmp_path / "copy", source, force=True)
     assert rows(source, "sentences") == before
+
+
+def test_a_full_disk_is_that_of_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    errors: list[Exception] = [OSError(errno.ENOSPC, "No space left on device")]
+    errors.append(sqlite3.OperationalError("database or disk is full"))
+    errors[1].sqlite_errorcode = sqlite3.SQLITE_FULL  # type: ignore[attr-defined]
+
+    def full(*_: object) -> None:
+        raise errors.pop()
+
+    source = make(tmp_path / "idx", 1)
+    monkeypatch.setattr("phrasemate.index.backup._copy_derived", full)
+    for reason in ("database or disk is full", "No space left on device"):
+        with pytest.raises(PhraseIndexError, match=rf"copy: no space is left for the copy \(.*{reason}\)"):
+            backup(source, tmp_path / "copy")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["idx"]
 
 
 def test_nothing_but_an_index_is_copied_or_replaced(tmp_path: Path) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, InputError
+from phrasemate.errors import IndexDamaged, IndexExists, IndexMissing, InputError, PhraseIndexError
 from phrasemate.index import schema
 from phrasemate.index.index import Index
 from phrasemate.index.lance.tables import is_tables
@@ -65,7 +66,11 @@ def backup(folder: str | Path, destination: str | Path, force: bool = False) -> 
         raise IndexExists(f"{destination}: is the index itself; choose another folder")
     with _new_folder(Path(destination), force) as partial:
         manifest = Manifest.read(source / INDEX_JSON)  # first: the store may be newer than its manifest, never older
-        with Index.open(source, readonly=True) as index, index.store.reading() as state:
+        with (
+            Index.open(source, readonly=True) as index,
+            index.store.reading() as state,
+            _full_disk(Path(destination)),
+        ):
             assert isinstance(index.store, Store)  # Lance tables were refused above
             with closing(sqlite3.connect(partial / schema.STORE)) as target:
                 index.store.connection.backup(target)
@@ -73,7 +78,7 @@ def backup(folder: str | Path, destination: str | Path, force: bool = False) -> 
         _copy_dictionaries(source, partial)
         manifest.write(partial / INDEX_JSON)
         with Index.open(partial, readonly=True) as copy:
-            return copy.stats()
+            return replace(copy.stats(), path=str(destination))
 
 
 def restore(copy: str | Path, folder: str | Path, force: bool = False) -> IndexStats:
@@ -194,6 +199,19 @@ def _new_folder(folder: Path, force: bool) -> Iterator[Path]:
             swap_folder(partial, folder, old)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextmanager
+def _full_disk(destination: Path) -> Iterator[None]:
+    """Raise PhraseIndexError that names the copy, not the index that is read, if no space is left for it."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        codes = getattr(error, "sqlite_errorcode", 0), getattr(error, "errno", 0)
+        if codes[0] != sqlite3.SQLITE_FULL and codes[1] != errno.ENOSPC:
+            raise
+        reason = f"no space is left for the copy ({error}); free some and run the command again"
+        raise PhraseIndexError(f"{destination}: {reason}") from error
 
 
 _INDEX_FILES = re.compile(
