@@ -145,6 +145,14 @@ def test_subtitles_are_joined_into_sentences(tmp_path: Path) -> None:
     path = written(tmp_path / "a.vtt", vtt)
     assert texts(path) == ["We go home and then we eat.", "- Who is it?"]
     assert webvtt.read(path)[1].text == "we eat."
+    path = written(
+        tmp_path / "c.vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Bob>Salt &amp; pepper,&nbsp;</v>&lt;b&gt;.\n"
+    )
+    assert texts(path) == ["Salt & pepper, <b>."]  # entities of WebVTT; SubRip has none
+    assert texts(written(tmp_path / "c.srt", SUBTITLES.replace("we eat", "&amp;"))) == [
+        "We go home and then &amp;.",
+        "- Who is it?",
+    ]
     with pytest.raises(ReadError, match="subtitles"):
         texts(written(tmp_path / "b.srt", "no cue"))
 

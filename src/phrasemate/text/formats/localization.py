@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from html import unescape
 from itertools import zip_longest
 from typing import Any
 
@@ -132,13 +133,15 @@ def subtitle_texts(file: TextFile) -> Iterator[Record]:
         import pysubs2
     text = file.whole().lstrip("\ufeff")
     try:
-        events = [event for event in pysubs2.SSAFile.from_string(text) if not event.is_comment and not event.is_drawing]
+        film = pysubs2.SSAFile.from_string(text)
     except (pysubs2.Pysubs2Error, ValueError, IndexError, KeyError) as error:
         reason = f"no subtitles that are known ({type(error).__name__})"
         raise ReadError(file.name, 0, reason, "save them as SubRip (.srt)") from None
+    events = (event for event in film if not event.is_comment and not event.is_drawing)
     number, pieces, end = 1, list[str](), 0
     for at, event in enumerate(events, 1):
-        speech = " ".join(_TAGS.sub("", event.plaintext).split())
+        speech = _TAGS.sub("", event.plaintext)
+        speech = " ".join((unescape(speech) if film.format == "vtt" else speech).split())
         over = pieces and (
             _SENTENCE_ENDS.search(pieces[-1])
             or len(pieces) >= _TOGETHER

@@ -41,9 +41,8 @@ NESTING = 100  # maximum depth of JSON, so that any program can read it again
 _TEXT_COLUMNS = ("text", "source", "sentence", "segment")  # names in a header, in small letters
 _HEAD_ROWS = 50  # number of rows from which the column with the text is chosen
 _OF_NUMBERS, _OF_TEXT = 0.2, 0.5  # maximum share of words in a column of numbers, minimum share in one of text
-_VERSIONS = dict.fromkeys(
-    ("csv", "ods", "tsv", "xliff", "xlsx"), "2"
-)  # of readers that gave other sentences of a file before
+# Formats whose reader gave other sentences of the same file before, with its version for the digest of a document.
+_VERSIONS = dict.fromkeys(("csv", "ods", "subtitles", "tsv", "xliff", "xlsx"), "2")
 _SIGNS = re.compile(r"\\.|[\"\[\]{}]")
 _PLAIN = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
