@@ -125,8 +125,8 @@ FILES = [
     ("a.txt.gz", gzip.compress(b"", mtime=0), "no text in it"),
     ("a.txt.gz", gzip.compress(b"One.\n", mtime=0)[:-6], "the gzip data end too early"),
     ("a.ppt", b"PK", "the suffix '.ppt' is not one that is read; expected .txt"),
-    ("a.docx.gz", b"x", "the suffix '.gz' is not one that is read"),
-    ("a.xml.gz", b"<a/>\n", "is not one that is read"),
+    ("a.docx.gz", b"x", "the suffix '.docx.gz' is not one that is read"),
+    ("a.xml.gz", b"<a/>\n", "the suffix '.xml.gz' is not one that is read"),
 ]
 
 

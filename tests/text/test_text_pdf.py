@@ -113,7 +113,7 @@ def test_the_program_reads_the_file_of_its_argument(
 
 
 def test_a_pdf_in_gzip_or_with_too_many_pages_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ReadError, match=r"a\.pdf\.gz: the suffix '\.gz' is not one that is read"):
+    with pytest.raises(ReadError, match=r"a\.pdf\.gz: the suffix '\.pdf\.gz' is not one that is read"):
         texts(written(tmp_path / "a.pdf.gz", gzip.compress(TWO)))
     monkeypatch.setattr(publications, "PAGES", 1)
     with pytest.raises(ReadError, match="2 pages; expected at most 1; split it"):
