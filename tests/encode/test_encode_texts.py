@@ -241,6 +241,22 @@ def test_states_of_another_form_are_damage_and_come_out_of_a_callback(
     assert np.isfinite(model.encode_sentences(["The old bank."])).all()
 
 
+def test_an_interrupted_call_leaves_no_request_behind(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The callback of a request that ends while Python exits would abort the process."""
+    queue = model.runtime._queue
+    calls: list[str] = []
+
+    def submit(*_: object) -> None:
+        calls.append("submit")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(queue, "submit", submit)
+    monkeypatch.setattr(queue, "wait", lambda: calls.append("wait"))
+    with pytest.raises(KeyboardInterrupt):
+        model.encode_sentences(["The old bank."])
+    assert calls == ["submit", "wait"]
+
+
 def test_a_processor_tells_whether_it_has_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> str:
         raise PermissionError

@@ -363,6 +363,14 @@ class Runtime:
         """Batch the windows by length, compute them and write their states to ``values``."""
         order = sorted(windows, key=lambda window: len(window.ids))
         rows = _packed(order) if self._shares_rows else [_Row([window], len(window.ids)) for window in order]
+        try:
+            self._submit_rows(rows, output, values)
+        finally:  # also after Ctrl-C: a request that ends while Python exits would abort the process
+            with _mapped(self._graph):
+                self._queue.wait()
+
+    def _submit_rows(self, rows: Sequence[_Row], output: str, values: NDArray[np.float32]) -> None:
+        """Batch rows, sorted by length, and submit the batches."""
         grid = self._grid
         share = sum(grid.padded(row.tokens) for row in rows) // self._batches
         most = max(BATCH_LEAST, min(grid.most, -(-share // grid.tile) * grid.tile))
@@ -379,8 +387,6 @@ class Runtime:
             batch = batch[: len(batch) // count * count] or batch  # the rest goes into the next batch
             at += len(batch)
             self._submit(batch, output, values)
-        with _mapped(self._graph):
-            self._queue.wait()
 
     def _submit(self, batch: Sequence[_Row], output: str, values: NDArray[np.float32]) -> None:
         count, longest = self._grid.shape(len(batch), batch[-1].tokens)
