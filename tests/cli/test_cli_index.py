@@ -106,6 +106,19 @@ def test_ctrl_c_says_what_is_kept(invoke: Invoke, library: Library, text: str) -
     assert library.index.calls[-1] == ("close",)
 
 
+def test_ctrl_c_before_anything_is_saved(
+    invoke: Invoke, library: Library, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(library.index, "add", interrupted)
+    result = invoke("index", text, "-o", "new")
+    assert result.stderr == "stopped; nothing was saved in new; run the same command again\n"
+    Path("idx").mkdir()
+    assert invoke("index", text, "-o", "idx").stderr.startswith("stopped; idx keeps what was there before; ")
+
+
 def test_stats(invoke: Invoke, library: Library) -> None:
     assert [line.split() for line in invoke("index", "stats", "idx").stdout.splitlines()] == [
         ["documents", "1,234"],

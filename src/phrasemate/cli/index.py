@@ -231,8 +231,11 @@ def add(
             else:
                 report = add_on_cluster(directory, corpus, cluster, workers, model, lang, segment, bar.show)
     except KeyboardInterrupt:
-        remainder = f"{count(bar.sentences, 'sentence')} of this run" if bar.sentences else "what was there before"
-        typer.echo(f"stopped; {label(directory)} keeps {remainder}; run the same command again to resume", err=True)
+        if bar.sentences or cluster is not None or directory.exists():
+            remainder = f"{count(bar.sentences, 'sentence')} of this run" if bar.sentences else "what was there before"
+            typer.echo(f"stopped; {label(directory)} keeps {remainder}; run the same command again to resume", err=True)
+        else:
+            typer.echo(f"stopped; nothing was saved in {label(directory)}; run the same command again", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     _report(report, corpus.skipped, directory, as_json)
 
