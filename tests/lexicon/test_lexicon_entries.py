@@ -28,6 +28,11 @@ from phrasemate.lexicon.formats import alternatives, definition_equivalents, pla
         ("house; House; house", ["house", "House"]),
         (" ; ;", []),
         ("x" * 121, []),
+        ("Bank, f; Ufer, n.", ["Bank", "Ufer"]),
+        ("Ferien, f pl", ["Ferien"]),
+        ("Abgeordnete, m/f, Deputierte", ["Abgeordnete", "Deputierte"]),
+        ("f", ["f"]),
+        ("Volt, V", ["Volt", "V"]),  # no class of words
     ],
 )
 def test_cells(cell: str, expected: list[str]) -> None:

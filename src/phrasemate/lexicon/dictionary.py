@@ -43,7 +43,7 @@ from phrasemate.utils.storage import install, save_arrays, sync
 PAIRS = 4_000_000  # pairs of wordings in a dictionary, at most
 FORMAT = "phrasemate dictionary 1"  # ``origin`` of the dictionaries stored in an index
 CACHE_BYTES = 500_000  # least size of the files of a dictionary that is cached
-CACHE_VERSION = 4  # raise it when the same file is parsed differently
+CACHE_VERSION = 5  # raise it when the same file is parsed differently
 TERM_WORDS = 6  # words of a term that `terms_in` looks up, at most
 _READ = (
     ".tsv, .csv, .txt, .tbx, .xml (MultiTerm), .tmx, .xlf (each also with .gz), .xlsx, .ifo (StarDict) and "

@@ -45,9 +45,9 @@ _SEPARATOR, _COMMA = re.compile("[;|；、]"), re.compile("[,，،]")
 _ARTICLES = {
     *("der", "die", "das", "le", "la", "les", "l'", "un", "une", "el", "los", "las", "il", "lo", "gli", "the", "to")
 }
-_GRAMMAR = re.compile(
-    r"\s+(?:(?:n|m|f|nt|neut|masc|fem|pl|sg|sing|adj|adv|v|vt|vi|vr|prep|conj|pron|interj|num)\.\s*)+$", re.IGNORECASE
-)
+_CLASSES = "n|m|f|nt|neut|masc|fem|pl|sg|sing|adj|adv|v|vt|vi|vr|prep|conj|pron|interj|num"
+_GRAMMAR = re.compile(rf"\s+(?:(?:{_CLASSES})\.\s*)+$", re.IGNORECASE)
+_GRAMMAR_ALONE = re.compile(rf"(?:(?:{_CLASSES}|Pl|Sg)\b\.?[\s/]*)+")  # "f", "m/f", "f pl." after a comma
 _NUMBER = re.compile(r"^\s*(?:\(?\d{1,3}[.)]|\(?[a-z]\)|[ivx]{1,4}\.|[①-⑳•▪◦*·-]\s)\s*", re.IGNORECASE)
 _LABEL = re.compile(
     r"^\s*(?:note|synonyms?|antonyms?|see(?: also)?|usage|example|etym\w*|cf\.?|vgl\.?|z\.\s?b\.)\s*:", re.I
@@ -103,6 +103,7 @@ def _bare(cell: str) -> str:
 def _split(text: str, words: int) -> Iterator[str]:
     for part in _PARTS.split(text) if _SEPARATOR.search(text) else [text]:
         pieces = [_tidy(piece) for piece in _COMMAS.split(part)] if _COMMA.search(part) else [_tidy(part)]
+        pieces = pieces[:1] + [piece for piece in pieces[1:] if not _GRAMMAR_ALONE.fullmatch(piece)]
         pieces = [piece for piece in pieces if piece and piece.casefold() not in _ARTICLES]
         if all(piece.count(" ") < words for piece in pieces):
             yield from pieces
