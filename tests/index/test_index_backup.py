@@ -117,6 +117,33 @@ def test_a_restored_index_equals_its_copy_and_an_open_one_is_replaced(tmp_path: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "idx"]
 
 
+def test_the_folder_behind_a_link_is_replaced(tmp_path: Path) -> None:
+    source = make(tmp_path / "idx")
+    backup(source, tmp_path / "copy")
+    (tmp_path / "link").symlink_to("idx")
+    with Index.open(source, FakeModel(), settings=SMALL) as index:
+        index.delete("doc0")
+    restore(tmp_path / "copy", tmp_path / "link", force=True)
+    assert len(rows(source, "documents")) == 4
+    upgrade(tmp_path / "link", FakeModel(), again=True)
+    assert (tmp_path / "link").readlink() == Path("idx")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "idx", "link"]
+
+
+def test_the_current_folder_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = make(tmp_path / "idx", 1)
+    backup(source, tmp_path / "copy")
+    before = rows(source, "sentences")
+    monkeypatch.chdir(source)
+    for folder in (Path(), source):
+        with pytest.raises(InputError, match="current folder"):
+            upgrade(folder, FakeModel(), again=True)
+        with pytest.raises(InputError, match="current folder"):
+            restore(tmp_path / "copy", folder, force=True)
+    assert rows(source, "sentences") == before
+    assert upgrade(Path(), FakeModel()).sentences == 0  # nothing is replaced
+
+
 def test_a_damaged_copy_is_not_restored(tmp_path: Path) -> None:
     source = make(tmp_path / "idx")
     backup(source, tmp_path / "copy")

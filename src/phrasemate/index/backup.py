@@ -178,7 +178,8 @@ def _document_copy(store: Store, document: DocumentInfo) -> Document:
 def _new_folder(folder: Path, force: bool) -> Iterator[Path]:
     """Yield a temporary folder beside ``folder`` that replaces ``folder`` when the block ends without an error.
 
-    Raises IndexExists if ``folder`` lies inside an index, holds other files, or holds an index and ``force`` is False.
+    Raises IndexExists if ``folder`` lies inside an index, holds other files, or holds an index and ``force`` is False;
+    InputError if it is the current folder or holds it.
     """
     above = next((parent for parent in folder.resolve().parents if (parent / INDEX_JSON).exists()), None)
     if above is not None:
@@ -190,13 +191,18 @@ def _new_folder(folder: Path, force: bool) -> Iterator[Path]:
             raise IndexExists(f"{folder}: holds an index; choose another folder, or give --force to replace it")
         if foreign := _foreign(folder):
             raise IndexExists(f"{folder}: also holds {foreign.name}, which is not of the index; move it away first")
-    partial, old = (folder.with_name(f".{folder.resolve().name}.{suffix}") for suffix in ("partial", "old"))
+    target = folder.resolve()  # the folder that a link leads to is replaced, not the link
+    if Path.cwd().is_relative_to(target):
+        raise InputError(
+            f"{folder}: is the current folder or holds it, and would be replaced; go to another folder first"
+        )
+    partial, old = (target.with_name(f".{target.name}.{suffix}") for suffix in ("partial", "old"))
     shutil.rmtree(partial, ignore_errors=True)
     with schema.translate_errors(folder):
         partial.mkdir(parents=True)
         try:
             yield partial
-            swap_folder(partial, folder, old)
+            swap_folder(partial, target, old)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
