@@ -126,6 +126,7 @@ def test_stopped(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (("none.txt", "en.txt", "-o", "x.tsv"), 1, "none.txt: no such file"),
         (("de.txt", "en.txt", "-o", "x.txt"), 1, "expected a name that ends in .jsonl, .tmx, .tsv"),
+        (("de.txt", "en.txt", "-o", "."), 1, ".: expected a name that ends in .jsonl, .tmx, .tsv"),
         (("de.txt", "en.txt", "-o", "x.tmx"), 1, "needs the source language; give --source-lang"),
         (("de.txt", "en.txt", "-o", "x.tmx", "--source-lang", "de"), 1, "the target language; give --target-lang"),
         (("de.txt", "en.txt", "-o", "known.tsv"), 1, "already exists"),

@@ -156,7 +156,7 @@ def mine(
     from phrasemate.mine import mine as run
     from phrasemate.mine.mining import remarks_of
 
-    folder = work or out.with_name(out.name + ".work")
+    folder = work or Path(f"{out}.work")
     _check_score(threshold, calibrate)
     _check_files(source, target, out, folder, calibrate, force)
     _check_languages(out, source_lang, target_lang)
