@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -122,6 +124,15 @@ def test_threads_hardly_matter(bundled: Model) -> None:
     vectors = bundled.encode_sentences(texts)
     assert (vectors * two.encode_sentences(texts)).sum(1).min() >= 0.9995
     np.testing.assert_array_equal(vectors, bundled.encode_sentences(texts))
+
+
+def test_eight_threads_share_a_model(bundled: Model) -> None:
+    """Each text alone, so that nothing but the other threads could change its vector."""
+    texts = [*mates(7), *GERMAN, *ENGLISH]
+    expected = [bundled.encode_sentences([text]) for text in texts]
+    with ThreadPoolExecutor(8) as executor:
+        vectors = list(executor.map(lambda text: bundled.encode_sentences([text]), texts * 9))
+    np.testing.assert_array_equal(np.concatenate(vectors), np.concatenate(expected * 9))
 
 
 @pytest.mark.parametrize("kind", ["learned", "ngram"])

@@ -24,6 +24,7 @@ from importlib import import_module
 from math import gcd, prod
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -225,7 +226,7 @@ class Runtime:
         self, folder: Path, config: Mapping[str, Any], threads: int | None = None, device: str = "CPU"
     ) -> None:
         check_threads(threads)
-        self._process = os.getpid()
+        self._process, self._lock = os.getpid(), Lock()
         check_memory(_LIBRARIES + _COPIES * sum(path.stat().st_size for path in folder.iterdir() if path.is_file()))
         self.threads = threads or cores()
         self.layers: list[int] = list(config["layers"])
@@ -338,7 +339,8 @@ class Runtime:
             starts[after] = ends[after] = len(text)
             windows += self._windows(ids, row)
         values = np.empty((int(bounds[-1]), self.width), np.float32)
-        self._run(windows, output, values)
+        with self._lock:  # the queue serves one thread at a time
+            self._run(windows, output, values)
         return States(values, bounds, starts, ends)
 
     def _windows(self, ids: list[int], row: int) -> Iterator[_Window]:
