@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,8 +44,8 @@ def test_codes_of_languages(code: str) -> None:
     check_language(code)
 
 
-@pytest.mark.parametrize("code", ["d", "german", "de-", "de\n", "x", "dé", "de en", "*"])
-def test_what_is_not_code(code: str) -> None:
+@pytest.mark.parametrize("code", ["d", "german", "de-", "de\n", "x", "dé", "de en", "*", None, ["de"]])
+def test_what_is_not_code(code: Any) -> None:
     with pytest.raises(InputError, match="expected a code such as de or zh-Hant"):
         check_language(code)
 

@@ -24,8 +24,10 @@ Progress = Callable[[str, int, int], None]
 _LANGUAGE = re.compile("(?:[A-Za-z]{2,3}|[xi](?=[-_]))(?:[-_][A-Za-z0-9]{1,8})*")  # the form of BCP 47
 
 
-def check_language(code: str) -> None:
+def check_language(code: object) -> None:
     """Raise InputError unless a language code has a valid form, such as de, zh-Hant or pt_BR; "" means unknown."""
+    if not isinstance(code, str):
+        raise InputError(f'language {code!r}; expected a code such as de or zh-Hant, as text, or "" for unknown')
     if code and not _LANGUAGE.fullmatch(code):
         raise InputError(f"language {code!r}; expected a code such as de or zh-Hant")
 
