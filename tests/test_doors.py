@@ -19,8 +19,10 @@ from phrasemate.index.backup import backup, restore, upgrade
 from phrasemate.index.types import Filters
 from phrasemate.lexicon import open_dictionaries
 from phrasemate.lookup import lookup
+from phrasemate.mine import mine
 from phrasemate.results import SearchRequest
 from phrasemate.terms import document_terms
+from phrasemate.vectors import Sentences
 
 STORY = pm.Document.from_texts("story", ["She sat on the bench in the park.", "The bank lends money."])
 QUERY = "Er sitzt auf der [[Bank]]."
@@ -94,8 +96,24 @@ def test_a_model_refuses_what_it_cannot_encode(model: Any) -> None:
     for method in ("encode_sentences", "segment", "extract", "token_states", "ends"):
         with pytest.raises(InputError, match=r"^\[None\]: expected a list of texts"):
             list(getattr(model, method)([None]))
-    with pytest.raises(InputError, match="expected a list of documents"):
-        document_terms("story.txt", model=model)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("documents", ["story.txt", ["story.txt"], Path("story.txt"), None, [STORY, None]])
+def test_what_is_not_a_document_is_refused_by_all_that_read_documents(documents: Any, model: Any) -> None:
+    readers: list[Callable[[], object]] = [
+        lambda: ExampleIndex.build(documents),
+        lambda: document_terms(documents, model=model),
+        lambda: mine(documents, [STORY], model),
+        lambda: mine([STORY], documents, model),
+        lambda: list(Sentences(documents)),
+    ]
+    for read in readers:
+        with pytest.raises(InputError, match=r"expected (a list of )?documents"):
+            read()
+    with pytest.raises(InputError, match="expected a model"):
+        mine([STORY], [STORY], "model")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="put one alone in brackets"):
+        Sentences(STORY)  # type: ignore[arg-type]
 
 
 def test_an_index_refuses_names_where_it_needs_what_they_name(folder: Path, model: Any, tmp_path: Path) -> None:

@@ -192,7 +192,8 @@ class Searcher:
         """
         request = SearchRequest(k, contexts, documents, languages)
         check_list(queries, "queries")
-        check_list(without, "texts to leave out")
+        if without is not None:
+            check_list(without, "texts to leave out")
         queries = list(queries)
         texts = [""] * len(queries) if without is None else without
         if len(texts) != len(queries):

@@ -53,7 +53,7 @@ from phrasemate.text import Term, TermPair, words, write_pairs, write_terms
 from phrasemate.text.formats.tables import write_lines
 from phrasemate.text.korean import without_particles
 from phrasemate.text.normalize import composed, folded
-from phrasemate.types import Document, Hit, Phrase, Progress, Span, check_list
+from phrasemate.types import Document, Hit, Phrase, Progress, Span, iterate_documents
 
 RANKINGS = ("termhood", "expected", "frequency", "cvalue")
 
@@ -251,11 +251,10 @@ def find_phrases(
 
     They are in the order of their first occurrences.
     """
-    check_list(documents, "documents")
     # sentence -> its places: document, line, translation; a repeated sentence is segmented once
     places: defaultdict[str, list[tuple[str, int, str]]] = defaultdict(list)
     order: dict[str, int] = {}
-    for document in documents:
+    for document in iterate_documents(documents):
         order.setdefault(document.name, len(order))
         for sentence in document.sentences():
             translation = str(sentence.metadata.get("translation", ""))

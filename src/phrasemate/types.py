@@ -33,16 +33,18 @@ def check_language(code: object) -> None:
 
 
 def check_list(values: object, items: str) -> None:
-    """Raise InputError for a single text, path or document instead of a list; ``items`` names the items of the list."""
-    if isinstance(values, str | PathLike | Document):
+    """Raise InputError for one text, path, document or phrase, or None, instead of a list of ``items``."""
+    if isinstance(values, str | PathLike | Document | Phrase):
         raise InputError(f"{repr(values)[:40]}: expected a list of {items}; put one alone in brackets: [...]")
+    if not isinstance(values, Iterable):
+        raise InputError(f"{repr(values)[:40]}: expected a list of {items}")
 
 
 def text_tuple(values: Iterable[str], items: str) -> tuple[str, ...]:
     """Convert an iterable of texts to a tuple. Raises InputError unless all items are texts; ``items`` names them."""
     check_list(values, items)
-    texts = tuple(values) if isinstance(values, Iterable) else None
-    if texts is None or not all(isinstance(text, str) for text in texts):
+    texts = tuple(values)
+    if not all(isinstance(text, str) for text in texts):
         raise InputError(f"{repr(values)[:40]}: expected a list of {items}, each a text")
     return texts
 
@@ -114,6 +116,24 @@ class Document:
         sentences = [Sentence(text, line) for line, text in enumerate(text_tuple(texts, "sentences"), 1)]
         digest = sha256(json.dumps([sentence.text for sentence in sentences]).encode()).hexdigest()
         return cls(name, digest, lambda: iter(sentences))
+
+
+def check_document(value: object) -> Document:
+    """Return a document unchanged. Raises InputError for anything else, such as a text or a path."""
+    if not isinstance(value, Document):
+        raise InputError(f"{repr(value)[:40]}: expected documents, as read() and Document.from_texts() return them")
+    return value
+
+
+def iterate_documents(documents: Iterable[Document]) -> Iterator[Document]:
+    """Iterate over documents, each checked when it is reached.
+
+    Raises InputError at once for a single document, and for a text or a path, and later for an item of another type.
+    """
+    if isinstance(documents, str | PathLike):
+        check_document(documents)
+    check_list(documents, "documents")
+    return map(check_document, documents)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from phrasemate.examples.matching import occurrences
 from phrasemate.examples.sampling import Example, Source, sample
 from phrasemate.examples.sources import IndexSource, TextStore
 from phrasemate.index import BaseIndex, ProgressEvent
-from phrasemate.types import Document, Phrase, check_list
+from phrasemate.types import Document, Phrase, iterate_documents
 
 __all__ = ["Example", "ExampleIndex", "Finder", "occurrences"]
 
@@ -71,8 +71,7 @@ class ExampleIndex:
         Raises IndexExists if the file holds something else, PhraseIndexError if it cannot be written, and every error
         of reading the documents.
         """
-        check_list(documents, "documents")
-        documents_read = list(documents)
+        documents_read = list(iterate_documents(documents))
         if path is not None and (old := _unchanged(Path(path), documents_read, language)):
             return cls(old, reused=True)
         return cls(TextStore.build(documents_read, None if path is None else Path(path), language, progress))

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from os import PathLike
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,7 +26,7 @@ from phrasemate.index.types import (
     Progress,
     ProgressEvent,
 )
-from phrasemate.types import Document, Sentence, check_list
+from phrasemate.types import Document, Sentence, check_document, iterate_documents
 
 if TYPE_CHECKING:
     from phrasemate.encode.segmenter import SegmentOptions
@@ -266,7 +265,7 @@ def sound(document: Document) -> Document:
 
     Raises InputError at once for anything but a document.
     """
-    _checked(document)
+    check_document(document)
 
     def sentences() -> Iterator[Sentence]:
         for number, sentence in enumerate(document.sentences(), 1):
@@ -300,26 +299,13 @@ def _metadata_problem(metadata: Mapping[str, Any]) -> str:
     return "they are nested too deeply" if level else ""
 
 
-_DOCUMENTS = "expected documents, as read() and Document.from_texts() return them"
-
-
 def total_bytes(documents: Iterable[Document]) -> int:
     """Return the size of all documents in bytes; 0 if it is unknown without reading them.
 
     Raises InputError for a single document, and for texts or file names instead of documents.
     """
-    items: Any = [documents] if isinstance(documents, str | PathLike) else documents
-    check_list(items, "documents")
-    if not isinstance(items, Iterable):
-        raise InputError(f"{repr(items)[:40]}: {_DOCUMENTS}")
-    if not isinstance(items, list | tuple):
-        size = getattr(items, "size", 0)
+    checked_documents = iterate_documents(documents)
+    if not isinstance(documents, list | tuple):
+        size = getattr(documents, "size", 0)
         return size if isinstance(size, int) else 0
-    return sum(_checked(document).size for document in items)
-
-
-def _checked(document: object) -> Document:
-    """Return the document. Raises InputError for anything else, such as a text or a path."""
-    if not isinstance(document, Document):
-        raise InputError(f"{repr(document)[:40]}: {_DOCUMENTS}")
-    return document
+    return sum(document.size for document in checked_documents)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from phrasemate.errors import InputError
 from phrasemate.text import words
 from phrasemate.text.normalize import composed, visible
-from phrasemate.types import Document, Progress
+from phrasemate.types import Document, Progress, iterate_documents
 from phrasemate.utils.arrays import Integers
 
 HELD = 4_000_000  # maximum number of different words in memory (about 0.5 GB); the rarest words are dropped
@@ -55,10 +55,11 @@ class Sentences:
     """
 
     def __init__(self, documents: Iterable[Document]) -> None:
+        iterate_documents(documents)  # what is not a list of them is refused now
         self._documents = documents
 
     def __iter__(self) -> Iterator[str]:
-        return (sentence.text for document in self._documents for sentence in document.sentences())
+        return (sentence.text for document in iterate_documents(self._documents) for sentence in document.sentences())
 
 
 def tokens(text: str) -> list[Token]:
