@@ -72,7 +72,6 @@ def test_a_generator_of_phrases_is_encoded_like_a_list(model: Any) -> None:
         lambda: open_dictionaries("d.tsv"),  # type: ignore[arg-type]
         lambda: lookup("idx", "bench"),  # type: ignore[arg-type]
         lambda: NeuralAligner("x"),  # type: ignore[arg-type]
-        lambda: ExampleIndex.build("file"),  # type: ignore[arg-type]
     ],
 )
 def test_a_wrong_argument_is_refused_at_once(call: Callable[[], object]) -> None:
@@ -93,6 +92,8 @@ def test_each_error_says_what_is_wrong() -> None:
 def test_a_model_refuses_what_it_cannot_encode(model: Any) -> None:
     with pytest.raises(InputError, match=r"^3: expected phrases"):
         model.encode([3])
+    with pytest.raises(InputError, match=r"expected a list of phrases; put one alone in brackets"):
+        model.encode(pm.Phrase("a bench", 2, 7))
     for method in ("encode_sentences", "segment", "extract", "token_states", "ends"):
         with pytest.raises(InputError, match=r"^\[None\]: expected a list of texts"):
             list(getattr(model, method)([None]))
@@ -135,6 +136,27 @@ def test_an_index_refuses_names_where_it_needs_what_they_name(folder: Path, mode
             index.delete(["story"])  # type: ignore[arg-type]
         with pytest.raises(QueryError, match="expected a text"):
             pm.Searcher(index).search(None)  # type: ignore[arg-type]
+
+
+def test_a_searcher_refuses_names_where_it_needs_what_they_name(folder: Path, model: Any) -> None:
+    request, phrase = SearchRequest(k=1), pm.Phrase("the bank", 4, 8)
+    with pm.Index.open(folder, model) as index:
+        searcher = pm.Searcher(index)
+        calls: list[tuple[str, Callable[[], object]]] = [
+            ("a model, such as", lambda: pm.Searcher(index, "model")),  # type: ignore[arg-type]
+            ("a list of dictionaries", lambda: pm.Searcher(index, lexicons="d.tsv")),
+            ("dictionaries, as .*open_dictionaries", lambda: pm.Searcher(index, lexicons=["d.tsv"])),  # type: ignore[list-item]
+            ("a list of queries", lambda: searcher.search_all(None)),  # type: ignore[arg-type]
+            ("a list of texts to leave out", lambda: searcher.search_all([QUERY], without=[None])),  # type: ignore[list-item]
+            ("phrases, such as", lambda: searcher.search_phrases(["Bank"], request)),  # type: ignore[list-item]
+            ("a list of phrases", lambda: searcher.search_phrases(phrase, request)),  # type: ignore[arg-type]
+            ("one for each", lambda: searcher.search_phrases([phrase], request, without=["a", "b"])),
+        ]
+        for reason, call in calls:
+            with pytest.raises(InputError, match=f"expected {reason}"):
+                call()
+        expected = searcher.search_phrases([phrase], request, without=["It rained."])
+        assert searcher.search_phrases(iter([phrase]), request, without=iter(["It rained."])) == expected  # type: ignore[arg-type]
 
 
 def test_a_backup_spares_what_is_not_of_the_index(folder: Path, model: Any, tmp_path: Path) -> None:

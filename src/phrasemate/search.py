@@ -36,7 +36,7 @@ from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest
 from phrasemate.text import folded
 from phrasemate.text.languages import CAPITAL_NOUNS, primary
 from phrasemate.text.sentences import is_of
-from phrasemate.types import Encoder, Hit, Phrase, check_list, check_opened
+from phrasemate.types import Encoder, Hit, Phrase, check_list, check_opened, phrase_list, text_tuple
 from phrasemate.utils.arrays import Doubles, Floats
 from phrasemate.utils.machine import single_blas
 from phrasemate.vote_search import VoteSearch
@@ -92,6 +92,11 @@ class Searcher:
         lexicon: bool = True,
     ) -> None:
         check_opened(index, "an index, such as Index.open(path)")
+        if model is not None:
+            check_opened(model, "a model, such as load_model(path)")
+        check_list(lexicons, "dictionaries")
+        for dictionary in lexicons:
+            check_opened(dictionary, "dictionaries, as phrasemate.lexicon.open_dictionaries([path]) returns them")
         self.index, self._model, self._views = index, model, views
         self._own_lexicons, self._with_bundled = tuple(lexicons), lexicon
 
@@ -192,12 +197,8 @@ class Searcher:
         """
         request = SearchRequest(k, contexts, documents, languages)
         check_list(queries, "queries")
-        if without is not None:
-            check_list(without, "texts to leave out")
         queries = list(queries)
-        texts = [""] * len(queries) if without is None else without
-        if len(texts) != len(queries):
-            raise InputError(f"{len(texts)} texts to be left out of {len(queries)} queries; expected one for each")
+        texts = _exclusions(without, len(queries))
         marks = [
             (query, phrase, text) for query, text in zip(queries, texts, strict=True) for phrase in self.phrases(query)
         ]
@@ -225,11 +226,12 @@ class Searcher:
             at_once: Phrases that are searched together, by default all; fewer take less memory.
             progress: Called before each such batch; an exception that it raises ends the search.
 
-        Raises InputError for an unknown document or language.
+        Raises InputError for an unknown document or language, and unless there is one text to exclude for each phrase.
         """
+        phrases = phrase_list(phrases)
         if not phrases:
             return []
-        texts = [""] * len(phrases) if without is None else without
+        texts = _exclusions(without, len(phrases))
         if self.scorer is not None:
             phrase_vectors = self.model.encode([*phrases, *map(alone, phrases)])
             vectors, second = phrase_vectors[: len(phrases)], phrase_vectors[len(phrases) :]
@@ -483,6 +485,16 @@ def _merged(answers: Sequence[Answer], k: int) -> Answer:
     groups = sorted((group for answer in answers for group in answer[0]), key=lambda group: -group.weight)
     best = max(answers, key=lambda answer: max((group.weight for group in answer[0]), default=-math.inf))
     return tuple(groups[:k]), best[1]
+
+
+def _exclusions(without: Sequence[str] | None, count: int) -> Sequence[str]:
+    """Return the text to exclude for each of ``count`` queries. Raises InputError unless there is one for each."""
+    if without is None:
+        return [""] * count
+    texts = text_tuple(without, "texts to leave out")
+    if len(texts) != count:
+        raise InputError(f"{len(texts)} texts to be left out of {count} queries; expected one for each")
+    return texts
 
 
 def with_base_first(query: CandidateSet, probabilities: Doubles) -> Doubles:

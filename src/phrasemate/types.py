@@ -163,6 +163,18 @@ class Phrase:
         return self.context[self.start : self.end]
 
 
+def phrase_list(values: Iterable[Phrase]) -> list[Phrase]:
+    """Convert an iterable of phrases to a list. Raises InputError for anything else, such as texts."""
+    check_list(values, "phrases")
+    phrases = list(values)
+    odd = [value for value in phrases if not isinstance(value, Phrase)]
+    if odd:
+        raise InputError(
+            f"{repr(odd[0])[:40]}: expected phrases, such as Phrase(text, 0, 4); encode_sentences takes texts"
+        )
+    return phrases
+
+
 @dataclass(frozen=True, slots=True)
 class PhrasePair:
     """A phrase and its possible equivalent in another language.

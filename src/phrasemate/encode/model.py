@@ -27,7 +27,7 @@ from phrasemate.encode.runtime import STRETCH, Runtime, States, stretches
 from phrasemate.encode.scoring import load_confidence, load_scorer
 from phrasemate.encode.segmenter import NgramSegmenter, Segmenter, SegmentOptions
 from phrasemate.errors import InputError, ModelDamaged
-from phrasemate.types import Phrase, Span, text_tuple
+from phrasemate.types import Phrase, Span, phrase_list, text_tuple
 from phrasemate.utils.arrays import Floats, Offsets, Rows
 from phrasemate.utils.machine import single_blas
 
@@ -174,13 +174,7 @@ class Model:
         Raises InputError for a value that is not a Phrase, for a pooling or layer that the model lacks, and for a
         phrase of more than 200,000 tokens.
         """
-        requested = list(phrases)
-        odd = [value for value in requested if not isinstance(value, Phrase)]
-        if odd:
-            raise InputError(
-                f"{repr(odd[0])[:40]}: expected phrases, such as Phrase(text, 0, 4); encode_sentences takes texts"
-            )
-        pooling, cut_phrases = self._pooling(pooling), _near(requested)
+        pooling, cut_phrases = self._pooling(pooling), _near(phrase_list(phrases))
         numbers = {context: i for i, context in enumerate(dict.fromkeys(phrase.context for phrase in cut_phrases))}
         texts = np.array([numbers[phrase.context] for phrase in cut_phrases], np.int64)  # (phrases,)
         offsets = np.array([(phrase.start, phrase.end) for phrase in cut_phrases], np.int32).reshape(-1, 2)
