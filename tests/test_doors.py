@@ -132,10 +132,23 @@ def test_an_index_refuses_names_where_it_needs_what_they_name(folder: Path, mode
         for one in (STORY, folder, [folder], [None], 5, iter(["text"])):
             with pytest.raises(InputError, match=r"expected (a list of )?documents"):
                 index.add(one)  # type: ignore[arg-type]
-        with pytest.raises(InputError, match="expected a list of documents"):
-            index.delete(["story"])  # type: ignore[arg-type]
+        for name in (["story"], None, Path("story")):
+            with pytest.raises(InputError, match=r"expected the name of a document; .* delete\(first, second\)"):
+                index.delete(name)  # type: ignore[arg-type]
+        for k in (0, "3", 2.5, None):
+            with pytest.raises(InputError, match=r"expected a whole number of 1 or more"):
+                index.search(model.encode([pm.Phrase("a bench", 2, 7)]), k)  # type: ignore[arg-type]
         with pytest.raises(QueryError, match="expected a text"):
             pm.Searcher(index).search(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [{"threshold": "0.5"}, {"threshold": None}, {"max_words": 0}, {"words": 3}])
+def test_options_of_segmentation_are_checked_before_an_index_is_made(
+    options: dict[str, Any], model: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=r"expected (0 to 1|1 or more|options of threshold, max_words, overlapping)"):
+        pm.Index.create(tmp_path / "idx", model, segment=options)
+    assert not (tmp_path / "idx").exists()
 
 
 def test_a_searcher_refuses_names_where_it_needs_what_they_name(folder: Path, model: Any) -> None:

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from numbers import Real
 from typing import ClassVar, NamedTuple, Protocol, Self, TypedDict, Unpack
 
 import numpy as np
@@ -116,8 +117,8 @@ class Segmenter(Protocol):
 
 def check_options(threshold: float = 1, max_words: int | None = None, overlapping: bool = True) -> None:
     """Check segmenter options. Raises InputError for an invalid value; an unknown option is a TypeError."""
-    if not 0 <= threshold <= 1:
-        raise InputError(f"threshold: {threshold}; expected 0 to 1")
+    if not isinstance(threshold, Real) or not 0 <= threshold <= 1:
+        raise InputError(f"threshold: {threshold!r}; expected 0 to 1")
     if max_words is not None and (not isinstance(max_words, int) or not 1 <= max_words < 1 << 31):
         raise InputError(f"max_words: {str(max_words)[:20]}; expected 1 or more")
     if not isinstance(overlapping, bool):

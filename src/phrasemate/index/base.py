@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -399,6 +400,15 @@ class BaseIndex(ABC):
             if document.name in document_names and document.language in language_names
         ]
 
+    def _documents_named(self, names: Sequence[str]) -> list[int]:
+        """Return the ids of documents by their exact names. Raises InputError for an unknown name, and for a list."""
+        odd = [name for name in names if not isinstance(name, str)]
+        if odd:
+            raise InputError(
+                f"{repr(odd[0])[:40]}: expected the name of a document; give several one by one: delete(first, second)"
+            )
+        return self.documents_in(Filters(names), exact=True)
+
     def _check_known(self, kind: str, unknown: Sequence[str], existing: set[str]) -> None:
         """Raise InputError if any name is unknown; the message lists some existing names."""
         if unknown:
@@ -447,8 +457,8 @@ def _queries(vectors: ArrayLike, dim: int, k: int) -> NDArray[np.float32]:
         raise InputError(
             f"cannot search with vectors of shape {queries.shape}; expected finite numbers of shape (queries, {dim})"
         )
-    if k < 1:
-        raise InputError(f"cannot return the best {k}; expected 1 or more")
+    if not isinstance(k, Integral) or k < 1:
+        raise InputError(f"cannot return the best {k!r}; expected a whole number of 1 or more")
     if max(1, len(queries)) * k > _MOST_RESULTS:
         raise InputError(f"{len(queries):,} queries with {k:,} results each are too many at once; ask for fewer")
     return queries

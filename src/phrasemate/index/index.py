@@ -35,7 +35,6 @@ from phrasemate.index.store import (
 )
 from phrasemate.index.types import (
     AddReport,
-    Filters,
     IndexModel,
     IndexSettings,
     IndexStats,
@@ -220,11 +219,14 @@ class Index(BaseIndex):
         return replace(report, seconds=perf_counter() - begin)
 
     def delete(self, *names: str) -> None:
-        """Delete documents by name, all or none. Raises InputError for an unknown name, and IndexLocked."""
+        """Delete documents by name, all or none: ``index.delete("story", "notes")``.
+
+        Raises InputError for an unknown name, and IndexLocked.
+        """
         from phrasemate.index import transactions
 
         with self._writing():
-            documents = self.documents_in(Filters(names), exact=True)
+            documents = self._documents_named(names)
             if not documents:
                 return
             transactions.mend_words(self.store)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from phrasemate.errors import IndexDamaged, IndexMissing, IndexUnsupported, PhraseIndexError
+from phrasemate.errors import IndexDamaged, IndexMissing, IndexUnsupported, InputError, PhraseIndexError
 from phrasemate.index.types import IndexModel
 from phrasemate.types import check_opened
 from phrasemate.utils.machine import cores
@@ -56,8 +56,18 @@ class Manifest:
 
     @classmethod
     def of(cls, model: IndexModel, segment: Mapping[str, Any] | None = None, generation: int = 0) -> Manifest:
-        """Return the manifest of an index that is built with ``model``. Raises InputError for anything but a model."""
+        """Return the manifest of an index that is built with ``model``.
+
+        Raises InputError for anything but a model, and for invalid options of segmentation.
+        """
         check_opened(model, "a model, such as load_model(path)")
+        from phrasemate.encode.segmenter import SegmentOptions, check_options
+
+        try:
+            check_options(**(segment or {}))
+        except TypeError as error:
+            names = ", ".join(SegmentOptions.__annotations__)
+            raise InputError(f"segment {dict(segment or {})}: expected options of {names}") from error
         where = None if model.path is None else str(model.path)
         return cls(model.name, model.hash, where, model.dim, generation, dict(segment or {}))
 

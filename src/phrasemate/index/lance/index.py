@@ -38,7 +38,7 @@ from phrasemate.index.lance.tables import (
 )
 from phrasemate.index.ray import connected, cpus
 from phrasemate.index.store import State, check_model
-from phrasemate.index.types import Filters, IndexModel, IndexSettings, IndexStats, Scope, VerifyReport
+from phrasemate.index.types import IndexModel, IndexSettings, IndexStats, Scope, VerifyReport
 from phrasemate.index.verify import check_parts, check_sentences, common_figures
 from phrasemate.utils.arrays import Floats, Ids
 
@@ -278,7 +278,7 @@ class ClusterIndex(BaseIndex):
         Raises InputError for a name that the index lacks, IndexLocked, PhraseIndexError.
         """
         self._check_writable()
-        document_names = self.documents_in(Filters(names), exact=True)
+        document_names = self._documents_named(names)
         if not document_names:
             return
         writer = Writer(self._tables)
