@@ -210,3 +210,8 @@ def test_the_real_one() -> None:
     aligner = EflomalAligner("intersection", chunk=40)  # 48 pairs: the last 8 stand on the priors
     right = [set(links) <= {(0, 1), (1, 0)} and links for links in aligner.align(some)]
     assert sum(map(bool, right)) >= 40
+
+
+def test_texts_are_not_tokenized_sentences(fake: list[dict[str, Any]]) -> None:
+    with pytest.raises(InputError, match=r"expected pairs of sentences, each as TokenizedSentence\.of\(text\)"):
+        EflomalAligner().align([("Der Hund", "The dog")])  # type: ignore[list-item]

@@ -288,3 +288,9 @@ def test_a_pair_of_too_many_words_gets_no_links(
     assert second
     monkeypatch.setattr("phrasemate.align.neural.CELLS", 4)
     assert aligner.align(pairs) == [first, [], third]
+
+
+@pytest.mark.parametrize("texts", [("Ein Haus", "a house"), pair("Ein Haus", "a house")[0]])
+def test_texts_are_not_tokenized_sentences(model: Any, texts: Any) -> None:
+    with pytest.raises(InputError, match=r"expected pairs of sentences, each as TokenizedSentence\.of\(text\)"):
+        NeuralAligner(model).align([texts])

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from phrasemate.align.pairs import TokenizedSentence, parse_links
+from phrasemate.align.pairs import TokenizedSentence, check_pair, parse_links
 from phrasemate.align.symmetrise import Links, symmetrise
 from phrasemate.errors import InputError
 from phrasemate.lexicon.inflection import LINKING, LONGEST_COMPOUND, STEMS, compound, stem
@@ -108,6 +108,8 @@ class EflomalAligner:
 
     def _split(self, pairs: Sequence[tuple[TokenizedSentence, TokenizedSentence]]) -> tuple[list[_Parts], list[_Parts]]:
         """Return what eflomal gets of both sides of each pair."""
+        for pair in pairs:
+            check_pair(pair)
         sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
         return _parts_of_all(sources, self.languages[0]), _parts_of_all(targets, self.languages[1])
 

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from phrasemate.align.pairs import TokenizedSentence
+from phrasemate.align.pairs import TokenizedSentence, check_pair
 from phrasemate.align.symmetrise import Links, symmetrise
 from phrasemate.encode import Model
 from phrasemate.encode.pooling import pool_mean, token_rows, unit
@@ -131,6 +131,7 @@ class NeuralAligner:
         """Return the links of each sentence pair.
 
         A pair with more than 25 million word pairs gets no links, because it is certainly not a pair of sentences.
+        Raises InputError for texts instead of tokenized sentences.
         """
         if self.symmetrisation is not None:
             return [symmetrise(*pair, self.symmetrisation) for pair in self.directions(pairs)]
@@ -186,6 +187,7 @@ class NeuralAligner:
 
 def _bounded(pair: tuple[TokenizedSentence, TokenizedSentence]) -> tuple[TokenizedSentence, TokenizedSentence]:
     """Return the pair, or two empty sentences if it has more than CELLS pairs of words."""
+    check_pair(pair)
     fits = len(pair[0].spans) * len(pair[1].spans) <= CELLS
     return pair if fits else (TokenizedSentence("", []), TokenizedSentence("", []))
 

@@ -84,6 +84,12 @@ class TokenizedSentence(NamedTuple):
         return [self.text[start:end] for start, end in self.spans]
 
 
+def check_pair(pair: tuple[TokenizedSentence, TokenizedSentence]) -> None:
+    """Raise InputError for a pair of texts, or a single sentence, instead of a pair of tokenized sentences."""
+    if not all(isinstance(side, TokenizedSentence) for side in pair):
+        raise InputError(f"{repr(pair)[:40]}: expected pairs of sentences, each as TokenizedSentence.of(text)")
+
+
 class Aligner(Protocol):
     """Word aligner, as `align_files` uses it; ``chunk`` is the number of sentence pairs for one call of ``align``."""
 
