@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 
 from phrasemate.errors import InputError
 from phrasemate.index.types import Filters
-from phrasemate.results import SearchRequest
-from phrasemate.types import Document, Phrase, Run, check_language
+from phrasemate.results import Group, Result, SearchRequest
+from phrasemate.text import Term
+from phrasemate.types import Document, Hit, Phrase, Run, Sentence, check_language
 
 TEXTS = [[], [""], ["", ""], ["a", "b"], ["a\nb"], ["a", "", "b"], ["a\n", "b"], ["a\n\nb"], ["a", "b\ud800"]]
 
@@ -60,3 +62,18 @@ def test_every_result_has_one_score(ids: tuple[int, ...], scores: tuple[int, ...
 def test_offsets_mark_something(start: int, end: int) -> None:
     with pytest.raises(InputError, match="expected 0 <= start < end <= length"):
         Phrase("abc", start, end)
+
+
+def test_records_with_metadata_can_be_in_a_set() -> None:
+    phrase, more = Phrase("a bench", 2, 7), {"author": "me"}
+    hit = Hit(phrase, 0.8, "story", 1, metadata=more)
+    group = Group("bench", 0.8, 1, (hit,), evidence={"count": 1.0}, reasons={"count": 0.1})
+    records = [
+        (Sentence("a bench", 1, more), Sentence("a bench", 1, dict(more)), Sentence("a bench", 1)),
+        (hit, replace(hit, metadata=dict(more)), replace(hit, metadata={})),
+        (group, replace(group, evidence={"count": 1.0}), replace(group, evidence={})),
+        (Term("bench", metadata=more), Term("bench", metadata=dict(more)), Term("bench")),
+    ]
+    for record, equal, other in records:
+        assert {record, equal, other} == {record, other}
+    assert len({Result("a [[bench]]", phrase, (group,), 0.9), Result("a [[bench]]", phrase, (group,), 0.9)}) == 1

@@ -82,8 +82,8 @@ class Group:
     support: float | None = None
     probability: float | None = None
     source: str = ""
-    evidence: Mapping[str, float] = field(default_factory=dict)
-    reasons: Mapping[str, float] = field(default_factory=dict)
+    evidence: Mapping[str, float] = field(default_factory=dict, hash=False)
+    reasons: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     @property
     def weight(self) -> float:

@@ -78,7 +78,7 @@ class Sentence:
 
     text: str
     line: int = 0
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class Hit:
     line: int
     language: str = ""
     phrase_id: int = -1
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def text(self) -> str:

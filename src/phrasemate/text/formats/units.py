@@ -21,7 +21,7 @@ class Side:
 
     text: str
     language: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Unit:
     """
 
     sides: tuple[Side, ...]
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
     line: int = 0
 
 
@@ -59,7 +59,7 @@ class Term:
     definition: str = ""
     note: str = ""
     contexts: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class TermPair:
     source: Term
     target: Term
     score: float | None = 1.0
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 def pair_tags(source: str, target: str) -> tuple[str, str]:
