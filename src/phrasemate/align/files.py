@@ -71,7 +71,9 @@ class ParallelText:
         self.columns, self.languages, self.damage = columns, languages, Damage(skip)
         self._has_units = target is None and format_of(source) != ""
         if any(languages) and not self._has_units:
-            raise InputError(f"languages {','.join(languages)} for {source}; expected them with .tmx or .xliff only")
+            raise InputError(
+                f"languages {','.join(languages)} for {source}; expected them with .tmx, .xliff or the method eflomal"
+            )
 
     @property
     def files(self) -> list[Path]:

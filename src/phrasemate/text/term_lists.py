@@ -34,7 +34,7 @@ from phrasemate.utils.storage import NewFile
 _READ = ".txt, .tsv, .csv, .tbx, MultiTerm's .xml (each also with .gz) and .xlsx"
 _GLOSSARIES = (".txt", ".tab", ".utf8")
 _COMMENTS = 1000  # maximum number of comment lines at the beginning of a glossary
-_WRITTEN = ".tsv, .csv, .jsonl, .xlsx and .tbx"
+_WRITTEN = ".tsv, .csv, .jsonl, .xlsx or .tbx"
 _FIELDS = {  # column name in lower case -> field of `Term`
     "term": "text",
     "source": "text",
