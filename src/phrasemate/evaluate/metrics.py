@@ -72,7 +72,9 @@ def check_numbers(scores: Floats) -> None:
 
 
 def ranks_of(scores: Floats, gold: NDArray[np.int64]) -> Doubles:
-    """Return (queries,) the rank of column ``gold[i]`` in row i of ``scores`` (queries, candidates).
+    """Return (queries,) the rank, from 0, of column ``gold[i]`` in row i of ``scores`` (queries, candidates).
+
+    A tie counts as half a rank.
 
     Raises InputError for NaN among the scores.
     """
@@ -84,12 +86,12 @@ def ranks_of(scores: Floats, gold: NDArray[np.int64]) -> Doubles:
 
 
 def accuracy(ranks: Doubles, k: int = 1) -> float:
-    """Return acc@k, the share of queries whose right answer is among the first k."""
+    """Return acc@k, the share of queries whose right answer is among the first k. Ranks count from 0 (`ranks_of`)."""
     return float((ranks < k).mean())
 
 
 def mean_reciprocal_rank(ranks: Doubles) -> float:
-    """Return MRR, the mean of 1 / (rank + 1); with one right answer for each query it equals MAP."""
+    """Return MRR, the mean of 1 / (rank + 1), as ranks count from 0. With one right answer per query it equals MAP."""
     return float((1 / (ranks + 1)).mean())
 
 
