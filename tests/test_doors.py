@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import multiprocessing
-from collections.abc import Callable
+import pkgutil
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,11 @@ from phrasemate.errors import IndexExists, InputError, MissingExtra, ModelError,
 from phrasemate.examples import ExampleIndex
 from phrasemate.index.backup import backup, restore, upgrade
 from phrasemate.index.types import Filters
-from phrasemate.lexicon import open_dictionaries
+from phrasemate.lexicon import Dictionary, DictionaryFolder, open_dictionaries
 from phrasemate.lookup import lookup
 from phrasemate.mine import mine
+from phrasemate.mt import FORMS, Cache, read_form
+from phrasemate.reranker import load_reranker
 from phrasemate.results import SearchRequest
 from phrasemate.terms import document_terms
 from phrasemate.vectors import Sentences
@@ -212,3 +216,42 @@ def test_a_forked_process_says_that_it_needs_its_own_model(model: Any) -> None:
     assert "another process" in answers.get(timeout=30)
     process.join(30)
     assert process.exitcode == 0
+
+
+def _signatures() -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the name and the annotations of every exported function and method."""
+    packages = ["", *(f".{info.name}" for info in pkgutil.iter_modules(pm.__path__) if info.ispkg)]
+    modules = [import_module(f"phrasemate{name}") for name in packages if name != ".cli"]
+    modules.append(import_module("phrasemate.reranker"))
+    for module in modules:
+        for name in getattr(module, "__all__", ["load_reranker", "save_reranker"]):
+            value = getattr(module, name)
+            methods = {key: getattr(value, key) for key in vars(value)} if isinstance(value, type) else {"": value}
+            for key, method in methods.items():
+                if callable(method) and (not key.startswith("_") or key == "__init__"):
+                    yield f"{name}.{key}".rstrip("."), getattr(method, "__annotations__", {})
+
+
+def test_every_path_may_be_a_text() -> None:
+    """Except for classes that another function makes, and parts of the program itself."""
+    inner = {"Index.__init__", "Model.__init__", "ParallelText.count", "ParallelText.lines_beside", "Side.staged"}
+    kinds = ("Path", "Path | None")
+    signatures = dict(_signatures())
+    assert any("str | Path" in map(str, annotations.values()) for annotations in signatures.values())
+    only_paths = {
+        name
+        for name, annotations in signatures.items()
+        if any(kind in kinds for key, kind in annotations.items() if key != "return")
+    }
+    assert only_paths - inner == set()
+
+
+def test_a_text_names_a_file_as_a_path_does(tmp_path: Path) -> None:
+    folder, answers = str(tmp_path / "idx"), tmp_path / "answers.sqlite"
+    DictionaryFolder(folder).add(Dictionary("mine.tsv", [[("de", "Haus"), ("en", "house")]]))
+    assert DictionaryFolder(Path(folder)).names() == ["mine.tsv"]
+    assert Cache(str(answers)).path == answers
+    with pytest.raises(ModelError, match="train reranker"):
+        load_reranker(folder)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_form(str(tmp_path / "form.toml"), FORMS["plain"])

@@ -255,7 +255,7 @@ def bundled_reranker() -> Path:
     return Path(__file__).parent / "models" / "e5-small-reranker"
 
 
-def save_reranker(network: Network, folder: Path, encoder: str, facts: Mapping[str, Any]) -> None:
+def save_reranker(network: Network, folder: str | Path, encoder: str, facts: Mapping[str, Any]) -> None:
     """Write a re-ranker, in float16, into an existing folder.
 
     Args:
@@ -265,10 +265,10 @@ def save_reranker(network: Network, folder: Path, encoder: str, facts: Mapping[s
         facts: Facts about the training, as plain data for JSON.
     """
     weights = save({name: array.astype(np.float16) for name, array in network.arrays.items()})
-    SEAL.write(folder, weights, {"encoder": encoder, "facts": dict(facts)})
+    SEAL.write(Path(folder), weights, {"encoder": encoder, "facts": dict(facts)})
 
 
-def load_reranker(folder: Path | None = None) -> TrainedReranker:
+def load_reranker(folder: str | Path | None = None) -> TrainedReranker:
     """Read a re-ranker from its folder (default: the bundled one), and verify its checksums.
 
     Raises ModelError if there is no re-ranker, ModelUnsupported for a foreign or newer format, and ModelDamaged for
@@ -277,7 +277,7 @@ def load_reranker(folder: Path | None = None) -> TrainedReranker:
     >>> load_reranker().network.width
     384
     """
-    folder = bundled_reranker() if folder is None else folder
+    folder = bundled_reranker() if folder is None else Path(folder)
     content, digest = SEAL.read(folder)
     try:
         weights = SEAL.weights(folder, content)

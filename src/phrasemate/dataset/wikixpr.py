@@ -133,13 +133,13 @@ class WikiXPRPair:
     absent: int = 0
 
 
-def languages_in(folder: Path) -> list[str]:
+def languages_in(folder: str | Path) -> list[str]:
     """Return the languages that a released folder pairs with English, sorted."""
-    names = (re.fullmatch(r"train-en-(.+)-\d+-phrase\.txt", path.name) for path in folder.glob("train/*.txt"))
+    names = (re.fullmatch(r"train-en-(.+)-\d+-phrase\.txt", path.name) for path in Path(folder).glob("train/*.txt"))
     return sorted(name[1] for name in names if name)
 
 
-def import_wikixpr(folder: Path, out: Path, language: str, force: bool = False) -> WikiXPRPair:
+def import_wikixpr(folder: str | Path, out: str | Path, language: str, force: bool = False) -> WikiXPRPair:
     """Write OUT/LANG-en/train.jsonl, dev.jsonl and test.jsonl from the released WikiXPR.
 
     Args:
@@ -153,6 +153,7 @@ def import_wikixpr(folder: Path, out: Path, language: str, force: bool = False) 
     """
     report = WikiXPRPair(f"{language}-en")
     names = [f"en-{language}-phrase-sentences.*.tsv", f"{language}-phrase-sentences.*.tsv"]
+    folder, out = Path(folder), Path(out)
     sentences = [_single_file(folder / "sentences", name) for name in names]
     paths = {split: _single_file(folder / split, f"{split}-en-{language}-*-phrase.txt") for split in SPLITS}
     (out / report.pair).mkdir(parents=True, exist_ok=True)

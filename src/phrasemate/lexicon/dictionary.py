@@ -80,7 +80,7 @@ class Dictionary:
         self._texts, self._sides, self._side_of = _indexed(name, entries)
 
     @classmethod
-    def load(cls, path: Path, origin: str) -> Dictionary | None:
+    def load(cls, path: str | Path, origin: str) -> Dictionary | None:
         """Read a file that `save` wrote; None if it is missing, damaged or of another ``origin``."""
         dictionary = cls.__new__(cls)
         try:
@@ -106,7 +106,7 @@ class Dictionary:
         ]
         return dictionary
 
-    def save(self, path: Path, origin: str) -> None:
+    def save(self, path: str | Path, origin: str) -> None:
         """Write the dictionary to a file for `load`. ``origin``: identifies its source. Raises OSError."""
         arrays: dict[str, NDArray[Any]] = {
             "side of": self._side_of,
@@ -118,6 +118,7 @@ class Dictionary:
             arrays |= {f"{place} keys": keys.blob, f"{place} ends of keys": keys.ends}
             arrays |= {f"{place} bounds": side.bounds, f"{place} links": side.links}
         about = {"name": self.name, "origin": origin, "languages": json.dumps(self.languages), "crc": _checksum(arrays)}
+        path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f"{path.name}.{os.getpid()}.part")  # another process may cache the same dictionary
         try:
@@ -193,14 +194,14 @@ def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
 class DictionaryFolder:
     """The dictionaries stored in an index: one file for each in its folder ``dictionaries``.
 
-    >>> folder = DictionaryFolder(Path("idx"))
+    >>> folder = DictionaryFolder("idx")
     >>> folder.add(Dictionary("mine.tsv", [[("de", "Haus"), ("en", "house")]]))
     >>> folder.names()
     ['mine.tsv']
     """
 
-    def __init__(self, index: Path) -> None:
-        self.path = index / "dictionaries"
+    def __init__(self, index: str | Path) -> None:
+        self.path = Path(index) / "dictionaries"
 
     def names(self) -> list[str]:
         """List the names of the dictionaries in alphabetical order."""
@@ -285,7 +286,7 @@ def _side(language: str, place: int, texts: list[str], side_of: Rows, pairs: Row
 def open_dictionaries(
     paths: Iterable[str | os.PathLike[str]],
     languages: Sequence[str] = (),
-    cache: Path | None = None,
+    cache: str | Path | None = None,
     show: Callable[[Path], object] = lambda path: None,
 ) -> list[Dictionary]:
     """Open dictionaries in any supported format, recognised by the name and content of each file.
@@ -301,7 +302,8 @@ def open_dictionaries(
     """
     check_list(paths, "files")
     files = [file for path in paths for file in _files(Path(path))]
-    return [_opened(file, tuple(languages), cache, show) for file in dict.fromkeys(files)]
+    folder = None if cache is None else Path(cache)
+    return [_opened(file, tuple(languages), folder, show) for file in dict.fromkeys(files)]
 
 
 def _opened(path: Path, languages: tuple[str, ...], cache: Path | None, show: Callable[[Path], object]) -> Dictionary:

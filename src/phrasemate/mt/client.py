@@ -143,15 +143,15 @@ class Cache:
     Raises InputError for a file of another kind, which is left unchanged, and for a file that cannot be read or
     written.
 
-    >>> cache = Cache(Path("answers.sqlite"))
+    >>> cache = Cache("answers.sqlite")
     >>> cache.path.exists()
     True
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path, self._lock = path, Lock()
+    def __init__(self, path: str | Path) -> None:
+        self.path, self._lock = Path(path), Lock()
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(path, timeout=WAIT, check_same_thread=False, isolation_level=None)
         except (sqlite3.DatabaseError, OSError) as error:
             raise InputError(f"{path}: cannot be opened ({error}); name another file") from None

@@ -394,12 +394,14 @@ class RelatedSentences:
     written.
     """
 
-    def __init__(self, index: BaseIndex, folder: Path, progress: Progress = lambda label, step, total: None) -> None:
+    def __init__(
+        self, index: BaseIndex, folder: str | Path, progress: Progress = lambda label, step, total: None
+    ) -> None:
         self.index = index
         self.model: Any = index.model
         place = str(index.path) if "://" in str(index.path) else str(Path(index.path).resolve())
         place = sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:12]
-        self._path = folder / f"sentences-{index.manifest.model_hash[:12]}-{place}.npz"
+        self._path = Path(folder) / f"sentences-{index.manifest.model_hash[:12]}-{place}.npz"
         self._progress = progress
         self._load()
 

@@ -85,13 +85,13 @@ FORMS = {
 }
 
 
-def read_form(path: Path, base: Form) -> Form:
+def read_form(path: str | Path, base: Form) -> Form:
     """Return ``base`` with the texts of a TOML file in it.
 
     Raises InputError if the file cannot be read, is not TOML or has an unknown name.
     """
     try:
-        table = tomllib.loads(path.read_text("utf-8"))
+        table = tomllib.loads(Path(path).read_text("utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from None
     except (ValueError, RecursionError) as error:  # invalid TOML, invalid UTF-8, or too many nested levels

@@ -70,7 +70,7 @@ def distil(
     dim: int = 300,
     space: WordVectors | None = None,
     language: str = "",
-    partial: Path | None = None,
+    partial: str | Path | None = None,
     progress: Progress = lambda *_: None,
 ) -> WordVectors:
     """Distil a unit vector for each of the most frequent words of a text.
@@ -101,7 +101,7 @@ def mean_states(
     texts: Iterable[str],
     settings: DistilSettings,
     language: str = "",
-    partial: Path | None = None,
+    partial: str | Path | None = None,
     progress: Progress = lambda *_: None,
 ) -> WordVectors:
     """Compute the mean state of each word, (words, width), without a projection.
@@ -118,7 +118,7 @@ def mean_states(
         texts, index, settings.contexts, settings.least, settings.seed, vocabulary.sentences, progress
     )
     sums = np.zeros((len(index), width), np.float32)
-    with ResumableSum(partial, facts, sums) as partial_sum:
+    with ResumableSum(None if partial is None else Path(partial), facts, sums) as partial_sum:
         for number, batch in _batches(texts, samples, partial_sum.done):
             partial_sum.add(number, *_vectors(model, batch, settings))
             progress("encoding", number, vocabulary.sentences)
