@@ -21,11 +21,13 @@ from phrasemate.index.backup import backup, restore, upgrade
 from phrasemate.index.types import Filters
 from phrasemate.lexicon import Dictionary, DictionaryFolder, open_dictionaries
 from phrasemate.lookup import lookup
+from phrasemate.match import MatchSide, match_terms
 from phrasemate.mine import mine
 from phrasemate.mt import FORMS, Cache, read_form
 from phrasemate.reranker import load_reranker
 from phrasemate.results import SearchRequest
 from phrasemate.terms import document_terms
+from phrasemate.text import Term
 from phrasemate.vectors import Sentences
 
 STORY = pm.Document.from_texts("story", ["She sat on the bench in the park.", "The bank lends money."])
@@ -216,6 +218,14 @@ def test_a_forked_process_says_that_it_needs_its_own_model(model: Any) -> None:
     assert "another process" in answers.get(timeout=30)
     process.join(30)
     assert process.exitcode == 0
+
+
+@pytest.mark.parametrize("side", [["Bank"], MatchSide(["Bank"]), MatchSide("Bank")])  # type: ignore[list-item, arg-type]
+def test_texts_are_not_terms(side: Any, model: Any) -> None:
+    with pytest.raises(InputError, match=r"expected terms, as MatchSide\(\[Term\(text\)\]\)"):
+        match_terms(side, MatchSide([Term("bank")]), model)
+    with pytest.raises(InputError, match="expected a model"):
+        match_terms(MatchSide([Term("Bank")]), MatchSide([Term("bank")]), "model")  # type: ignore[arg-type]
 
 
 def _signatures() -> Iterator[tuple[str, dict[str, str]]]:

@@ -37,7 +37,7 @@ from phrasemate.rank import numbered
 from phrasemate.text import folded
 from phrasemate.text.formats.units import Term, TermPair
 from phrasemate.text.languages import primary
-from phrasemate.types import Phrase, Progress, Run
+from phrasemate.types import Phrase, Progress, Run, check_opened
 from phrasemate.utils import import_extra
 from phrasemate.utils.arrays import Floats, Ids
 from phrasemate.utils.knn import nearest, neighbour_means
@@ -243,12 +243,16 @@ def match_terms(
         progress: Called with the name of the current step, the number of items done, and their total.
         lexicons: Dictionaries to use in addition to the bundled lexicon; only with the margin "probability".
 
-    Raises InputError for a list without terms and for dictionaries with another margin. Raises MissingExtra if
-    one-to-one matching needs a package that is not installed.
+    Raises InputError for texts instead of terms, for a list without terms, and for dictionaries with another margin.
+    Raises MissingExtra if one-to-one matching needs a package that is not installed.
     """
+    check_opened(model, "a model, such as load_model(path)")
     settings = settings or MatchSettings()
     if settings.one_to_one:
         matching_function()
+    for side in (source, target):
+        if not isinstance(side, MatchSide) or not all(isinstance(term, Term) for term in side.terms):
+            raise InputError(f"{repr(side)[:40]}: expected terms, as MatchSide([Term(text)])")
     lists = _distinct(source.terms, "source"), _distinct(target.terms, "target")
     languages = _language(source), _language(target)
     settings = settings.resolved(model, languages)
