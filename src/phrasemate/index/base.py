@@ -458,7 +458,7 @@ def _queries(vectors: ArrayLike, dim: int, k: int) -> NDArray[np.float32]:
             f"cannot search with vectors of shape {queries.shape}; expected finite numbers of shape (queries, {dim})"
         )
     if not isinstance(k, Integral) or k < 1:
-        raise InputError(f"cannot return the best {k!r}; expected a whole number of 1 or more")
+        raise InputError(f"cannot return the best {k!r}; expected 1 or more, a whole number")
     if max(1, len(queries)) * k > _MOST_RESULTS:
         raise InputError(f"{len(queries):,} queries with {k:,} results each are too many at once; ask for fewer")
     return queries
