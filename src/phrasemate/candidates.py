@@ -397,7 +397,7 @@ def _forms_by_base(wordings: Sequence[str], listed: Mapping[str, Listing], langu
         base = wording[elision(wording, language) :]
         is_form = base in forms and not listed.get(wording, UNLISTED).verbatim
         forms[base if is_form else wording].append(wording)
-    return {wording: written for wording, written in forms.items() if written}
+    return {wording: variants for wording, variants in forms.items() if variants}
 
 
 def is_whole(wording: str) -> bool:

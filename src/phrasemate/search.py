@@ -310,14 +310,13 @@ class Searcher:
             tags = self._target_tags(request)
             if len(tags) == 1:
                 return answers_in(next(iter(tags)), numbers, request)
-            foreign = next(language for language in tags if language != "en")
-            sources = self._languages_of(phrases, foreign) if request.languages is None else [""] * len(phrases)
+            target = next(language for language in tags if language != "en")
+            sources = self._languages_of(phrases, target) if request.languages is None else [""] * len(phrases)
             answers: list[list[Answer]] = [[] for _ in phrases]
             for language, varieties in tags.items():
-                others = [number for number in numbers if sources[number] != language]
-                for number, answer in zip(
-                    others, answers_in(language, others, replace(request, languages=varieties)), strict=True
-                ):
+                queries = [number for number in numbers if sources[number] != language]
+                answers_of_language = answers_in(language, queries, replace(request, languages=varieties))
+                for number, answer in zip(queries, answers_of_language, strict=True):
                     answers[number].append(answer)
         return [_merged(row, request.k) for row in answers]
 
@@ -361,10 +360,10 @@ class Searcher:
 
         A document without a language counts as English. An empty index has English, without tags.
         """
-        grouped: dict[str, list[str]] = {}
+        tags: dict[str, list[str]] = {}
         for tag in self.index.languages(request.filters):
-            grouped.setdefault(primary(tag) or "en", []).append(tag)
-        return grouped or {"en": []}
+            tags.setdefault(primary(tag) or "en", []).append(tag)
+        return tags or {"en": []}
 
     def candidates(
         self,

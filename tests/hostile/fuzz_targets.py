@@ -21,6 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -215,7 +216,7 @@ def _runtime() -> Any:
     runtime: Any = object.__new__(Runtime)
     runtime._tokenizer = open_tokenizer(bundled_folder() / model_folder.TOKENIZER)
     runtime.opening, runtime.closing = runtime._tokenizer.opening, runtime._tokenizer.closing
-    runtime.window, runtime.threads = 510, 1
+    runtime.window, runtime.threads, runtime._lock = 510, 1, Lock()
     runtime.table, runtime.width = type("Table", (), {"dim": 1}), 1
     runtime._run = lambda windows, output, values: None
     return runtime

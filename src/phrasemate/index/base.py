@@ -272,12 +272,12 @@ class BaseIndex(ABC):
         "" stands for an unknown language. Raises InputError for an unknown document or language in a filter.
         """
         with self.store.reading():
-            documents, known = self._documents(), self._languages_of
+            documents, entry = self._documents(), self._languages_of
             if filters is not None and not filters.pass_all:
                 return _most_frequent(documents[number].language for number in self.documents_in(filters))
-        if known[0] is not documents:
-            known = self._languages_of = documents, _most_frequent(row.language for row in documents.values())
-        return list(known[1])
+        if entry[0] is not documents:
+            entry = self._languages_of = documents, _most_frequent(row.language for row in documents.values())
+        return list(entry[1])
 
     def wordings(self) -> AbstractContextManager[WordingSearch]:
         """Return a context manager to look up phrases by their wording within one snapshot.

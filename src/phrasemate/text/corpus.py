@@ -195,8 +195,8 @@ def _format(path: Path) -> tuple[str, bool]:
 
 def _unknown(path: Path) -> tuple[str, str]:
     suffix, is_gzip = suffix_of(path)
-    named = f"the suffix {suffix + '.gz' * is_gzip!r} is" if suffix or is_gzip else "a name without a suffix is"
-    return f"{named} not one that is read; expected {_READABLE}", "convert, rename or move it, or use --on-error skip"
+    subject = f"the suffix {suffix + '.gz' * is_gzip!r} is" if suffix or is_gzip else "a name without a suffix is"
+    return f"{subject} not one that is read; expected {_READABLE}", "convert, rename or move it, or use --on-error skip"
 
 
 _READ = 1 << 20

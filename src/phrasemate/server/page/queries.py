@@ -122,7 +122,7 @@ def pieces(text: str, wordings: Sequence[str]) -> list[tuple[str, bool]]:
     for start, end in sorted(places):
         parts += [(text[at:start], False), (text[start:end], True)]
         at = end
-    return [(part, marked) for part, marked in [*parts, (text[at:], False)] if part]
+    return [piece for piece in [*parts, (text[at:], False)] if piece[0]]
 
 
 def link_query(values: Mapping[str, object]) -> str:
