@@ -72,6 +72,9 @@ class Searcher:
     (`phrasemate.encode.scoring`). False compares phrases in their sentences only, and hits vote. A model without a
     trained head does neither.
 
+    An index of several languages is searched in each of them, and the most probable groups come first. The language of
+    the query is left out unless it is requested.
+
     ``lexicons``: dictionaries that propose candidates, see `phrasemate.lexicon.open_dictionaries`. The dictionaries of
     the index are used, too, and the bundled lexicon unless ``lexicon`` is False.
 
@@ -161,7 +164,7 @@ class Searcher:
             k: Maximum number of groups.
             contexts: Maximum number of hits per group.
             documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
-            languages: Languages of the documents to search; None for all.
+            languages: Languages of the documents to search. None for all, without the query's own if there are others.
 
         Raises QueryError unless exactly one phrase is marked (use `search_all` for other queries), InputError for an
         unknown document or language or an invalid number.
@@ -189,7 +192,7 @@ class Searcher:
             k: Maximum number of groups per result.
             contexts: Maximum number of hits per group.
             documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
-            languages: Languages of the documents to search; None for all.
+            languages: Languages of the documents to search. None for all, without the query's own if there are others.
             without: For each query a text to exclude, such as its reference translation. Sentences of this text are
                 ignored, and longer sentences that contain it (`is_of`).
 

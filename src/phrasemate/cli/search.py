@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from phrasemate.lookup import Lookup
     from phrasemate.results import Result
 
-Languages = Annotated[list[str] | None, option("--language", "LANG", "Only in this language (repeatable).")]
-
 BATCH = 1000  # number of queries from a pipe that are answered together
 
 
@@ -48,7 +46,10 @@ def search(
         list[str] | None,
         option("--document", "NAME", "Only this document or folder; * stands for any characters (repeatable)."),
     ] = None,
-    language: Languages = None,
+    language: Annotated[
+        list[str] | None,
+        option("--language", "LANG", "Only in this language (repeatable). Default: all but the query's own."),
+    ] = None,
     quick: Quick = False,
     dictionary: Dictionaries = None,
     lexicon: WithLexicon = True,
@@ -193,7 +194,7 @@ def concordance(
         list[str] | None,
         option("--document", "NAME", "Only this document or folder; * stands for any characters (repeatable)."),
     ] = None,
-    language: Languages = None,
+    language: Annotated[list[str] | None, option("--language", "LANG", "Only in this language (repeatable).")] = None,
     side: Annotated[
         Side | None,
         option(

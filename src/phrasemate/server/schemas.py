@@ -208,7 +208,9 @@ class Search(RequestBody):
     k: int = Field(10, ge=1, description="Groups of equal wording for each phrase, at most.")
     contexts: int = Field(5, ge=0, description="Sentences for each group, at most.")
     documents: list[str] | None = Field(None, description="Search in these documents only.")
-    languages: list[str] | None = Field(None, description="Search in these languages only.")
+    languages: list[str] | None = Field(
+        None, description="Only in these languages. Default: all but the query's own, if there are others."
+    )
 
 
 class Lookup(RequestBody):
