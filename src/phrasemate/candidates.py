@@ -29,7 +29,7 @@ from phrasemate.lexicon import (
     SenseVectors,
     stemmed,
 )
-from phrasemate.lexicon.induced import articles, grammatical_words
+from phrasemate.lexicon.induced import articles, elided_article, grammatical_words
 from phrasemate.lexicon.inflection import (
     ENGLISH_FUNCTION_WORDS,
     LINKING,
@@ -39,7 +39,6 @@ from phrasemate.lexicon.inflection import (
     are_inflections,
     compound,
     content_words,
-    elision,
     stem,
 )
 from phrasemate.lexicon.locutions import locutions
@@ -388,13 +387,13 @@ def gather(
 
 
 def _forms_by_base(wordings: Sequence[str], listed: Mapping[str, Listing], language: str) -> dict[str, list[str]]:
-    """Map each wording to itself and to its forms with an elided word, such as "l'eau" for "eau".
+    """Map each wording to itself and to its forms with an elided article or preposition, such as "l'eau" for "eau".
 
     A form that a dictionary lists, such as "d'accord", stays a wording of its own, as does one without a counterpart.
     """
     forms: dict[str, list[str]] = {wording: [] for wording in wordings}
     for wording in wordings:
-        base = wording[elision(wording, language) :]
+        base = wording[elided_article(wording, language) :]
         is_form = base in forms and not listed.get(wording, UNLISTED).verbatim
         forms[base if is_form else wording].append(wording)
     return {wording: variants for wording, variants in forms.items() if variants}

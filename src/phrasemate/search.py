@@ -30,7 +30,8 @@ from phrasemate.lexicon import (
     bundled_lexicon,
     bundled_senses,
 )
-from phrasemate.lexicon.inflection import elision, same_words
+from phrasemate.lexicon.induced import elided_article
+from phrasemate.lexicon.inflection import same_words
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest
 from phrasemate.text import folded
@@ -660,14 +661,14 @@ def _hyphenated(phrase: Phrase) -> tuple[int, int]:
 def _fitted(hit: Hit, candidate: proposals.Candidate) -> Hit:
     """Fit a hit to its candidate.
 
-    It is extended by the function words before and after it that belong to the candidate, and loses an elided word that
-    does not: "d'assurance" becomes "assurance".
+    It is extended by the function words before and after it that belong to the candidate, and loses an elided article
+    or preposition that does not: "d'assurance" becomes "assurance".
     """
     phrase = hit.phrase
     start, end = phrase.start, phrase.end
     if candidate.leading or candidate.trailing:
         start, end = proposals.begins_at(phrase, candidate.leading), proposals.ends_at(phrase, candidate.trailing)
-    elif (length := elision(hit.text, hit.language)) and folded(hit.text) != candidate.wording:
+    elif (length := elided_article(hit.text, hit.language)) and folded(hit.text) != candidate.wording:
         start += length
     return (
         hit if (start, end) == (phrase.start, phrase.end) else replace(hit, phrase=Phrase(phrase.context, start, end))

@@ -41,6 +41,7 @@ from phrasemate.errors import InputError, ModelDamaged
 from phrasemate.lexicon.endings import bundled_endings
 from phrasemate.lexicon.inflection import (
     ARTICLES,
+    ELIDED_ARTICLES,
     ENGLISH_FUNCTION_WORDS,
     by_script,
     elision,
@@ -176,7 +177,7 @@ class InducedLexicon:
                 for row, reliability in endings.forms(wording, lang, self._keys_of(name).wordings)
             ]
             weights = self._of_forms(forms, target)
-        ranking = sorted(_without_elision(weights).items(), key=lambda item: -item[1])
+        ranking = sorted(_without_articles(weights).items(), key=lambda item: -item[1])
         return tuple(
             [Equivalent(text, weight / _STEPS, self.name, language, exact) for (language, text), weight in ranking]
         )
@@ -376,14 +377,14 @@ class InducedLexicon:
         return ModelDamaged(f"{self._path}: the part {part!r} is not as expected; install phrasemate again")
 
 
-def _without_elision(weights: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
-    """Add the weight of an equivalent with an elided word to that without, if there is one: of "l'eau" to "eau".
+def _without_articles(weights: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+    """Add the weight of an equivalent with an elided article to that without, if there is one: of "l'eau" to "eau".
 
     ``weights``: weight of each (language, equivalent), in steps of `_STEPS`.
     """
     sums = dict(weights)
     for (language, text), weight in weights.items():
-        base = language, text[elision(text, language) :]
+        base = language, text[elided_article(text, language) :]
         if base[1] != text and base in weights:
             sums[base] = min(sums[base] + weight, _STEPS)
             del sums[language, text]
@@ -519,3 +520,9 @@ def articles(lang: str) -> frozenset[str]:
         for word, equivalents in senses.items()
         if any(english in ARTICLES and probability >= _OF_ARTICLE for english, probability in equivalents)
     )
+
+
+def elided_article(wording: str, lang: str) -> int:
+    """Return the length of an elided article or preposition before a content word: 2 for "l'eau", 0 for "d'un"."""
+    length = elision(wording, lang, ELIDED_ARTICLES)
+    return length if length and folded(wording[length:]) not in grammatical_words(lang) else 0

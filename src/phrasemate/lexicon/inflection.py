@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 
 import Stemmer
@@ -79,6 +79,11 @@ _JOINED = {
     "it": "all anch bell c coll d dall degl dell l m mezz n nell quant quell quest s sant senz sull t tutt un v",
 }
 _ELISIONS = {lang: frozenset(text.split()) for lang, text in _JOINED.items()}
+ELIDED_ARTICLES = {  # articles and prepositions among them
+    "ca": frozenset({"d", "l"}),
+    "fr": frozenset({"d", "l"}),
+    "it": frozenset({"all", "coll", "d", "dall", "dell", "l", "nell", "sull", "un"}),
+}
 _APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
 SHORTEST_PART = 4  # characters of a part of a compound, at least
@@ -196,10 +201,13 @@ def content_words(text: str, lang: str) -> list[str]:
     return words[start:]
 
 
-def elision(word: str, lang: str) -> int:
-    """Return the length of an elided word at the beginning of a word: 2 for "l'école", 3 for "qu’elle", else 0."""
+def elision(word: str, lang: str, elided: Mapping[str, frozenset[str]] = _ELISIONS) -> int:
+    """Return the length of an elided word at the beginning of a word: 2 for "l'école", 3 for "qu’elle", else 0.
+
+    ``elided``: language -> the elided words to recognize, without apostrophe.
+    """
     match = _APOSTROPHE.search(word)
-    if match is None or folded(word[: match.start()]) not in _ELISIONS.get(primary(lang), ()):
+    if match is None or folded(word[: match.start()]) not in elided.get(primary(lang), ()):
         return 0
     return match.end()
 
