@@ -107,3 +107,17 @@ def test_a_doubtful_answer_says_so(sure: float | None, message: bool) -> None:
     print_results(Console(file=pipe, width=80, _environ={}), [Result("q", Phrase("auf der Bank", 8, 12), groups, sure)])
     assert ("probably no equivalent" in pipe.getvalue()) == message
     assert "bank  0.900" in pipe.getvalue()
+
+
+def test_answers_in_several_languages_name_theirs() -> None:
+    english, french = (
+        Group(text, 0.9, 1, (Hit(Phrase(text, 0, len(text)), 0.9, "d", 1, language),), source="lexicon")
+        for text, language in (("bench", "en"), ("banc", "fr"))
+    )
+    lines = []
+    for groups in ((english, french), (english,)):
+        pipe = io.StringIO()
+        print_results(Console(file=pipe, width=80, _environ={}), [Result("q", Phrase("Bank", 0, 4), groups)])
+        lines.append([line for line in pipe.getvalue().splitlines() if "0.900" in line])
+    assert lines[0] == ["  1. bench  0.900, 1 time, lexicon, en", "  2. banc  0.900, 1 time, lexicon, fr"]
+    assert lines[1] == ["  1. bench  0.900, 1 time, lexicon"]

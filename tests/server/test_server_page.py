@@ -143,6 +143,8 @@ def test_several_indexes_side_by_side_and_as_one(browser: Browser) -> None:
     assert one.texts(".panel .name") == ["news + law"]
     assert one.texts(".candidate .count")[0] == "7×"  # five and two
     assert set(one.texts(".place .in")) == {"news", "law"}
+    assert set(one.texts(".candidate .language")) == {"en", "fr"}
+    assert browser.get("/", pairs[0], q=TEXT, at=BANK).texts(".candidate .language") == []
 
 
 def test_filters(browser: Browser) -> None:

@@ -87,9 +87,10 @@ def _lines(result: Result, width: int, explain: bool) -> Iterator[Text]:
     yield marked(result.phrase, "bold yellow" if width else None)
     if result.doubtful:
         yield Text(f"     probably no equivalent here (confidence {result.confidence:.0%})", "yellow")
+    languages = {hit.language for group in result.groups for hit in group.hits}
     for rank, group in enumerate(result.groups, 1):
         number = (f"{rank:3}  ", "dim") if width else f"{rank:3}. "
-        yield Text.assemble(number, (clean(group.text), "bold cyan"), (_figures(group), "dim"))
+        yield Text.assemble(number, (clean(group.text), "bold cyan"), (_figures(group, len(languages) > 1), "dim"))
         if explain:
             yield Text.assemble(indent, (_reasons(group), "dim"))
         for hit in group.hits:
@@ -99,9 +100,11 @@ def _lines(result: Result, width: int, explain: bool) -> Iterator[Text]:
         yield Text("     nothing found", "dim")
 
 
-def _figures(group: Group) -> str:
+def _figures(group: Group, with_language: bool) -> str:
     worth = f"{group.score:.3f}" if group.probability is None else f"{group.probability:.0%}"
-    return f"  {worth}, {count(group.count, 'time')}{f', {clean(group.source)}' if group.source else ''}"
+    language = group.hits[0].language if with_language and group.hits else ""
+    facts = [worth, count(group.count, "time"), clean(group.source), language]
+    return "  " + ", ".join(filter(None, facts))
 
 
 def _reasons(group: Group) -> str:
