@@ -94,6 +94,15 @@ def test_an_existing_place(source: Path, tmp_path: Path) -> None:
     assert export_model(source, out, pooling="mean", force=True) == load_model(out, threads=1).hash != first
 
 
+def test_the_folder_behind_a_link_is_replaced(source: Path, tmp_path: Path) -> None:
+    export_model(source, tmp_path / "disk" / "out")
+    (tmp_path / "link").symlink_to("disk/out")
+    digest = export_model(source, tmp_path / "link", pooling="mean", force=True)
+    assert (tmp_path / "link").readlink() == Path("disk/out")
+    assert load_model(tmp_path / "disk" / "out", threads=1).hash == digest
+    assert sorted(path.name for path in (tmp_path / "disk").iterdir()) == ["out"]
+
+
 def test_only_a_model_folder_is_replaced(source: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("years of work", encoding="utf-8")

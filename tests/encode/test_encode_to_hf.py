@@ -118,6 +118,13 @@ def test_what_exists_is_not_replaced_and_damage_is_reported(unpacked_folder: Pat
     assert sorted(unpacked_folder.rglob("*")) == before
 
 
+def test_a_link_to_a_new_folder_stays(unpacked_folder: Path) -> None:
+    (unpacked_folder / "link").symlink_to("disk/again")
+    unpack_model(unpacked_folder / "model", unpacked_folder / "link")
+    assert (unpacked_folder / "link").readlink() == Path("disk/again")
+    assert (unpacked_folder / "disk" / "again" / "model.safetensors").is_file()
+
+
 def test_the_command(unpacked_folder: Path) -> None:
     result = CliRunner().invoke(
         app, ["model", "unpack", str(unpacked_folder / "model"), "-o", str(unpacked_folder / "by-command")]

@@ -27,6 +27,14 @@ def test_what_is_saved_is_loaded(saved_checkpoint: Checkpoint) -> None:
     assert (tensors["a"].tolist(), facts) == ([0, 1, 2], KNOWN)
 
 
+def test_the_checkpoint_behind_a_link_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "disk" / "checkpoint").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("disk/checkpoint")
+    Checkpoint(tmp_path / "link").save({}, KNOWN)
+    assert (tmp_path / "link").readlink() == Path("disk/checkpoint")
+    assert Checkpoint(tmp_path / "disk" / "checkpoint").load()[1] == KNOWN
+
+
 def test_each_bit_of_the_facts_counts(saved_checkpoint: Checkpoint) -> None:
     path = saved_checkpoint.folder / FACTS
     content = path.read_bytes()

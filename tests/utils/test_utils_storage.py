@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from phrasemate.errors import ModelDamaged, ModelError
-from phrasemate.utils.storage import CONFIG, Seal, save_arrays
+from phrasemate.utils.storage import CONFIG, NewFile, ResumableFile, Seal, save_arrays, write_text
 
 SEAL = Seal("phrasemate-spam", 1, "phrasemate train spam", "copy it again")
 
@@ -75,3 +75,23 @@ def test_weights_have_the_permissions_of_other_files(tmp_path: Path, umask: int,
         os.umask(before)
     (file,) = tmp_path.iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize("way", ["write_text", "NewFile", "ResumableFile"])
+def test_the_file_behind_a_link_is_replaced(tmp_path: Path, way: str) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "file").write_text("old")
+    link = tmp_path / "link"
+    link.symlink_to("disk/file")
+    if way == "write_text":
+        write_text(link, "new\n")
+    elif way == "NewFile":
+        with NewFile(link) as file:
+            file.write("new\n")
+    else:
+        with ResumableFile(link, {}, force=True) as lines:
+            lines.write(["new"])
+            lines.finish()
+    assert link.readlink() == Path("disk/file")
+    assert (tmp_path / "disk" / "file").read_text() == "new\n"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["disk", "file", "link"]

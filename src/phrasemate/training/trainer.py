@@ -40,6 +40,7 @@ from phrasemate.training import processes
 from phrasemate.training.config import at_least, expect
 from phrasemate.utils.storage import (
     durable_folder,
+    link_target,
     locked,
     sha256_of,
     swap_folder,
@@ -54,8 +55,8 @@ class Checkpoint:
     """Checkpoint in ``folder``, replaced atomically; between two renames, only ``folder.old`` exists."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._old = folder.with_name(folder.name + ".old")
+        self.folder = link_target(folder)
+        self._old = self.folder.with_name(self.folder.name + ".old")
 
     def exists(self) -> bool:
         """Whether there is a checkpoint, also if its replacement was interrupted."""
@@ -507,7 +508,8 @@ class Trainer(Generic[B]):
     def _export(self, metrics: Metrics) -> None:
         if not self._writes:
             return
-        partial, place, old = (self.folder / name for name in ("model.part", "model", "model.old"))
+        place = link_target(self.folder / "model")
+        partial, old = (place.with_name(place.name + suffix) for suffix in (".part", ".old"))
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         self.task.save(partial)

@@ -94,6 +94,11 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+def link_target(path: Path) -> Path:
+    """Return the path that a symbolic link leads to, or ``path`` itself. A renaming would replace the link."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
 def install(partial: Path, path: Path) -> None:
     """Rename a finished and flushed file to its final name, and flush the renaming to the disk."""
     partial.replace(path)
@@ -112,6 +117,7 @@ def durable_folder(folder: Path) -> None:
 def swap_folder(finished: Path, folder: Path, old: Path) -> None:
     """Replace ``folder`` by a finished folder. The old content is deleted last.
 
+    ``folder`` is not a symbolic link (see `link_target`), and all three folders are on one file system.
     Linux exchanges the two names in one step. On other systems ``folder`` is renamed to ``old`` first, so there is a
     moment without ``folder``.
     """
@@ -145,6 +151,8 @@ def _exchange(one: Path, other: Path) -> bool:
 def atomic_file(path: Path, mode: str = "w", suffix: str = ".part", **options: Any) -> Iterator[IO[Any]]:
     """Open a file that replaces ``path`` when the block ends; after an error ``path`` is unchanged.
 
+    If ``path`` is a symbolic link, the file it leads to is replaced.
+
     Args:
         path: Name of the finished file.
         mode: Mode of ``open``.
@@ -153,6 +161,7 @@ def atomic_file(path: Path, mode: str = "w", suffix: str = ".part", **options: A
 
     Raises OSError.
     """
+    path = link_target(path)
     partial = path.with_name(path.name + suffix)
     try:
         with partial.open(mode, **options) as file:
@@ -349,7 +358,8 @@ class NewFile:
 
     def __init__(self, path: str | os.PathLike[str], binary: bool = False) -> None:
         self.path = Path(path)
-        self._part = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
+        self._target = link_target(self.path)
+        self._part = self._target.with_name(f"{self._target.name}.{os.getpid()}.part")
         try:
             self.stream: IO[bytes] | IO[str]
             if binary:
@@ -368,7 +378,7 @@ class NewFile:
                 flush(self.stream)
             self.stream.close()
             if kind is None:
-                install(self._part, self.path)
+                install(self._part, self._target)
         except OSError as write_error:
             error = write_error
         finally:
@@ -413,10 +423,11 @@ class ResumableFile:
             reason = "lines are not written compressed; choose a name without .gz, and compress the file afterwards"
             raise InputError(f"{self.path}: {reason}")
         check_new(self.path, force)
-        self.part = self.path.with_name(self.path.name + ".part")
-        self._facts = self.path.with_name(self.path.name + ".part.json")
+        self._target = link_target(self.path)
+        self.part = self._target.with_name(self._target.name + ".part")
+        self._facts = self._target.with_name(self._target.name + ".part.json")
         refusal = f"{self.path}: another process is writing it; wait for it to end"
-        self._lock = acquire_lock(self.path.with_name(self.path.name + ".part.lock"), refusal)
+        self._lock = acquire_lock(self._target.with_name(self._target.name + ".part.lock"), refusal)
         try:
             self.done = 0
             if self.part.exists() and self.part.stat().st_size > 0:
@@ -444,7 +455,7 @@ class ResumableFile:
         """Close the complete file, and rename it to its final name."""
         flush(self._file)
         self._file.close()
-        install(self.part, self.path)
+        install(self.part, self._target)
         self._facts.unlink(missing_ok=True)
 
     def _begin(self, settings: dict[str, str]) -> None:

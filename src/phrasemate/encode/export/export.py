@@ -39,7 +39,7 @@ from phrasemate.encode.runtime import EmbeddingTable, quantise
 from phrasemate.encode.segmenter import MAX_WORDS_LEARNED, THRESHOLD, check_options
 from phrasemate.encode.tokenizer import load_tokenizer
 from phrasemate.errors import InputError, ModelError
-from phrasemate.utils.storage import save_arrays, swap_folder
+from phrasemate.utils.storage import link_target, save_arrays, swap_folder
 
 DIM = 192  # the smallest projection with which retrieval is as good as with the full end states (docs/decisions)
 DEFAULTS = ("cls", "ends", "mean")  # poolings that need no projection
@@ -148,7 +148,8 @@ def export_model(
     history = {**training, **({"share": share} if base is not None else {}), **(signature or {})}
     tokenizer, common = read_tokenizer(source, encoder.tokens, sentences is not None and sentences.lower)
     head, max_tokens = _sentence_head(sentences, encoder, prompt, sentence_prefix)
-    with _folder(out.parent), tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
+    place = link_target(out)
+    with _folder(place.parent), tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as scratch:
         target = Path(scratch) / out.name
         target.mkdir()
         (target / names.TOKENIZER).write_bytes(tokenizer)
@@ -181,7 +182,7 @@ def export_model(
         digest = names.write_manifest(target)
         if project is not None:
             digest = add_projection(target, project, dim)
-        swap_folder(target, out, Path(scratch) / "old")
+        swap_folder(target, place, Path(scratch) / "old")
     return digest
 
 

@@ -28,7 +28,7 @@ from phrasemate.encode.pooling import unit
 from phrasemate.encode.runtime import EmbeddingTable
 from phrasemate.encode.tokenizer import load_tokenizer, tokenizer_bytes
 from phrasemate.errors import InputError, ModelDamaged, ModelUnsupported, needs_extra
-from phrasemate.utils.storage import save_arrays, swap_folder, unlock
+from phrasemate.utils.storage import link_target, save_arrays, swap_folder, unlock
 
 ROWS = 8_192  # rows of the token table converted at once
 ALIKE, ALIKE_INT8 = 0.999, 0.98  # lowest mean cosine of a model's states with those of its source encoder
@@ -74,8 +74,9 @@ def unpack_model(
     if "pad_token" not in settings:
         remedy = "add one, such as <pad>, to the encoder's, and export it again"
         raise ModelUnsupported(f"{folder}: its tokenizer has no token for padding; {remedy}")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
+    place = link_target(out)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as scratch:
         partial = Path(scratch) / out.name
         partial.mkdir()
         if module is None:
@@ -93,7 +94,7 @@ def unpack_model(
         write_sentence_folder(partial, head, int(config["width"]), max_tokens)
         if (folder / names.HEADS).exists():
             shutil.copyfile(folder / names.HEADS, partial / names.HEADS)
-        swap_folder(partial, out, Path(scratch) / "old")
+        swap_folder(partial, place, Path(scratch) / "old")
 
 
 def _source(folder: Path, config: dict[str, Any], encoder: Path, base: str | Path | None) -> Any:
