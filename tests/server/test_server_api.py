@@ -77,6 +77,18 @@ def test_filters(client: TestClient) -> None:
     )
 
 
+@pytest.mark.parametrize("field", ["language", "target_language"])
+def test_a_language_that_has_no_tag(client: TestClient, field: str) -> None:
+    answer = client.post(API + "/terms", files={"file": ("a.txt", b"a bank")}, data={field: "en/fr"})
+    message = answer.json()["error"]["message"]
+    assert (answer.status_code, message) == (422, f"{field}: expected a language tag such as de or pt-BR")
+
+
+def test_the_fields_of_a_form_include_its_file(client: TestClient) -> None:
+    answer = client.post(API + "/terms", files={"file": ("a.txt", b"a bank")}, data={"color": "red"})
+    assert "unknown field 'color'; the fields are file, index, language, " in answer.json()["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code", "message"),
     [

@@ -251,6 +251,19 @@ def test_a_reload_keeps_the_users_where_their_file_is_none(two: Library, tmp_pat
     assert client.post(SEARCH, json=QUERY, headers=bearer("boss")).status_code == 401
 
 
+def test_rights_for_an_index_that_is_not_served_are_warned_of(
+    two: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = write_tokens(
+        tmp_path / "t.toml", entry("boss", '{ "*" = "admin" }'), entry("anna", '{ news = "read", nwes = "read" }')
+    )
+    client = client_of(two, file)
+    warning = "token of anna: has rights for nwes, which is not served here"
+    assert [record.getMessage() for record in caplog.records] == [warning]
+    assert client.post("/api/v1/reload", headers=bearer("boss")).json()["problems"] == {}
+    assert caplog.text.count(warning) == 2
+
+
 def test_traces_have_the_status_of_every_answer(client: TestClient) -> None:
     """Of what the guard refuses before the application, and of an error that nobody foresaw, too."""
     sdk = pytest.importorskip("opentelemetry.sdk.trace")

@@ -331,6 +331,20 @@ def test_an_index_that_fails_does_not_silence_the_others(tmp_path: Path, monkeyp
     assert "/secret/place" not in page.text + alone.text
 
 
+def test_the_start_page_says_in_a_sentence_that_an_index_cannot_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Library([make(tmp_path / "news", {"n": NEWS}, WordModel())], model=WordModel())
+
+    def broken(name: str, question: Any) -> Any:
+        raise IndexDamaged("a checksum does not match")
+
+    monkeypatch.setattr(library, "ask", broken)
+    with TestClient(create_app(library), base_url="http://127.0.0.1") as client:
+        page = Browser(client).get("/")
+    assert page.texts("#empty p") == ["The index cannot be used just now; the server's log says why."]
+
+
 def test_what_is_added_is_seen_at_once(tmp_path: Path) -> None:
     model = WordModel()
     folder = make(tmp_path / "news", {}, model)

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from server_fakes import TEXTS, FakeModel, make_index
 
 from phrasemate.errors import InputError
-from phrasemate.glossary import Entry, Glossary
+from phrasemate.glossary import FORMATS, Entry, Glossary
 from phrasemate.server.api import spoken, units
 from phrasemate.server.app import access_for, create_app
 from phrasemate.server.indexes import Library
@@ -238,6 +238,14 @@ def test_a_glossary_that_cannot_be_read_is_a_fault_of_the_server(
 def test_a_format_that_no_glossary_has(client: TestClient) -> None:
     answer = client.get("/glossary/exe")
     assert (answer.status_code, "There is nothing here" in answer.text) == (404, True)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_each_format_has_a_registered_type(client: TestClient, format_: str) -> None:
+    expected = {"txt": "text/plain", "xml": "application/xml", "csv": "text/csv"}
+    expected |= {"tbx": "application/x-tbx+xml", "tmx": "application/x-tmx+xml"}
+    kind = client.get(f"/glossary/{format_}").headers["content-type"].partition(";")[0]
+    assert kind == expected[FORMATS[format_][0]]
 
 
 def test_other_sites_ask_with_the_token_where_they_are_allowed(library: Library) -> None:

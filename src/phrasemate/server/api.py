@@ -165,10 +165,18 @@ def reload(library: Library, tokens: Tokens | None = None) -> dict[str, str]:
     try:
         if tokens:
             tokens.reload()
+            warn_of_rights(library, tokens)
     except ReadError as error:
         log.error("%s", error)
         problems["tokens"] = str(error)
     return problems
+
+
+def warn_of_rights(library: Library, tokens: Tokens) -> None:
+    """Log a warning for each index that the rights of a token name and that is not served."""
+    for user, name in tokens.index_rights():
+        if name not in library.names:
+            log.warning("token of %s: has rights for %s, which is not served here", user, name)
 
 
 def _post(

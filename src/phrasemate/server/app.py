@@ -83,6 +83,8 @@ def create_app(
         middleware=[guard],
         exception_handlers={PhrasemateError: _refuse, HTTPException: _routing, Exception: _refuse},
     )
+    if access.tokens:
+        api.warn_of_rights(library, access.tokens)
     glossary = glossary or Glossary()
     programs = api.router(library, settings, metrics, glossary, access)
     pages = routes(library, settings, glossary)

@@ -24,11 +24,12 @@ class RequestBody(BaseModel):
     """The body of a request. ``limits``: field -> (JSON Schema keyword of the limit, attribute of `Settings` with it).
 
     A value over ``maxLength`` or ``maxItems`` gives status 413, over ``maximum`` 422. For a list of strings,
-    ``maxLength`` applies to each string.
+    ``maxLength`` applies to each string. ``files``: names of the files of a form.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
     limits: ClassVar[Limits] = {}
+    files: ClassVar[Sequence[str]] = ()
 
 
 Body = TypeVar("Body", bound=RequestBody)
@@ -173,7 +174,7 @@ def _reason(error: ValidationError, kind: type[RequestBody]) -> str:
     errors = error.errors(include_url=False, include_context=False, include_input=False)
     more = f" (and {len(errors) - REASONS} more)" if len(errors) > REASONS else ""
     unknown = any(fault["type"] == "extra_forbidden" for fault in errors[:REASONS])
-    fields = f"; the fields are {', '.join(kind.model_fields)}" if unknown else ""
+    fields = f"; the fields are {', '.join([*kind.files, *kind.model_fields])}" if unknown else ""
     return "; ".join(map(_fault, errors[:REASONS])) + more + fields
 
 
@@ -183,6 +184,8 @@ def _fault(error: Any) -> str:
         return f"the field '{where}' is missing"
     if error["type"] == "extra_forbidden":
         return f"unknown field '{where}'"
+    if error["type"] == "string_pattern_mismatch":
+        return f"{where}: expected a language tag such as de or pt-BR"  # `LANGUAGE` is the only pattern
     return f"{where + ': ' if where else ''}{plain_reason(error['msg'])}"
 
 
@@ -287,6 +290,7 @@ class Terms(RequestBody):
     """Find the terms of a document, each with candidate translations."""
 
     model_config = ConfigDict(extra="forbid", strict=False)  # a form holds text only
+    files: ClassVar[Sequence[str]] = ("file",)
     limits: ClassVar[Limits] = {
         "most": [("maximum", "terms")],
         "k": [("maximum", "k")],

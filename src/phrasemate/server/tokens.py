@@ -53,6 +53,10 @@ class Tokens:
         """Read the file again. Raises ReadError, and then keeps the old users."""
         self._users = _read(self._path)
 
+    def index_rights(self) -> list[tuple[str, str]]:
+        """Return the name of a user and the name of an index for each right that is for one index only."""
+        return [(user.name, index) for user in self._users.values() for index in user.rights if index != EVERY]
+
     def user(self, token: bytes) -> User | None:
         """Return the owner of a token, or None. Only hashes are compared, so the time reveals nothing about tokens."""
         return self._users.get(sha256(token).hexdigest())

@@ -56,6 +56,7 @@ _DOWNLOADS = {
     "tbx": "application/x-tbx+xml",
     "tmx": "application/x-tmx+xml",
     "tsv": "text/tab-separated-values; charset=utf-8",
+    "txt": "text/plain; charset=utf-8",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "xml": "application/xml",
     "zip": "application/octet-stream",

@@ -9,7 +9,8 @@
       try {
         const response = await fetch(form.getAttribute("action"), { method: "POST", body: data, headers: { Accept: "application/json" } });
         const answer = await response.json();
-        status.textContent = response.ok ? "Saved." : answer.error.message;
+        const message = response.ok ? "saved" : answer.error.message;
+        status.textContent = `${message[0].toUpperCase()}${message.slice(1)}.`;
         form.classList.toggle("unsaved", !response.ok);
       } catch {
         status.textContent = "The server does not answer: this change is not saved.";

@@ -10,6 +10,8 @@
 
   const say = (text) => { if ($("status")) $("status").textContent = text; };
 
+  const sentence = (message) => `${message[0].toUpperCase()}${message.slice(1)}.`;
+
   function notice(text, label = "", act = null, milliseconds = 0) {
     const box = $("notice");
     box.replaceChildren(document.createTextNode(text));
@@ -45,7 +47,7 @@
       if (mine !== running.get(what)) return null;
       if (!(response.headers.get("content-type") || "").startsWith("text/html")) {
         let reason = "";
-        try { reason = JSON.parse(body).error.message; } catch { /* neither HTML nor JSON */ }
+        try { reason = sentence(JSON.parse(body).error.message); } catch { /* neither HTML nor JSON */ }
         notice(reason || `The server answered ${response.status}.`, "Try again", () => location.assign(address));
         return null;
       }
@@ -529,7 +531,7 @@
       const response = await fetch("/glossary", { method: "POST", body: data, headers: { Accept: "application/json" } });
       const answer = await response.json();
       if (response.ok) return answer;
-      notice(answer.error.message);
+      notice(sentence(answer.error.message));
     } catch { notice("The server does not answer: the glossary is unchanged."); }
     return null;
   }
