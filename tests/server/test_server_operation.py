@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -311,3 +312,31 @@ def test_every_metric_is_described(client: TestClient) -> None:
     metrics = {name for name in names if name.startswith("phrasemate_") and not name.endswith("_created")}
     assert metrics
     assert [name for name in sorted(metrics) if f"`{name}`" not in page] == []
+
+
+def failures(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "phrasemate.server"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_full_disk_below_the_log_is_reported_once(
+    client: TestClient, lines: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines.unlink()
+    lines.symlink_to("/dev/full")
+    assert [client.get("/health").status_code for _ in range(3)] == [200] * 3
+    assert capsys.readouterr().err == ""
+    (message,) = failures(caplog)
+    assert "the access log cannot be written" in message
+    assert "No space left on device" in message
+
+
+def test_a_log_whose_folder_is_gone_is_reported_once(
+    client: TestClient, tmp_path: Path, lines: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "log").mkdir()
+    open_log(str(tmp_path / "log" / "requests"))
+    shutil.rmtree(tmp_path / "log")
+    assert [client.get("/health").status_code for _ in range(3)] == [200] * 3
+    (message,) = failures(caplog)
+    assert "No such file or directory" in message

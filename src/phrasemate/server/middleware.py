@@ -513,9 +513,36 @@ def request_id(sent: str) -> str:
     return sent if _PLAIN_ID.fullmatch(sent) else uuid4().hex
 
 
+class _AccessLog(logging.Handler):
+    """Log handler that reports its first failure in one line, instead of a traceback for each request."""
+
+    _failed = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line. Unlike the handlers of the library, it also handles that the file cannot be opened again."""
+        try:
+            super().emit(record)
+        except OSError:
+            self.handleError(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Log the first failure to write a line."""
+        if not self._failed:
+            self._failed = True
+            log.error("the access log cannot be written (%s); lines are missing from now on", sys.exception())
+
+
+class _OutputLog(_AccessLog, logging.StreamHandler[Any]):
+    pass
+
+
+class _FileLog(_AccessLog, WatchedFileHandler):
+    pass
+
+
 def open_log(place: str) -> None:
     """Write the access log to a file, which logrotate may rename, or to standard output (``-``)."""
-    handler = logging.StreamHandler(sys.stdout) if place == "-" else WatchedFileHandler(place, encoding="utf-8")
+    handler = _OutputLog(sys.stdout) if place == "-" else _FileLog(place, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(message)s"))
     _log_of_requests.handlers[:] = [handler]
     _log_of_requests.setLevel(logging.INFO)
