@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 from collections.abc import Iterator
 from hashlib import sha256
@@ -221,6 +222,31 @@ def test_ready_is_not_alive(
     assert f"index idx: no index at {folder}" in caplog.text  # as the answer says
     assert client.get("/health").status_code == 200
     (folder / "gone").rename(folder / "store.sqlite")
+    assert client.get("/ready").status_code == 200
+
+
+def test_ready_tells_of_damage_that_a_search_met(client: TestClient, folder: Path) -> None:
+    store = folder / "store.sqlite"
+    content = store.read_bytes()
+    os.truncate(store, 8_000)
+    assert client.get("/ready").status_code == 200  # nothing has met it
+    assert client.post(SEARCH, json=QUERY).status_code == 503
+    assert client.get("/ready").status_code == 503
+    assert client.post("/api/v1/segment", json={"texts": ["a bench"]}).status_code == 200  # asks the model alone
+    assert client.get("/ready").status_code == 503
+    with store.open("rb+") as file:  # in place
+        file.write(content)
+    assert client.post(SEARCH, json=QUERY).status_code == 200
+    assert client.get("/ready").status_code == 200
+
+
+def test_an_index_that_is_opened_again_is_ready(client: TestClient, folder: Path) -> None:
+    shutil.copy(folder / "store.sqlite", folder / "copy")
+    os.truncate(folder / "store.sqlite", 8_000)
+    assert client.post(SEARCH, json=QUERY).status_code == 503
+    assert client.get("/ready").status_code == 503
+    (folder / "copy").rename(folder / "store.sqlite")
+    assert client.post("/api/v1/reload").json()["problems"] == {}
     assert client.get("/ready").status_code == 200
 
 

@@ -297,11 +297,14 @@ class SharedSearcher(Searcher):
 
     One thread at a time searches the index. Requests that wait for it are searched as one batch, which is faster than
     one after the other. Their phrases are encoded before they wait, so that the encoder works at the same time.
+
+    ``damage`` is the message of the latest request that found the index damaged; a search that succeeds empties it.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.batches = Batches("search", PHRASES_TOGETHER)
+        self.damage = ""
 
     def close(self) -> None:
         """End the thread after the waiting searches."""
@@ -318,8 +321,18 @@ class SharedSearcher(Searcher):
     ) -> list[Answer]:
         """Search as `Searcher.search_phrases` does. Calls with few phrases and no ``without`` are batched."""
         search = super().search_phrases
+        answers: list[Answer]
         if any(without or ()) or not 0 < len(phrases) <= PHRASES_TOGETHER:
-            return search(phrases, request, without=without, at_once=at_once, progress=progress)
+            answers = search(phrases, request, without=without, at_once=at_once, progress=progress)
+        else:
+            answers = self._batched(search, phrases, request)
+        if answers:
+            self.damage = ""
+        return answers
+
+    def _batched(
+        self, search: Callable[..., list[Answer]], phrases: Sequence[Phrase], request: SearchRequest
+    ) -> list[Answer]:
         views = self.views
         self.model.encode([*phrases, *(map(alone, phrases) if views and views.mixed else ())])  # fills the cache
         filters = (None if names is None else tuple(names) for names in (request.documents, request.languages))

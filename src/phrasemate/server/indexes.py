@@ -17,7 +17,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from phrasemate.errors import IndexMissing, InputError, ModelError, PhraseIndexError, PhrasemateError, ReadError
+from phrasemate.errors import (
+    IndexDamaged,
+    IndexMissing,
+    InputError,
+    ModelError,
+    PhraseIndexError,
+    PhrasemateError,
+    ReadError,
+)
 from phrasemate.index import BaseIndex, Index
 from phrasemate.index.lance.tables import is_remote, is_tables, place_of
 from phrasemate.index.manifest import SHARDS_JSON, Manifest
@@ -249,8 +257,10 @@ class _Shelf:
             library_index.users += 1
         try:
             yield library_index.searcher
-        except (PhraseIndexError, ModelError):
+        except (PhraseIndexError, ModelError) as error:
             log.exception("index %s", self.name)
+            if isinstance(error, IndexDamaged):
+                library_index.searcher.damage = str(error)
             raise
         except InputError as error:
             path = str(library_index.index.path)
@@ -269,12 +279,12 @@ class _Shelf:
             self._retire(self._open)
 
     def problem(self) -> str:
-        """Return why the index cannot be used, or ""."""
+        """Return why the index cannot be used, or "". An open index is asked nothing, so this waits for no search."""
         try:
             self._look()
         except (PhraseIndexError, ModelError) as error:
             return str(error)
-        return ""
+        return self._open.searcher.damage
 
     def reload(self) -> str:
         """Reopen the folder, even if it has not changed. Returns why it cannot be opened, or ""."""
