@@ -601,7 +601,7 @@ def term_rows(
 ) -> Iterator[TermPair]:
     """Convert terms to the rows of a table, one for each translation.
 
-    A term without translations has one row, with an empty target and a score of 0. The ``metadata`` of a pair are rank,
+    A term without translations has one row, with an empty target and no score. The ``metadata`` of a pair are rank,
     termhood, count, belief, variants, known, places, confidence (only for the first translation of a term),
     target_count and target_context.
 
@@ -629,7 +629,7 @@ def term_rows(
             yield TermPair(source, target, group.score, {**facts, "confidence": confidence, **target_facts})
         if not term.groups:
             empty_row = {"confidence": "", "target_count": "", "target_context": ""}
-            yield TermPair(source, Term("", target_language), 0.0, {**facts, **empty_row})
+            yield TermPair(source, Term("", target_language), None, {**facts, **empty_row})
 
 
 def _concepts(terms: Iterable[DocumentTerm], language: str, target_language: str, contexts: int) -> Iterator[Term]:

@@ -63,6 +63,24 @@ def test_term_base(tmp_path: Path) -> None:
     assert next(iter(read_terms(tmp_path / "few.tbx", "de"))).contexts == ("Die Platte ist voll.",)
 
 
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "xlsx"])
+def test_a_term_without_a_translation_has_no_score(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"o.{suffix}"
+    write_document_terms(path, TERMS, "de")
+    if suffix == "xlsx":
+        file = TextFile(path, str(path), False, "utf-8", Damage(skip=False))
+        rows = [cells for _, _, cells in sheet_rows(file)]
+    else:
+        with path.open(encoding="utf-8", newline="") as stream:
+            rows = list(csv.reader(stream, delimiter="\t" if suffix == "tsv" else ","))
+    assert [row[:3] for row in rows] == [
+        ["source", "target", "score"],
+        ["Platte", "disk", "0.9"],
+        ["Platte", "plate", "0.7"],
+        ["Netz", "", ""],
+    ]
+
+
 def rows(path: Path) -> list[list[str]]:
     if path.suffix == ".xlsx":
         file = TextFile(path, str(path), False, "utf-8", Damage(skip=False))
