@@ -22,12 +22,12 @@ from phrasemate.index.types import Filters
 from phrasemate.lexicon import Dictionary, DictionaryFolder, open_dictionaries
 from phrasemate.lookup import lookup
 from phrasemate.match import MatchSide, match_terms
-from phrasemate.mine import mine
+from phrasemate.mine import Mining, mine
 from phrasemate.mt import FORMS, Cache, read_form
 from phrasemate.reranker import load_reranker
 from phrasemate.results import SearchRequest
 from phrasemate.terms import document_terms
-from phrasemate.text import Term
+from phrasemate.text import Term, read_terms, split_sentences, words
 from phrasemate.vectors import Sentences
 
 STORY = pm.Document.from_texts("story", ["She sat on the bench in the park.", "The bank lends money."])
@@ -95,6 +95,44 @@ def test_each_error_says_what_is_wrong() -> None:
             call()
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda path: pm.Index.create(path, pm.load_model()),
+        pm.Index.open,
+        lambda path: backup(path, "copy"),
+        lambda path: backup("idx", path),
+        lambda path: restore(path, "idx"),
+        lambda path: restore("copy", path),
+        lambda path: upgrade(path, pm.load_model()),
+        read_terms,
+    ],
+)
+def test_a_path_is_a_text_or_a_path(call: Callable[[Any], object], tmp_path: Path) -> None:
+    for path in (None, 5):
+        with pytest.raises(InputError, match=f"^{path}: expected a path"):
+            call(path)
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda: pm.load_model(5), "^5: expected a path"),  # type: ignore[arg-type]
+        (lambda: pm.load_model(threads=True), "^threads: True; expected 1 or more"),
+        (lambda: split_sentences(None), "^None: expected a text"),  # type: ignore[arg-type]
+        (lambda: split_sentences("One.", None), "^None: expected a text"),  # type: ignore[arg-type]
+        (lambda: words(None), "^None: expected a text"),  # type: ignore[arg-type]
+        (lambda: pm.read("a.txt", encoding=None), "^encoding=None is unknown; expected one such as"),  # type: ignore[arg-type]
+        (lambda: pm.read("a.txt", text_field=None), "^None: expected a text"),  # type: ignore[arg-type]
+        (lambda: pm.read("a.txt", column=2.5), "^column=2.5; expected a name, or a number from 1"),  # type: ignore[arg-type]
+        (lambda: Mining(lexicon="d.tsv"), "^lexicon 'd.tsv'; expected True"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_foreign_error_becomes_one_of_input(call: Callable[[], object], reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        call()
+
+
 def test_a_model_refuses_what_it_cannot_encode(model: Any) -> None:
     with pytest.raises(InputError, match=r"^3: expected phrases"):
         model.encode([3])
@@ -144,6 +182,11 @@ def test_an_index_refuses_names_where_it_needs_what_they_name(folder: Path, mode
         for k in (0, "3", 2.5, None):
             with pytest.raises(InputError, match="expected 1 or more, a whole number"):
                 index.search(model.encode([pm.Phrase("a bench", 2, 7)]), k)  # type: ignore[arg-type]
+        for phrase, limit in ((None, 100), (5, 100), ("bench", None), ("bench", "3")):
+            with pytest.raises(InputError, match="expected a text and at least 1"):
+                index.containing(phrase, limit)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=r"^None: expected a text"):
+            lookup(index, None)  # type: ignore[arg-type]
         with pytest.raises(QueryError, match="expected a text"):
             pm.Searcher(index).search(None)  # type: ignore[arg-type]
 
@@ -165,6 +208,12 @@ def test_a_searcher_refuses_names_where_it_needs_what_they_name(folder: Path, mo
             ("a model, such as", lambda: pm.Searcher(index, "model")),  # type: ignore[arg-type]
             ("a list of dictionaries", lambda: pm.Searcher(index, lexicons="d.tsv")),
             ("dictionaries, as .*open_dictionaries", lambda: pm.Searcher(index, lexicons=["d.tsv"])),  # type: ignore[list-item]
+            (
+                r"True or False; for dictionaries: lexicons=open_dictionaries\(",
+                lambda: pm.Searcher(index, lexicon="d.tsv"),  # type: ignore[arg-type]
+            ),
+            ("1 or more", lambda: searcher.search_phrases([phrase], request, at_once=-1)),
+            ("1 or more", lambda: searcher.search_phrases([phrase], request, at_once=0)),
             ("a list of queries", lambda: searcher.search_all(None)),  # type: ignore[arg-type]
             ("a list of texts to leave out", lambda: searcher.search_all([QUERY], without=[None])),  # type: ignore[list-item]
             ("phrases, such as", lambda: searcher.search_phrases(["Bank"], request)),  # type: ignore[list-item]

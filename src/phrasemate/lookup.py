@@ -31,7 +31,7 @@ from phrasemate.lexicon.locutions import general_words
 from phrasemate.text import folded, words
 from phrasemate.text.languages import primary
 from phrasemate.text.normalize import Alignment, composed, plain, visible
-from phrasemate.types import Hit, Phrase, check_opened
+from phrasemate.types import Hit, Phrase, check_opened, check_text
 
 WAYS = ("words", "forms", "regex")
 ORDERS = ("text", "left", "right")
@@ -147,6 +147,7 @@ def lookup(
     way, order or side, and an unknown document or language.
     """
     check_opened(index, "an index, such as Index.open(path)")
+    check_text(query)
     for value, values in ((way, WAYS), (order, ORDERS), (side, SIDES)):
         if value not in values:
             raise InputError(f"{value[:20]!r}: expected one of {', '.join(values)}")

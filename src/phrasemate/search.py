@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
+from numbers import Integral
 from operator import itemgetter
 from typing import Any
 
@@ -98,6 +99,9 @@ class Searcher:
         check_opened(index, "an index, such as Index.open(path)")
         if model is not None:
             check_opened(model, "a model, such as load_model(path)")
+        if not isinstance(lexicon, bool):
+            remedy = "for dictionaries: lexicons=open_dictionaries([...])"
+            raise InputError(f"lexicon={repr(lexicon)[:40]}; expected True or False; {remedy}")
         check_list(lexicons, "dictionaries")
         for dictionary in lexicons:
             check_opened(dictionary, "dictionaries, as phrasemate.lexicon.open_dictionaries([path]) returns them")
@@ -232,6 +236,8 @@ class Searcher:
 
         Raises InputError for an unknown document or language, and unless there is one text to exclude for each phrase.
         """
+        if at_once is not None and not (isinstance(at_once, Integral) and at_once > 0):
+            raise InputError(f"at_once={at_once!r}; expected 1 or more")
         phrases = phrase_list(phrases)
         if not phrases:
             return []

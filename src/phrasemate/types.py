@@ -49,6 +49,18 @@ def text_tuple(values: Iterable[str], items: str) -> tuple[str, ...]:
     return texts
 
 
+def check_text(value: object) -> None:
+    """Raise InputError for anything but a text."""
+    if not isinstance(value, str):
+        raise InputError(f"{repr(value)[:40]}: expected a text")
+
+
+def check_path(value: object) -> None:
+    """Raise InputError for anything but a path, as a text or an object such as Path."""
+    if not isinstance(value, str | PathLike):
+        raise InputError(f"{repr(value)[:40]}: expected a path")
+
+
 def check_opened(value: object, opening: str) -> None:
     """Raise InputError for a name, path or None instead of an open object; ``opening`` says what is expected."""
     if value is None or isinstance(value, str | PathLike):

@@ -27,7 +27,7 @@ from phrasemate.encode.runtime import STRETCH, Runtime, States, stretches
 from phrasemate.encode.scoring import load_confidence, load_scorer
 from phrasemate.encode.segmenter import NgramSegmenter, Segmenter, SegmentOptions
 from phrasemate.errors import InputError, ModelDamaged
-from phrasemate.types import Phrase, Span, phrase_list, text_tuple
+from phrasemate.types import Phrase, Span, check_path, phrase_list, text_tuple
 from phrasemate.utils.arrays import Floats, Offsets, Rows
 from phrasemate.utils.machine import single_blas
 
@@ -107,6 +107,8 @@ def load_model(path: str | Path | None = None, threads: int | None = None, devic
 
     Raises ModelError or a subclass (see `phrasemate.errors`), and InputError if the machine lacks the device.
     """
+    if path is not None:
+        check_path(path)
     device = device or os.environ.get(DEVICE) or "CPU"
     return Model(bundled_folder() if path is None else Path(path), threads, path is None, device)
 

@@ -21,7 +21,7 @@ from phrasemate.index.schema import write_lock
 from phrasemate.index.store import Store
 from phrasemate.index.types import DocumentInfo, IndexModel, IndexStats, Progress
 from phrasemate.index.wordings import WordingsManifest
-from phrasemate.types import Document, Sentence, check_opened
+from phrasemate.types import Document, Sentence, check_opened, check_path
 from phrasemate.utils.storage import swap_folder
 
 
@@ -59,6 +59,8 @@ def backup(folder: str | Path, destination: str | Path, force: bool = False) -> 
     Returns the statistics of the copy. Raises IndexMissing, IndexExists, PhraseIndexError (disk full), or InputError
     (Lance tables).
     """
+    for path in (folder, destination):
+        check_path(path)
     source = Path(folder)
     if is_tables(source):
         raise InputError(f"{source}: consists of Lance tables; copy the folder or bucket, which keeps old versions")
@@ -93,6 +95,7 @@ def restore(copy: str | Path, folder: str | Path, force: bool = False) -> IndexS
 
     Returns the statistics of the restored index. Raises IndexMissing, IndexDamaged, IndexExists, PhraseIndexError.
     """
+    check_path(folder)
     with Index.open(copy, readonly=True) as index:
         report = index.verify()
     if not report.ok:
@@ -117,6 +120,7 @@ def upgrade(folder: str | Path, model: IndexModel, progress: Progress | None = N
     Raises IndexMissing, IndexLocked, IndexExists (the folder holds other files), PhraseIndexError (disk full), or
     InputError (Lance tables).
     """
+    check_path(folder)
     check_opened(model, "a model, such as load_model(path)")
     source = Path(folder)
     if is_tables(source):

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, islice, product
+from numbers import Integral
 
 from phrasemate.errors import InputError
 from phrasemate.index import row_codec, schema
@@ -217,8 +218,8 @@ def _range(start: str) -> tuple[bytes, bytes]:
 
 
 def check(phrase: str, limit: int) -> None:
-    """Raise InputError for a phrase without a visible character, and for a limit below 1."""
-    if not visible(phrase) or limit < 1:
+    """Raise InputError unless the phrase is a text with a visible character, and the limit a number from 1."""
+    if not (isinstance(phrase, str) and visible(phrase) and isinstance(limit, Integral) and limit > 0):
         raise InputError(f"cannot look for {phrase!r} with a limit of {limit}; expected a text and at least 1")
 
 

@@ -44,7 +44,7 @@ from phrasemate.index.types import (
     VerifyReport,
 )
 from phrasemate.index.wordings import WordingSearch
-from phrasemate.types import Document, check_language, check_opened
+from phrasemate.types import Document, check_language, check_opened, check_path
 from phrasemate.utils.machine import check_threads, single_blas, trim_heap
 
 DEPTHS = (1, 10)  # k of the recall@k that `Index.optimize` can aim at
@@ -102,6 +102,7 @@ class Index(BaseIndex):
 
         Raises IndexExists if the folder holds anything, PhraseIndexError if it cannot be written.
         """
+        check_path(path)
         folder, manifest = Path(path), Manifest.of(model, segment)
         check_threads(threads)
         make_folder(folder)
@@ -133,6 +134,7 @@ class Index(BaseIndex):
         """
         from phrasemate.index.lance.tables import is_tables
 
+        check_path(path)
         check_threads(threads)
         if model is not None:
             check_opened(model, "a model, such as load_model(path)")

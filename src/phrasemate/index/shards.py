@@ -26,6 +26,7 @@ from phrasemate.errors import ClusterError, IndexDamaged, InputError, ModelMisma
 from phrasemate.index import row_codec
 from phrasemate.index.base import BaseIndex
 from phrasemate.index.exact import Runs, best
+from phrasemate.index.fulltext import check
 from phrasemate.index.manifest import SHARDS_JSON, Manifest
 from phrasemate.index.ray import Failure, connect, ray
 from phrasemate.index.store import SentenceRow, State, Store, check_model
@@ -347,6 +348,7 @@ class ShardedTexts:
 
     def containing(self, phrase: str, limit: int) -> list[int]:
         """Return the ids of up to ``limit`` sentences that contain ``phrase``, ascending."""
+        check(phrase, limit)
         return self._chained(limit, lambda shard, rest: ("containing", (phrase, rest)))
 
     def candidates(self, phrase: str, ids: IdRange = ALL_IDS) -> list[int]:

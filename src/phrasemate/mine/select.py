@@ -151,6 +151,8 @@ class Mining:
             raise InputError(f"margin {self.margin!r} and rerank 'words'; it needs the margin 'regression'")
         if self.k < 1:
             raise InputError(f"k {self.k}; expected 1 or more neighbours")
+        if not isinstance(self.lexicon, bool):
+            raise InputError(f"lexicon {self.lexicon!r}; expected True, for the bundled lexicon, or False")
         if self.length_ratio is not None and not self.length_ratio > 1:
             raise InputError(f"length ratio {self.length_ratio}; expected more than 1, or none")
         if self.copies is not None and not 0 < self.copies <= 1:

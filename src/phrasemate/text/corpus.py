@@ -31,7 +31,7 @@ from phrasemate.text.formats.registry import Options, sentences
 from phrasemate.text.formats.xml import kind_of
 from phrasemate.text.names import display_name, name_of
 from phrasemate.text.text_file import LINE_LIMIT, Damage, SkippedInput, TextFile, keeps_line_ends, suffix_of
-from phrasemate.types import Document, Sentence, check_language
+from phrasemate.types import Document, Sentence, check_language, check_text
 
 SUFFIXES: Mapping[str, str] = {  # suffix -> format
     **{".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tbx": "tbx", ".tsv": "tsv", ".txt": "txt"},
@@ -294,6 +294,7 @@ def read(
         raise InputError(f"lines={lines!r}; expected 'paragraph', 'sentence' or 'wrapped'")
     if on_error not in ("raise", "skip"):
         raise InputError(f"on_error={on_error!r}; expected 'raise' or 'skip'")
+    check_text(text_field)
     if lang != "*":  # "*" reads all languages of a file
         check_language(lang)
     options = Options(_column(column), text_field, lines, lang, _encoding(encoding))
@@ -405,7 +406,8 @@ def _column(column: str | int | None) -> str | int | None:
     """Check a column and convert digits to a number. Raises InputError unless it is a name, None or 1 and above."""
     if isinstance(column, str) and column.strip().isdecimal() and len(column.strip()) < 10:
         column = int(column)
-    if column == "" or (isinstance(column, int) and column < 1):
+    is_name_or_number = column is None or (isinstance(column, str | int) and not isinstance(column, bool))
+    if not is_name_or_number or column == "" or (isinstance(column, int) and column < 1):
         raise InputError(f"column={column!r}; expected a name, or a number from 1")
     return column
 
@@ -415,6 +417,6 @@ def _encoding(name: str) -> str:
     try:
         usual = codecs.lookup(name).name
         keeps_line_ends(usual)  # refuses what is not an encoding of text, such as base64
-    except (LookupError, ValueError):
+    except (LookupError, ValueError, TypeError):
         raise InputError(f"encoding={name!r} is unknown; expected one such as utf-8, utf-16 or cp1252") from None
     return {"utf-8-sig": "utf-8"}.get(usual, usual)

@@ -36,6 +36,7 @@ from icu4py.breakers import SentenceBreaker, WordBreaker
 from phrasemate.errors import InputError
 from phrasemate.text.japanese import KANA, join_words
 from phrasemate.text.normalize import composed, plain, visible, visible_places
+from phrasemate.types import check_text
 
 _PLACES = ("../icu4py.libs", ".dylibs", "../icu4py.dylibs", ".")  # folders of the libraries in the wheels
 _TAG = re.compile(r"[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8})*")
@@ -398,6 +399,7 @@ def words(text: str) -> Offsets:
     Parts of Japanese words that ICU separates are joined (`join_words`).
     Offsets are characters of ``text``, end exclusive, in order and without overlap.
     """
+    check_text(text)
     if text.isascii() and text.replace(" ", "").isalnum():  # words are separated by spaces only
         return [match.span() for match in _RUN.finditer(text)]
     clean = visible(text)
@@ -426,6 +428,8 @@ def split_sentences(text: str, lang: str = "") -> Offsets:
     5. Mai"). Without it, the abbreviations of all languages count, and no ordinal numbers. A line break always ends a
     sentence.
     """
+    check_text(text)
+    check_text(lang)
     lang = lang.lower().replace("_", "-").split("-")[0]
     locale = lang if _BREAKER_LOCALE.fullmatch(lang) else "en"
     spans: Offsets = []

@@ -29,6 +29,7 @@ from phrasemate.text.formats.xml import Item
 from phrasemate.text.languages import speaks
 from phrasemate.text.normalize import composed
 from phrasemate.text.text_file import Damage, TextFile, suffix_of, without_options
+from phrasemate.types import check_path
 from phrasemate.utils.storage import NewFile
 
 _READ = ".txt, .tsv, .csv, .tbx, MultiTerm's .xml (each also with .gz) and .xlsx"
@@ -73,6 +74,7 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
 
     Raises ReadError.
     """
+    check_path(path)
     path, (suffix, is_gzip) = Path(path), suffix_of(path)
     file = TextFile(path, str(path), is_gzip, "utf-8", Damage(skip=False))
     if suffix in (".tbx", ".xml"):

@@ -34,7 +34,7 @@ def cores() -> int:
 
 def check_threads(threads: int | None) -> None:
     """Raise InputError for a number of threads below 1; None, which stands for one per processor, is accepted."""
-    if threads is not None and not (isinstance(threads, int) and threads > 0):
+    if threads is not None and not (type(threads) is int and threads > 0):  # not a bool
         raise InputError(f"threads: {threads!r}; expected 1 or more")
 
 
