@@ -277,6 +277,18 @@ def test_texts_are_not_terms(side: Any, model: Any) -> None:
         match_terms(MatchSide([Term("Bank")]), MatchSide([Term("bank")]), "model")  # type: ignore[arg-type]
 
 
+def test_open_things_have_a_name_that_costs_no_query(folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent)
+    with pm.Index.open("idx") as index:
+        searcher = pm.Searcher(index)
+        names = [repr(index), repr(searcher)]
+    assert names == ["Index('idx')", "Searcher(Index('idx'))"]
+    assert [repr(index), repr(searcher)] == names  # closed
+    assert repr(model) == f"Model('e5-small-ccpr', dim={model.dim})"
+    assert repr(pm.read("a.txt", "b")) == "Corpus('a.txt', 'b')"
+    assert repr(pm.read(*"abcd")) == "Corpus('a', 'b', 'c', ...)"
+
+
 def _signatures() -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the name and the annotations of every exported function and method."""
     packages = ["", *(f".{info.name}" for info in pkgutil.iter_modules(pm.__path__) if info.ispkg)]

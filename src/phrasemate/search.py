@@ -108,6 +108,9 @@ class Searcher:
         self.index, self._model, self._views = index, model, views
         self._own_lexicons, self._with_bundled = tuple(lexicons), lexicon
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.index!r})"
+
     @property
     def lexicons(self) -> tuple[Lexicon, ...]:
         """Dictionaries that propose candidates: those of the searcher, those of the index, the bundled lexicon."""

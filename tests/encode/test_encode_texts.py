@@ -280,7 +280,7 @@ def test_a_loaded_module_stays_where_another_is_hidden(monkeypatch: pytest.Monke
 
 
 def test_a_model_says_what_it_is_and_refuses_prompts_that_it_lacks(model: Model) -> None:
-    assert repr(model) == f"<Model {model.name} {model.hash[:12]} pooling=ends dim={2 * encoders.HIDDEN}>"
+    assert repr(model) == f"Model({model.name!r}, dim={2 * encoders.HIDDEN})"
     with pytest.raises(InputError, match="prompt 'query': the model has no prompts by name"):
         model.encode_sentences(["The old bank."], prompt="query")
 

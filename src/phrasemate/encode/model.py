@@ -150,7 +150,7 @@ class Model:
         return self
 
     def __repr__(self) -> str:
-        return f"<Model {self.name} {self.hash[:12]} pooling={self.pooling} dim={self.dim}>"
+        return f"Model({self.name!r}, dim={self.dim})"
 
     @property
     def dim(self) -> int:

@@ -109,6 +109,9 @@ class BaseIndex(ABC):
         self._documents_of: tuple[int, dict[int, DocumentInfo]] = (-1, {})  # generation, documents by id
         self._languages_of: tuple[dict[int, DocumentInfo], list[str]] = ({}, [])  # documents by id, their languages
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
     def __enter__(self) -> Self:
         return self
 

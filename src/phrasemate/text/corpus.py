@@ -317,6 +317,10 @@ class Corpus:
         self._damage = Damage(skip)
         self._spooled: dict[str, SourceFile] = {}
 
+    def __repr__(self) -> str:
+        paths = [repr(path) for path in self._paths[:3]] + ["..."] * (len(self._paths) > 3)
+        return f"Corpus({', '.join(paths)})"
+
     def __iter__(self) -> Iterator[Document]:
         """Yield the documents in order. Raises ReadError at the first file that cannot be read."""
         yield from filter(None, map(self._document, self._files))
