@@ -69,6 +69,29 @@ def test_a_broken_catalogue_says_where(tmp_path: Path) -> None:
         texts(written(tmp_path / "a.po", 'msgid "a"\nnonsense here\n'))
 
 
+@pytest.mark.parametrize(
+    ("charset", "translation"), [("ISO-8859-1", "Öffnen Sie"), ("koi8-r", "Открыть"), ("EUC-JP", "開く")]
+)
+def test_a_catalogue_is_read_in_the_charset_of_its_header(tmp_path: Path, charset: str, translation: str) -> None:
+    content = CATALOGUE.replace("UTF-8", charset).replace("Öffnen Sie", translation)
+    path = written(tmp_path / "a.po", content.encode(charset))
+    assert texts(path, lang="de") == [f"{translation} den Deckel.", "eine Datei", "%d Dateien"]
+    path = written(tmp_path / "b.po", content)  # UTF-8 in spite of its header
+    assert texts(path, lang="de")[0] == f"{translation} den Deckel."
+
+
+@pytest.mark.parametrize("charset", ["CHARSET", "ascii", "utf-7", "base64", "UTF-8"])
+def test_a_catalogue_whose_charset_does_not_fit_is_refused(tmp_path: Path, charset: str) -> None:
+    with pytest.raises(ReadError, match="not UTF-8"):
+        texts(written(tmp_path / "a.po", CATALOGUE.replace("UTF-8", charset).encode("latin-1")))
+
+
+def test_the_charset_of_a_message_is_not_that_of_the_catalogue(tmp_path: Path) -> None:
+    message = 'msgid ""\n"Content-Type: text/html; charset=ISO-8859-1\\n"\nmsgstr "é"\n'
+    with pytest.raises(ReadError, match="not UTF-8"):
+        texts(written(tmp_path / "a.po", message.encode("latin-1")))
+
+
 def test_properties_are_read_as_java_reads_them(tmp_path: Path) -> None:
     from translate.storage import properties
 

@@ -259,10 +259,11 @@ class TextFile:
                 raise ReadError(self.name, 0, f"more than {most:,} bytes; expected {kind}", remedy)
             yield block
 
-    def whole(self, otherwise: str = "") -> str:
+    def whole(self, otherwise: str = "", declaration: re.Pattern[bytes] | None = None) -> str:
         """Read the whole text: UTF-8, UTF-16 with a byte-order mark, or the given encoding.
 
-        ``otherwise`` is the encoding of a file that is not valid UTF-8. Raises ReadError, also for more than 64 MB.
+        ``otherwise`` is the encoding of a file that is not valid UTF-8, or ``declaration`` the pattern of a place that
+        names it (its first group). Raises ReadError, also for more than 64 MB.
         """
         raw = b"".join(self.limited(WHOLE, "less in this format", "split it"))
         has_mark = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
@@ -271,6 +272,7 @@ class TextFile:
         try:
             text = raw.decode("utf-16" if has_mark else "utf-8-sig")
         except UnicodeDecodeError as error:
+            otherwise = otherwise or _declared(raw, declaration)
             if not otherwise:
                 line = raw.count(b"\n", 0, error.start) + 1
                 near = UnicodeDecodeError("utf-8", raw[error.start : error.start + 200], 0, 1, error.reason)
@@ -367,6 +369,20 @@ class TextFile:
 
 
 @cache
+def _declared(raw: bytes, declaration: re.Pattern[bytes] | None) -> str:
+    """Return the name of the encoding that a file declares and that it can be read in, else ""."""
+    match = declaration and declaration.search(raw[:_HEAD])
+    if not match:
+        return ""
+    name = match[1].decode()
+    try:
+        keeps_line_ends(name)  # refuses what is not an encoding of text
+        raw.decode(name)
+    except (LookupError, ValueError):
+        return ""
+    return name
+
+
 def keeps_line_ends(encoding: str) -> bool:
     """Tell whether text in this encoding can be split at the byte of a line feed, unlike UTF-16 and UTF-32.
 

@@ -17,6 +17,10 @@ DEPTH = 100  # maximum depth of nested collections
 _ENGLISH = "en"  # default language of the messages of a catalogue
 _SENTENCE_ENDS = re.compile("[.!?…。！？।][\"'”’»)\\]]*$")
 _SURROGATE = re.compile("[\ud800-\udfff\0]")
+_CHARSET = re.compile(  # in the header, the translation of the empty message
+    rb'^msgid\s*+""\s*+msgstr\s*+""\s*+(?:"(?:[^"\\\r\n]|\\.)*+"\s*+)*?"Content-Type:[^"\r\n]*charset=([\w.:-]+)',
+    re.MULTILINE | re.IGNORECASE,
+)
 _TAGS = re.compile(r"</?[a-zA-Z][^<>]*>")
 _TOGETHER = 20  # maximum number of subtitle lines that are joined to one sentence
 _PAUSE = 2000  # maximum milliseconds between two lines of one sentence
@@ -25,13 +29,13 @@ _PAUSE = 2000  # maximum milliseconds between two lines of one sentence
 def po_units(file: TextFile) -> Iterator[Unit]:
     """Yield the messages of a gettext catalogue with their translations, except obsolete messages.
 
-    Fuzzy translations are left out. The source language is English, unless the header "X-Source-Language" names
-    another. Raises ReadError, MissingExtra without polib.
+    Fuzzy translations are left out. A file that is not UTF-8 is read in the charset of its header. The source language
+    is English, unless the header "X-Source-Language" names another. Raises ReadError, MissingExtra without polib.
     """
     with needs_extra("formats", "polib"):
         import polib
     try:
-        catalogue = polib.pofile(file.whole().lstrip("\ufeff") + "\n", check_for_duplicates=False)
+        catalogue = polib.pofile(file.whole(declaration=_CHARSET).lstrip("\ufeff") + "\n", check_for_duplicates=False)
     except (OSError, ValueError, IndexError, KeyError, AttributeError) as error:
         line = re.search(r"line (\d+)", str(error))
         number = int(line[1]) if line else 0
