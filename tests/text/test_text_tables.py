@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemate.errors import ReadError
-from phrasemate.text import SkippedInput, read
-from phrasemate.text.formats.tables import csv_rows, sheet_rows
+from phrasemate.text import SkippedInput, read, read_terms
+from phrasemate.text.formats.tables import HEADER_ROWS, csv_rows, sheet_rows
 from phrasemate.text.text_file import Damage, TextFile
 
 
@@ -127,6 +127,35 @@ def test_a_column_that_no_workbook_has(tmp_path: Path) -> None:
     path = xlsx(tmp_path / "a.xlsx", '<row><c t="str"><v>One.</v></c></row>')
     with pytest.raises(ReadError, match="column 300,000,000 of a workbook; expected at most 1,000; move it"):
         numbered(path, column=300_000_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "Price list, 2024\n\nmade by us\nde;en\nHaus, klein;house\nBaum;tree\n"),
+        ("a.csv", "Words in de;;\nno;de;en\n1;Haus, klein;house\n2;Baum;tree\n"),
+        ("a.tsv", "Price list\nno\tde\n1\tHaus, klein\n2\tBaum\n"),
+    ],
+)
+def test_a_title_may_stand_above_the_names_of_columns(tmp_path: Path, name: str, content: str) -> None:
+    path = write(tmp_path / name, content)
+    assert [text for _, text in numbered(path, column="de")] == ["Haus, klein", "Baum"]
+    assert [term.text for term in read_terms(path, column="de")] == ["Haus, klein", "Baum"]
+
+
+def test_a_title_may_stand_above_the_names_in_a_sheet(tmp_path: Path) -> None:
+    rows = [["Words"], ["no", "de"], ["1", "Haus"], ["2", "Baum"]]
+    cells = ["".join(f'<c t="str"><v>{text}</v></c>' for text in row) for row in rows]
+    path = xlsx(tmp_path / "a.xlsx", "".join(f"<row>{row}</row>" for row in cells))
+    assert numbered(path, column="de") == [(3, "Haus"), (4, "Baum")]
+    assert [term.text for term in read_terms(path, column="de")] == ["Haus", "Baum"]
+
+
+def test_the_names_of_columns_stand_in_the_first_rows(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "title\n" * HEADER_ROWS + "no\tde\n1\tHaus\n")
+    for read_column in (numbered, read_terms):
+        with pytest.raises(ReadError, match="line 1: no column 'de'; the columns here are 'title'"):
+            list(read_column(path, column="de"))  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("name", ["a\0.xlsx", "a\0.docx", "\ud800.xlsx"])

@@ -272,8 +272,9 @@ def read(
 
     Args:
         paths: Files and folders; "-" for standard input.
-        column: Column of tables: a name in the first row, or a number from 1. The default is the column called "text",
-            "source", "sentence" or "segment", else the first one that does not consist of numbers or identifiers.
+        column: Column of tables: a name in one of the first 20 rows, or a number from 1. The default is the column
+            called "text", "source", "sentence" or "segment", else the first one that does not consist of numbers or
+            identifiers.
         text_field: Field of JSON lines that holds the text.
         lines: "paragraph" splits each line into sentences, "sentence" takes each line as one. "wrapped" joins the lines
             of plain text into paragraphs first, as "paragraph" does where they are wrapped at one width.

@@ -14,8 +14,11 @@ from typing import Any
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.formats.tables import (
+    HEADER_ROWS,
     csv_rows,
     harmless,
+    head,
+    header_of,
     meant,
     sheet_rows,
     tsv_line,
@@ -70,7 +73,7 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
         path: File to read.
         language: Language of the terms. If the list gives languages, only terms in this language and its varieties are
             read ("*" for all). A list of several languages needs it.
-        column: Column of the terms in a table: a name in the first row, or a number from 1.
+        column: Column of the terms in a table: a name in one of the first 20 rows, or a number from 1.
 
     Raises ReadError.
     """
@@ -86,7 +89,7 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
     elif suffix == ".tsv":
         rows = _text_rows(tsv_rows(file))
     elif suffix == ".csv":
-        rows = _text_rows(csv_rows(file))
+        rows = _text_rows(csv_rows(file, column if isinstance(column, str) else ""))
     elif suffix == ".xlsx" and not is_gzip:
         rows = sheet_rows(file)
     else:
@@ -152,11 +155,13 @@ def _of_tables(name: str, rows: Iterator[Row], language: str, column: str | int 
 
 
 def _of_table(name: str, rows: Iterator[Row], language: str, column: str | int | None) -> Iterator[Term]:
-    first = next(rows)
-    places = _places(name, first[0], [cell.strip() for cell in first[2]], column)
+    first, rest = head(rows, HEADER_ROWS)
+    at = header_of([cells for _, _, cells in first], column) if isinstance(column, str) else 0
+    places = _places(name, first[at][0], [cell.strip() for cell in first[at][2]], column)
+    rows = chain(first[at + 1 :], rest)
     if "text" not in places:
         places = {"text": column - 1 if isinstance(column, int) else 0}
-        rows = chain([first], rows)
+        rows = chain(first, rest)
     for _, _, cells in rows:
         fields = {field: cells[at].strip() for field, at in places.items() if at < len(cells)}
         values: dict[str, Any] = {field: text for field, text in fields.items() if text}

@@ -26,7 +26,7 @@ from phrasemate.text.formats.publications import (
     pdf_paragraphs,
     pptx_paragraphs,
 )
-from phrasemate.text.formats.tables import COLUMNS, csv_rows, head, sheet_rows, tsv_rows
+from phrasemate.text.formats.tables import COLUMNS, HEADER_ROWS, csv_rows, head, header_of, sheet_rows, tsv_rows
 from phrasemate.text.formats.units import Paragraph, Record, Unit
 from phrasemate.text.formats.wrapped import mail_paragraphs, wrapped_paragraphs
 from phrasemate.text.normalize import composed
@@ -217,6 +217,10 @@ def _table(
     return _column(file, options, ((line, cells, {}) for line, cells in read(file)))
 
 
+def _csv(file: TextFile, options: Options) -> Iterator[Record]:
+    return _table(partial(csv_rows, column=options.column if isinstance(options.column, str) else ""), file, options)
+
+
 def _workbook(
     read: Callable[[TextFile], Iterator[tuple[str, int, list[str]]]], file: TextFile, options: Options
 ) -> Iterator[Record]:
@@ -237,15 +241,15 @@ def _column(file: TextFile, options: Options, rows: _Rows) -> Iterator[Record]:
     number = options.column
     if number is None:
         rows, number = _with_text_column(rows)
+    elif isinstance(number, str):
+        rows, number = _after_header(rows, number)
     for line, row, metadata in rows:
-        if isinstance(number, str):
-            if number not in (names := [name.strip() for name in row]):
-                sheet = f" in the sheet {metadata['sheet']!r}" if "sheet" in metadata else ""
-                column_names = _named(name for name in names if name)
-                reason = f"no column {_named([number])}{sheet}; the columns here are {column_names}"
-                return file.broken(line, reason, "choose one with --column NAME, or by number from 1")
-            number = names.index(number) + 1
-        elif number <= len(row):
+        if not number:
+            sheet = f" in the sheet {metadata['sheet']!r}" if "sheet" in metadata else ""
+            names = _named(name for cell in row if (name := cell.strip()))
+            reason = f"no column {_named([options.column])}{sheet}; the columns here are {names}"
+            return file.broken(line, reason, "choose one with --column NAME, or by number from 1")
+        if number <= len(row):
             yield line, row[number - 1], metadata
         elif options.column is not None:
             columns = f"{len(row)} column" + "s" * (len(row) > 1)
@@ -255,6 +259,14 @@ def _column(file: TextFile, options: Options, rows: _Rows) -> Iterator[Record]:
 
 _Row = tuple[int, list[str], Mapping[str, Any]]
 _Rows = Iterable[_Row]
+
+
+def _after_header(rows: _Rows, name: str) -> tuple[_Rows, int]:
+    """Find a column by its name; returns the rows after the header, and the number of the column (0: none)."""
+    first, rest = head(rows, HEADER_ROWS)
+    at = header_of([row for _, row, _ in first], name)
+    names = [cell.strip() for cell in first[at][1]] if first else []
+    return (chain(first[at + 1 :], rest), names.index(name) + 1) if name in names else (chain(first, rest), 0)
 
 
 def _with_text_column(rows: _Rows) -> tuple[_Rows, int]:
@@ -332,7 +344,7 @@ def _with_numbers(read: Callable[[TextFile], Iterator[Paragraph]]) -> Reader:
 
 Reader = Callable[[TextFile, Options], Iterator[Record]]
 FORMATS: Mapping[str, Reader] = {
-    "csv": partial(_table, csv_rows),
+    "csv": _csv,
     "docbook": _with_lines(docbook_paragraphs),
     "docx": _with_numbers(docx_paragraphs),
     "eml": _with_numbers(mail_paragraphs),

@@ -56,14 +56,16 @@ def meant(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell, 1) else cell
 
 
-def csv_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(file: TextFile, column: str = "") -> Iterator[tuple[int, list[str]]]:
     """Yield line (from 1) and cells of each row that is not blank. The separator is detected from the first rows.
+
+    ``column``: name of a column. Lines before the first one that has it need not have the separator.
 
     A cell has up to 131,072 characters. An invalid row is damage at its first line: ReadError, or a note. The lines
     after the first are then read again as new rows, because a quotation mark may be missing.
     """
     lines = _Lines(file.lines())
-    reader = csv.reader(lines, delimiter=lines.delimiter(), strict=True)
+    reader = csv.reader(lines, delimiter=lines.delimiter(column), strict=True)
     while True:
         lines.row.clear()
         try:
@@ -104,9 +106,10 @@ class _Lines:
             raise csv.Error(f"more than {LINE_LIMIT:,} characters")
         return line[1] + "\n"
 
-    def delimiter(self) -> str:
+    def delimiter(self, column: str) -> str:
         """Determine the separator: "sep=;" in the first line that is not blank, else the most regular one.
 
+        If a line has the name ``column`` beside a separator, the lines before it do not count.
         Comment lines before the table, which begin with # and have no separator, are passed over.
         """
         for line in self._lines:
@@ -118,7 +121,10 @@ class _Lines:
                 if not is_comment or len(self._waiting) == _COMMENTS:
                     following, self._lines = head(self._lines, _SAMPLE)
                     self._waiting.extend((*other, 0) for other in following)
-                    return max(_DELIMITERS, key=partial(_regularity, [line[1], *(text for _, text in following)]))
+                    texts = [line[1], *(text for _, text in following)]
+                    headers = (at for at, text in enumerate(texts) if column and column in text)
+                    at = next((at for at in headers if any(map(texts[at].count, _DELIMITERS))), 0)
+                    return max(_DELIMITERS, key=partial(_regularity, texts[at:]))
         return _DELIMITERS[0]
 
     def lost(self) -> list[int]:
@@ -164,6 +170,20 @@ def _failure(error: ReadError) -> Iterator[Any]:
     raise error
 
 
+def header_of(rows: Sequence[Sequence[str]], name: str) -> int:
+    """Return the place of the first row that has the name of a column and more filled cells than the rows above it.
+
+    So titles may stand above the names. Returns 0 if there is none.
+    """
+    widest = 0
+    for at, row in enumerate(rows):
+        filled = [text for cell in row if (text := cell.strip())]
+        if name in filled and len(filled) > widest:
+            return at
+        widest = max(widest, len(filled))
+    return 0
+
+
 def tsv_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
     """Yield line (from 1) and cells of each row that is not blank; quotation marks are ordinary characters."""
     for line, raw in file.lines():
@@ -172,6 +192,7 @@ def tsv_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
 
 
 _COMMENTS = 100  # maximum number of comment lines at the beginning of a table
+HEADER_ROWS = 20  # number of rows among which a name of a column is looked for
 _SAMPLE = 20  # number of lines, after the first, from which the separator is determined
 
 
