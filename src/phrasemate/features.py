@@ -55,6 +55,10 @@ class CandidateSet(NamedTuple):
         slices = [slice(*self.bounds[number : number + 2].tolist()) for number in numbers]
         return joined([self.ids[part] for part in slices]), np.concatenate([self.cosines[part] for part in slices])
 
+    def owners(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Map the phrase ids of some candidates to the numbers of their candidates; of several, to the first one."""
+        return {phrase: number for number in reversed(numbers) for phrase in self.nearest([number])[0].tolist()}
+
 
 def describe(
     search: WordingSearch,

@@ -615,13 +615,13 @@ def _answer(
     reasons = cache(lambda: scorer.reasons(query.features, [forms[0] for forms in forms_of]))
     groups = []
     for place, (forms, hits) in enumerate(zip(forms_of, hits_of, strict=True)):
-        candidate = query.candidates[forms[0]]
-        hits = whole_words([_fitted(hit, candidate) for hit in hits])
+        candidate, owners = query.candidates[forms[0]], query.owners(forms)
+        hits = whole_words([_fitted(hit, query.candidates[owners[hit.phrase_id]]) for hit in hits])
         groups.append(
             Group(
                 _spelling(hits[:SPELLINGS]),
                 max(hit.score for hit in hits),
-                sum(query.candidates[form].count for form in forms),
+                sum(_share(query.candidates[form], size) for form, size in Counter(owners.values()).items()),
                 tuple(hits[:contexts]),
                 probability=float(probabilities[forms[0]]),
                 source=candidate.listing.source,
@@ -630,6 +630,14 @@ def _answer(
             )
         )
     return tuple(groups), groups[0].probability if groups else 0.0
+
+
+def _share(candidate: proposals.Candidate, size: int) -> int:
+    """Return how often a candidate occurs, without the occurrences in which an earlier form of its group stands.
+
+    ``size``: number of its phrases without these; of a frequent candidate, they are a sample.
+    """
+    return round(candidate.count * size / len(candidate.ids))
 
 
 def _spelling(hits: Sequence[Hit]) -> str:

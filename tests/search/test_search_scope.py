@@ -97,3 +97,14 @@ def test_an_elided_word_is_not_part_of_an_answer(tmp_path: Path) -> None:
     assert sorted(hit.phrase.context[hit.start - 2 : hit.end] for hit in water[0].hits) == ["d'eau", "l'eau", "l’eau"]
     assert (okay[0].text, okay[0].count) == ("d'accord", 2)
     assert "accord" not in [group.text for group in okay]
+
+
+def test_each_form_of_an_answer_is_marked_and_counted_once(tmp_path: Path) -> None:
+    """For "data", "des informations" is listed. Its article is marked before "informations" there alone."""
+    texts = ["Il demande des informations sur le prix.", "Les informations sont fausses."]
+    texts.append("Nos informations viennent de Paris.")
+    with Index.create(tmp_path / "french", load_model()) as index:
+        index.add([Document.from_texts("french", texts)], lang="fr")
+        group = Searcher(index).search("Please give me your [[data]].").groups[0]
+    assert [hit.text for hit in group.hits] == ["des informations", "informations", "informations"]
+    assert group.count == len(texts)
