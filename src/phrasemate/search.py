@@ -657,13 +657,17 @@ def _spelling(hits: Sequence[Hit]) -> str:
 
 
 def whole_words(hits: Sequence[Hit]) -> list[Hit]:
-    """Put the hits that are part of a hyphenated word last; if all are, extend them to the whole word.
+    """Put the hits that are part of a hyphenated word last; if all are part of the same word, extend them to this word.
 
-    So "profit" that only occurs in "non-profit" is shown as "non-profit".
+    So "profit" that only occurs in "non-profit" is shown as "non-profit", but not if "for-profit" occurs, too.
     """
     spans = [_hyphenated(hit.phrase) for hit in hits]
     are_parts = [span != (hit.start, hit.end) for hit, span in zip(hits, spans, strict=True)]
-    if all(are_parts):
+    pairs = zip(hits, spans, strict=True)
+    rests = {
+        (folded(hit.context[start : hit.start]), folded(hit.context[hit.end : end])) for hit, (start, end) in pairs
+    }
+    if all(are_parts) and len(rests) == 1:
         return [replace(hit, phrase=Phrase(hit.context, *span)) for hit, span in zip(hits, spans, strict=True)]
     return [hit for _, hit in sorted(zip(are_parts, hits, strict=True), key=itemgetter(0))]
 

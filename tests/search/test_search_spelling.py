@@ -47,6 +47,7 @@ def test_the_spelling_is_that_within_sentences(language: str, word: str, context
         ("profit", ["A non-profit firm."], ["non-profit"]),
         ("profit", ["A non-profit firm.", "The profit fell."], ["profit", "profit"]),  # the free-standing one first
         ("passers", ["The passers-by stopped.", "Some passers\u2011by."], ["passers-by", "passers\u2011by"]),
+        ("profit", ["A non-profit firm.", "NON-PROFIT"], ["non-profit", "NON-PROFIT"]),
         ("date", ["An out-of-date list."], ["out-of-date"]),
         ("ray", ["An X-ray-like picture."], ["X-ray-like"]),
         ("bank", ["the bank - a big one", "bank -", "- bank"], ["bank", "bank", "bank"]),
@@ -59,6 +60,11 @@ def test_a_part_of_a_hyphenated_word_is_shown_as_the_whole(word: str, contexts: 
     assert sorted(hit.context for hit in hits) == sorted(contexts)
     if len(contexts) == 2 and expected[0] == word:
         assert hits[0].context == contexts[1]
+
+
+def test_a_part_of_different_hyphenated_words_is_shown_by_itself() -> None:
+    hits = hits_of("sud", ["Vers le sud-est.", "Le Sud-Ouest.", "Au Kordofan-Sud."], "fr")
+    assert whole_words(hits) == hits
 
 
 def test_inflected_forms_do_not_decide_the_spelling() -> None:
