@@ -33,6 +33,7 @@ from phrasemate.lexicon import (
 )
 from phrasemate.lexicon.induced import elided_article
 from phrasemate.lexicon.inflection import same_words
+from phrasemate.lexicon.wordings import wording_of
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest
 from phrasemate.text import folded
@@ -584,12 +585,16 @@ def _is_nearer(query: CandidateSet, whole: int, part: int) -> bool:
 def by_words(
     candidates: Sequence[proposals.Candidate], order: Iterable[int], language: str, most: int
 ) -> list[list[int]]:
-    """Group candidates that are inflected forms of the same words; return the first ``most`` groups of an order."""
+    """Group candidates that are inflected forms of the same words; return the first ``most`` groups of an order.
+
+    Chinese wordings are compared without their word boundaries: ICU splits 图书馆, but not 圖書館.
+    """
     groups: list[list[int]] = []
-    by_stems: dict[tuple[str, ...], list[list[int]]] = {}
+    by_stems: dict[str, list[list[int]]] = {}
     for number in order:
         wording = candidates[number].wording
-        same_stems = by_stems.setdefault(proposals.stemmed_form(wording, language)[0], [])
+        stems = proposals.stemmed_form(wording, language)[0]
+        same_stems = by_stems.setdefault(wording_of(stems, language), [])
         for group in same_stems:
             if same_words(candidates[group[0]].wording, wording, language):
                 group.append(number)

@@ -595,6 +595,13 @@ def test_inflected_forms_are_one_answer() -> None:
     assert by_words(some, range(len(some)), "en", 1) == [[0, 1]]
 
 
+def test_traditional_and_simplified_spellings_are_one_answer() -> None:
+    """ICU splits two of the simplified words, but none of the traditional ones."""
+    wordings = ["圖書館", "电话", "图书馆", "自行车", "電話", "自行車", "书"]
+    some = [candidates.Candidate(wording, UNLISTED, np.arange(1), 1) for wording in wordings]
+    assert by_words(some, range(len(some)), "zh", 9) == [[0, 2], [1, 4], [3, 5], [6]]
+
+
 def test_filters_and_left_out_texts_hold_for_every_kind_of_candidate(index: Index) -> None:
     index.add([Document.from_texts("other", ["my bench of money"])], lang="en")
     mine = Dictionary(Bank={"bench": 0.5, "bank": 0.4})
