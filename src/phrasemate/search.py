@@ -38,7 +38,7 @@ from phrasemate.query import EXPECTED, parse_query
 from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest
 from phrasemate.text import folded
 from phrasemate.text.languages import CAPITAL_NOUNS, primary
-from phrasemate.text.sentences import is_of
+from phrasemate.text.sentences import is_of, split_sentences
 from phrasemate.types import Encoder, Hit, Phrase, check_list, check_opened, phrase_list, text_tuple
 from phrasemate.utils.arrays import Doubles, Floats
 from phrasemate.utils.machine import single_blas
@@ -295,12 +295,17 @@ class Searcher:
         return VoteSearch(self.index, self.model, views)
 
     def phrases(self, query: str) -> tuple[Phrase, ...]:
-        """List the marked phrases of a query, or, without marks, the phrases that the segmenter finds."""
+        """List the marked phrases of a query, or, without marks, those that the segmenter finds in its sentences."""
         marked_query = parse_query(query)
-        if marked_query.phrases or not marked_query.text.strip():
+        text = marked_query.text
+        if marked_query.phrases or not text.strip():
             return marked_query.phrases
+        sentences = split_sentences(text)
+        segments = self.model.segment([text[start:end] for start, end in sentences])
         return tuple(
-            Phrase(marked_query.text, span.start, span.end) for span in self.model.segment([marked_query.text])[0]
+            Phrase(text, first + span.start, first + span.end)
+            for (first, _), spans in zip(sentences, segments, strict=True)
+            for span in spans
         )
 
     def _answers(

@@ -115,3 +115,12 @@ def test_a_plain_sentence_is_asked_for_its_phrases(tmp_path: Path) -> None:
     with Index.create(tmp_path / "idx", bundled) as index:
         phrases = Searcher(index).phrases("Wir hielten eine Schweigeminute ab.")
     assert "Schweigeminute" in {phrase.text for phrase in phrases}
+
+
+def test_no_phrase_of_a_plain_text_spans_two_sentences(tmp_path: Path) -> None:
+    text = "Okay, bye. See you tomorrow. The meeting was long."
+    with Index.create(tmp_path / "idx", load_model(threads=1)) as index:
+        phrases = Searcher(index).phrases(text)
+    assert {phrase.context for phrase in phrases} == {text}
+    assert {"bye", "tomorrow", "meeting"} <= {phrase.text for phrase in phrases}
+    assert not [phrase.text for phrase in phrases if ". " in phrase.text]
