@@ -620,16 +620,19 @@ def _answer(
 ) -> Answer:
     """Build the groups of a query, and return them with the probability of the first.
 
+    A part that is shown as a hyphenated word (`whole_words`) is one group with this word.
     ``forms_of`` and ``hits_of`` (groups,): the candidates of each group, and its hits.
     """
     reasons = cache(lambda: scorer.reasons(query.features, [forms[0] for forms in forms_of]))
-    groups = []
+    groups: dict[str, Group] = {}
     for place, (forms, hits) in enumerate(zip(forms_of, hits_of, strict=True)):
         candidate, owners = query.candidates[forms[0]], query.owners(forms)
         hits = whole_words([_fitted(hit, query.candidates[owners[hit.phrase_id]]) for hit in hits])
-        groups.append(
+        text = _spelling(hits[:SPELLINGS])
+        groups.setdefault(
+            folded(text),
             Group(
-                _spelling(hits[:SPELLINGS]),
+                text,
                 max(hit.score for hit in hits),
                 sum(_share(query.candidates[form], size) for form, size in Counter(owners.values()).items()),
                 tuple(hits[:contexts]),
@@ -637,9 +640,9 @@ def _answer(
                 source=candidate.listing.source,
                 evidence=LazyMapping(partial(_by_name, query.features[forms[0]])),
                 reasons=LazyMapping(partial(_item, reasons, place)),
-            )
+            ),
         )
-    return tuple(groups), groups[0].probability if groups else 0.0
+    return tuple(groups.values()), float(max(probabilities, default=0.0))
 
 
 def _share(candidate: proposals.Candidate, size: int) -> int:

@@ -67,6 +67,17 @@ def test_a_part_of_different_hyphenated_words_is_shown_by_itself() -> None:
     assert whole_words(hits) == hits
 
 
+def test_the_parts_of_a_hyphenated_word_are_one_answer(tmp_path: Path) -> None:
+    """The index has the phrases "ci-dessous" and "dessous"."""
+    texts = ["Voir la liste ci-dessous.", "Le tableau ci-dessous montre les prix."]
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("french", texts)], lang="fr")
+        result = Searcher(index).search("See the list [[below]].", k=20)
+    answers = [group.text for group in result.groups]
+    assert (answers[0], answers.count("ci-dessous")) == ("ci-dessous", 1)
+    assert result.confidence == result.groups[0].probability
+
+
 def test_inflected_forms_do_not_decide_the_spelling() -> None:
     hits = hits_of("tenant", ["Tenant pays.", "The tenant paid."], "en")
     assert _spelling([hits[0], *hits_of("tenants", ["the tenants"] * 3, "en"), hits[1]]) == "tenant"
