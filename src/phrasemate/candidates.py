@@ -77,6 +77,8 @@ POSTPOSITIONS = frozenset(["fi", "hi", "hu", "ja", "ko", "tr"])  # languages in 
 _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 SURROUNDINGS = 32  # words around a phrase that help to tell its sense
 _BEFORE = re.compile(r"^\W+")
+_POSSESSIVE = re.compile("'s?$")
+_NAME_ENDINGS = {"de": _POSSESSIVE, "en": _POSSESSIVE, "nl": _POSSESSIVE, "tr": re.compile(r"'\w+$")}
 
 
 class Listing(NamedTuple):
@@ -616,6 +618,20 @@ def restrict(candidates: Iterable[Candidate], allowed: Callable[[Ids], NDArray[n
             count = max(len(ids), round(candidate.count * len(ids) / len(candidate.ids)))
             rest.append(replace(candidate, ids=ids, count=count))
     return rest
+
+
+def as_name(table: Wordings, phrase: str, dictionaries: Dictionaries, language: str, target: str) -> str:
+    """Return a phrase, or the name in it if an index has this alone: "istanbul" for "d'Istanbul" and "İstanbul'da".
+
+    The name is the phrase without an elided word before it and an ending after an apostrophe, if it stands for itself.
+    ``language`` and ``target``: as in `stands_for_itself`.
+    """
+    wording = folded(phrase)
+    name = wording[elision(wording, language) :]
+    if ending := _NAME_ENDINGS.get(language):
+        name = ending.sub("", name)
+    whole, bare = map(len, table.occurrences([wording, name]))
+    return name if bare and not whole and stands_for_itself(name, dictionaries, language, target) else phrase
 
 
 def stands_for_itself(phrase: str, dictionaries: Dictionaries, language: str, target: str) -> bool:

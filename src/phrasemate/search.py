@@ -412,26 +412,25 @@ class Searcher:
             mixture = unit(vectors + proposals.ALONE * bare)
             near = self._near(table, mixture, request)
             lexicon = self._bundled
-            candidate_lists, query_words = [], []
+            candidate_lists, query_words, texts = [], [], []
             for number, (phrase, source) in enumerate(zip(phrases, self._languages_of(phrases, language), strict=True)):
                 parts = proposals.parts(phrase.text, dictionaries, source)
                 around = proposals.surroundings(phrase, lexicon, source) if source and lexicon else {}
                 no_lexicon = float(not dictionaries.has_lexicon(source))
-                is_same = proposals.stands_for_itself(phrase.text, dictionaries, source, language)
+                text = proposals.as_name(table, phrase.text, dictionaries, source, language)
+                is_same = proposals.stands_for_itself(text, dictionaries, source, language)
                 senses = self._senses(source, language)
                 query_words.append(proposals.QueryWords(source, parts, around, no_lexicon, is_same, senses))
                 dictionary_entries = proposals.equivalents(table, phrase.text, dictionaries, source)
                 compositions = proposals.compositions(table, parts, language)
-                proposal = proposals.gather(
-                    table, phrase.text, near[number], dictionary_entries, compositions, language
-                )
+                proposal = proposals.gather(table, text, near[number], dictionary_entries, compositions, language)
                 proposal += proposals.extended(table, dictionary_entries, language, self._phrases_of)
                 proposal += proposals.with_function_word(table, parts, language, self._phrases_of)
                 proposal = proposals.in_expressions(proposal, language, self._phrases_of)
                 if without and without[number].strip():
                     proposal = proposals.restrict(proposal, partial(self._outside, is_same=is_of(without[number])))
                 candidate_lists.append(proposal)
-            texts = [phrase.text for phrase in phrases]
+                texts.append(text)
             return describe(search, texts, candidate_lists, vectors, bare, language, query_words)
 
     def _near(self, table: Wordings, vectors: Floats, request: SearchRequest) -> list[dict[str, list[int]]]:

@@ -17,6 +17,7 @@ from phrasemate.candidates import (
     Dictionaries,
     Listing,
     Part,
+    as_name,
     begins_at,
     compositions,
     ends_at,
@@ -172,3 +173,36 @@ def test_a_query_with_a_preposition_is_answered_with_one(
     assert groups[0].text == answer
     hit = groups[0].hits[0].phrase
     assert hit.context[hit.start : hit.end] == answer
+
+
+@pytest.mark.parametrize(
+    ("phrase", "language", "wording", "expected"),
+    [
+        ("d'Umbria", "it", "Umbria", "umbria"),
+        ("d’Istanbul", "fr", "Istanbul", "istanbul"),
+        ("İstanbul'da", "tr", "Istanbul", "istanbul"),
+        ("Dawkins'", "en", "Dawkins", "dawkins"),
+        ("Moldova's", "en", "Moldova", "moldova"),
+        ("McDonald's", "en", "McDonald's", "McDonald's"),  # the index has it so
+        ("d'Istanbul", "de", "Istanbul", "d'Istanbul"),  # German has no such word
+        ("d'Istanbul", "fr", "Warsaw", "d'Istanbul"),  # the index lacks it
+        ("d'or", "fr", "or", "d'or"),  # the lexicon has it, so it is not a name
+        ("Istanbul", "tr", "Istanbul", "Istanbul"),
+    ],
+)
+def test_a_name_is_looked_up_without_what_an_apostrophe_joins(
+    phrase: str, language: str, wording: str, expected: str
+) -> None:
+    """The index is in German for English phrases, and in English for the others."""
+    lexicon = bundled_lexicon()
+    assert lexicon is not None
+    target = "de" if language == "en" else "en"
+    table: Any = SimpleNamespace(occurrences=lambda names: [np.arange(int(name == wording.lower())) for name in names])
+    assert as_name(table, phrase, Dictionaries([lexicon], [target]), language, target) == expected
+
+
+def test_a_name_after_an_elided_word_is_the_first_answer(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("one", ["They met in Ankara.", "A city in the east."])], lang="en")
+        result = Searcher(index).search("Il est maire de la ville [[d'Ankara]].")
+    assert (result.groups[0].text, result.doubtful) == ("Ankara", False)
