@@ -25,8 +25,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from phrasemate.encode import FrequentWords
-from phrasemate.lexicon.inflection import OWN_STEMMERS, has_stemmer, stemmed_all
-from phrasemate.lexicon.locutions import OF, general_words
+from phrasemate.lexicon.inflection import OWN_STEMMERS, elision, has_stemmer, stemmed, stemmed_all
+from phrasemate.lexicon.locutions import OF, general_words, locutions
 from phrasemate.text import folded, words
 from phrasemate.text.languages import CAPITAL_NOUNS, primary
 from phrasemate.text.normalize import composed
@@ -131,7 +131,8 @@ def merge_inflected(phrases: Phrases, language: str) -> dict[str, PhraseStatisti
 
     The words of two forms have equal stems, and differ only in their endings. In English, the endings must be in a
     list; in other languages with a Snowball stemmer, they must be short. In German, a noun and a verb are never forms
-    of one phrase. For a language without a stemmer, the phrases are returned unchanged.
+    of one phrase. French "l'école" and "d'école" are forms of "école" (`elided_article`). For a language without a
+    stemmer, the phrases are returned unchanged.
     """
     if not has_stemmer(language):
         return dict(phrases)
@@ -165,9 +166,25 @@ def _is_noun(places: Sequence[Occurrence], language: str) -> bool:
 
 def _inflects(one: str, other: str, language: str) -> bool:
     """Return whether two wordings with equal stems are forms of one phrase, word by word (`_same_word`)."""
-    pairs = zip(one.split(" "), other.split(" "), strict=False)
+    pairs = zip(*(_without_articles(wording, language) for wording in (one, other)), strict=False)
     is_same = (first == second or _same_word(first, second, language) for first, second in pairs)
     return one.count(" ") == other.count(" ") and all(is_same)
+
+
+def _without_articles(wording: str, language: str) -> list[str]:
+    """Split a wording into words without elided articles and prepositions."""
+    return [word[elided_article(word, language) :] for word in wording.split(" ")]
+
+
+def elided_article(wording: str, language: str) -> int:
+    """Return the length of an elided article or preposition before a wording, 2 for "l'école"; else 0.
+
+    They are the elided words that stemming removes. A fixed expression such as "d'abord" has none.
+    """
+    length = elision(wording, language)
+    if not length or folded(wording) in locutions(primary(language)):
+        return 0
+    return length if stemmed(wording, language) == stemmed(wording[length:], language) else 0
 
 
 def _same_word(one: str, other: str, language: str) -> bool:

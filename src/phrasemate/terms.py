@@ -41,6 +41,7 @@ from phrasemate.termhood import (
     PhraseStatistics,
     Reference,
     describe,
+    elided_article,
     fold_parts,
     is_code,
     is_phrase_of,
@@ -201,7 +202,7 @@ def extract_terms(
 def prepare_phrases(
     phrases: Mapping[str, PhraseStatistics], model: Model, settings: TermSettings, reference: Reference | None = None
 ) -> dict[str, PhraseStatistics]:
-    """Merge inflected forms, drop phrases that cannot be terms, and compute the features of termhood.
+    """Merge inflected forms, drop phrases that cannot be terms and elided articles, and compute features of termhood.
 
     This drops code, runs of words that are not phrases (`is_phrase_of`), and phrases with fewer than
     ``settings.least`` occurrences.
@@ -228,7 +229,16 @@ def prepare_phrases(
     describe(
         term_candidates, language, reference, grammatical or (model.ngram.common if hasattr(model, "ngram") else ())
     )
+    for statistics in term_candidates.values():
+        statistics.places = [_without_article(place, language) for place in statistics.places]
     return term_candidates
+
+
+def _without_article(place: Occurrence, language: str) -> Occurrence:
+    """Shorten an occurrence that begins with an elided article or preposition: "l'école" becomes "école"."""
+    phrase = place.phrase
+    length = elided_article(phrase.text, language)
+    return place._replace(phrase=replace(phrase, start=phrase.start + length)) if length else place
 
 
 def _language(phrases: Mapping[str, PhraseStatistics]) -> str:

@@ -307,6 +307,17 @@ def test_variants_of_a_term_are_its_inflected_forms() -> None:
     assert (term.text, term.count, term.variants) == ("Bank", 3, (("Bank", 2), ("Banken", 1)))
 
 
+def test_an_elided_article_is_not_part_of_a_term() -> None:
+    french = Believer({"l'école": 1.0, "d’école": 1.0, "écoles": 1.0, "d'abord": 1.0})
+    school, first = terms(french, "Il aime l'école.", "Le bus d’école, d'abord.", "Des écoles.", language="fr-CA")
+    assert (school.text, school.count, school.variants) == ("école", 3, (("école", 2), ("écoles", 1)))
+    assert [place.phrase.text for place in school.places] == ["école", "école", "écoles"]
+    assert first.text == "d'abord"
+    italian = Believer({"l'offerente": 1.0, "dell'offerente": 1.0})
+    (tenderer,) = terms(italian, "Per l'offerente.", "I beni dell'offerente.", language="it")
+    assert (tenderer.text, tenderer.count) == ("offerente", 2)
+
+
 def test_a_phrase_that_stands_in_a_longer_one_is_no_term_of_its_own() -> None:
     sentences = [*["the hard disk is full"] * 5, "a disk"]
     believer = Believer({"hard disk": 0.95, "hard": 0.9, "disk": 0.9})
