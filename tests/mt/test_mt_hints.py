@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from itertools import combinations, pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from llm_double import ENGLISH
 
-from phrasemate import Index
+from phrasemate import Document, Index, load_model
 from phrasemate.encode.model import TextPhrases
 from phrasemate.encode.scoring import VOTES, Confidence, Views
 from phrasemate.errors import InputError
@@ -107,6 +108,9 @@ class FakeSearcher:
             ]
             answers.append((tuple(groups), self.sure))
         return answers
+
+    def languages(self) -> list[str]:
+        return ["en"]
 
     def hit(self, text: str, context: str, score: float) -> Hit:
         start = context.index(text)
@@ -366,6 +370,20 @@ def test_with_the_real_model_and_index(index: Index) -> None:
     assert "Motorrad" in ngram.phrases
     (apart,) = Hinter(index, replace(settings, segmenter="ngram"), apart=True)(["Das Motorrad stand vor dem Haus."])
     assert (apart.phrases, apart.apart) == (ngram.phrases, ())  # it has no phrases that do not overlap
+
+
+def test_hints_are_in_the_target_language(tmp_path: Path) -> None:
+    """The index has English, two varieties of French, and no Italian."""
+    texts = {"en": "The window is open.", "fr": "La fenêtre est ouverte.", "fr-CA": "Il ferme la fenêtre."}
+    equivalents, both = {}, {"window", "fenêtre"}
+    with Index.create(tmp_path / "idx", load_model(threads=1)) as several:
+        for language, text in texts.items():
+            several.add([Document.from_texts(language, [text])], lang=language)
+        for target in ("fr", "en-US", "it", ""):
+            (result,) = Hinter(several, Hints(k=2, close=1.0), languages=("de", target))(["Er öffnete das Fenster."])
+            hint = next(hint for hint in result.hints if hint.phrase == "Fenster")
+            equivalents[target] = both & {equivalent.text for equivalent in hint.equivalents}
+    assert equivalents == {"fr": {"fenêtre"}, "en-US": {"window"}, "it": both, "": both}
 
 
 def test_known_equivalents_of_a_translated_sentence(index: Index) -> None:

@@ -30,6 +30,7 @@ from phrasemate.query import marked
 from phrasemate.results import Answer, Group, SearchRequest
 from phrasemate.search import Searcher
 from phrasemate.text import folded, words
+from phrasemate.text.languages import primary
 from phrasemate.text.sentences import is_of
 from phrasemate.types import Hit, Phrase, Progress, Span
 from phrasemate.utils.storage import NewFile
@@ -165,7 +166,8 @@ class Hinter:
         apart: Whether to find the phrases that do not overlap, too, which takes another pass of the encoder.
         dictionaries: Dictionaries whose terms become hints even if the index lacks the equivalents; their equivalents
             come before retrieved ones.
-        languages: Languages of the sentences and of the index, for dictionaries with several; "" for any.
+        languages: Languages of the sentences and of their translations, for dictionaries and indexes with several; ""
+            for any. Documents in other languages are not searched if the index has any in the second language.
 
     >>> import phrasemate as pm
     >>> story = pm.Document.from_texts("story", ["She opened an account at the bank."])
@@ -213,7 +215,7 @@ class Hinter:
         chances = [(number, span) for number, candidates in enumerate(spans) for span, good in candidates if good]
         phrases = [Phrase(sentences[number], span.start, span.end) for number, span in chances]
         ban = None if without is None else [without[number] for number, _ in chances]
-        request = SearchRequest(self.settings.k, max(1, self.settings.contexts))
+        request = SearchRequest(self.settings.k, max(1, self.settings.contexts), languages=self._target_tags())
         answers_of = iter(zip(phrases, self.searcher.search_phrases(phrases, request, without=ban), strict=True))
         answers = []
         for number, (text, candidates) in enumerate(zip(sentences, spans, strict=True)):
@@ -224,6 +226,14 @@ class Hinter:
             names = _texts(text, [span for span, _ in candidates])
             answers.append(SentenceHints(names, affordable, _texts(text, parts[number])))
         return answers
+
+    def _target_tags(self) -> list[str] | None:
+        """List the tags of the index that are the target language; None if all are, or none."""
+        if not self.languages[1]:
+            return None
+        every = self.searcher.index.languages()
+        tags = [tag for tag in every if primary(tag) == primary(self.languages[1])]
+        return tags if 0 < len(tags) < len(every) else None
 
     def promising(self, sentences: Sequence[str]) -> list[list[tuple[Span, bool]]]:
         """Return the phrases of each sentence by start and end, with a flag that the nearest match may pass the floor.
@@ -277,7 +287,9 @@ class Hinter:
         wide = replace(
             self.settings, overlapping=True, k=WIDE, contexts=0, floor=-1, per_word=0, confidence=0, close=9, budget=0
         )
-        examples = Hinter(self.searcher.index, wide, self.searcher)([source for source, _ in pairs])
+        examples = Hinter(self.searcher.index, wide, self.searcher, languages=self.languages)(
+            [source for source, _ in pairs]
+        )
         phrases = []
         for (_, translation), item in zip(pairs, examples, strict=True):
             right = [(hint, texts[0]) for hint in item.hints if (texts := _occurring_texts(hint, translation))]
