@@ -107,11 +107,12 @@ def test_ctrl_c_says_what_is_kept(invoke: Invoke, library: Library, text: str) -
 
 
 def test_ctrl_c_before_anything_is_saved(
-    invoke: Invoke, library: Library, text: str, monkeypatch: pytest.MonkeyPatch
+    invoke: Invoke, library: Library, text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(library.index, "add", interrupted)
     result = invoke("index", text, "-o", "new")
     assert result.stderr == "stopped; nothing was saved in new; run the same command again\n"
