@@ -39,6 +39,7 @@ from phrasemate.lexicon.inflection import (
     are_inflections,
     compound,
     content_words,
+    elision,
     stem,
 )
 from phrasemate.lexicon.locutions import locutions
@@ -630,6 +631,8 @@ def as_name(table: Wordings, phrase: str, dictionaries: Dictionaries, language: 
     name = wording[elision(wording, language) :]
     if ending := _NAME_ENDINGS.get(language):
         name = ending.sub("", name)
+    if name == wording:
+        return phrase
     whole, bare = map(len, table.occurrences([wording, name]))
     return name if bare and not whole and stands_for_itself(name, dictionaries, language, target) else phrase
 

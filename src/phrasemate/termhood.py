@@ -25,8 +25,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from phrasemate.encode import FrequentWords
-from phrasemate.lexicon.inflection import OWN_STEMMERS, elision, has_stemmer, stemmed, stemmed_all
-from phrasemate.lexicon.locutions import OF, general_words, locutions
+from phrasemate.lexicon.induced import elided_article
+from phrasemate.lexicon.inflection import OWN_STEMMERS, has_stemmer, stemmed_all
+from phrasemate.lexicon.locutions import OF, general_words
 from phrasemate.text import folded, words
 from phrasemate.text.languages import CAPITAL_NOUNS, primary
 from phrasemate.text.normalize import composed
@@ -174,17 +175,6 @@ def _inflects(one: str, other: str, language: str) -> bool:
 def _without_articles(wording: str, language: str) -> list[str]:
     """Split a wording into words without elided articles and prepositions."""
     return [word[elided_article(word, language) :] for word in wording.split(" ")]
-
-
-def elided_article(wording: str, language: str) -> int:
-    """Return the length of an elided article or preposition before a wording, 2 for "l'école"; else 0.
-
-    They are the elided words that stemming removes. A fixed expression such as "d'abord" has none.
-    """
-    length = elision(wording, language)
-    if not length or folded(wording) in locutions(primary(language)):
-        return 0
-    return length if stemmed(wording, language) == stemmed(wording[length:], language) else 0
 
 
 def _same_word(one: str, other: str, language: str) -> bool:

@@ -32,7 +32,7 @@ from phrasemate.encode.pooling import by_examples
 from phrasemate.encode.segmenter import JOINT
 from phrasemate.errors import InputError
 from phrasemate.lexicon import bundled_lexicon
-from phrasemate.lexicon.induced import grammatical_words
+from phrasemate.lexicon.induced import elided_article, grammatical_words
 from phrasemate.lexicon.inflection import stemmed
 from phrasemate.results import Group, SearchRequest
 from phrasemate.search import Searcher
@@ -41,7 +41,6 @@ from phrasemate.termhood import (
     PhraseStatistics,
     Reference,
     describe,
-    elided_article,
     fold_parts,
     is_code,
     is_phrase_of,

@@ -48,7 +48,7 @@ from phrasemate.lexicon.inflection import (
     function_words,
     has_stemmer,
 )
-from phrasemate.lexicon.locutions import general_words
+from phrasemate.lexicon.locutions import general_words, locutions
 from phrasemate.lexicon.spelling import has_spellings
 from phrasemate.lexicon.wordings import (
     BY_SPELLING,
@@ -523,6 +523,11 @@ def articles(lang: str) -> frozenset[str]:
 
 
 def elided_article(wording: str, lang: str) -> int:
-    """Return the length of an elided article or preposition before a content word: 2 for "l'eau", 0 for "d'un"."""
+    """Return the length of an elided article or preposition before a content word: 2 for "l'eau", 0 for "d'un".
+
+    A fixed expression such as "d'abord" has none.
+    """
     length = elision(wording, lang, ELIDED_ARTICLES)
-    return length if length and folded(wording[length:]) not in grammatical_words(lang) else 0
+    if not length or folded(wording) in locutions(primary(lang)) or folded(wording[length:]) in grammatical_words(lang):
+        return 0
+    return length
