@@ -334,7 +334,8 @@ class Searcher:
             answers: list[list[Answer]] = [[] for _ in phrases]
             for language, varieties in tags.items():
                 queries = [number for number in numbers if sources[number] != language]
-                answers_of_language = answers_in(language, queries, replace(request, languages=varieties))
+                narrowed = replace(request, languages=varieties)
+                answers_of_language = answers_in(language, queries, narrowed) if queries else []
                 for number, answer in zip(queries, answers_of_language, strict=True):
                     answers[number].append(answer)
         return [_merged(row, request.k) for row in answers]
@@ -619,8 +620,8 @@ def _answer(
 ) -> Answer:
     """Build the groups of a query, and return them with the probability of the first.
 
-    A part that is shown as a hyphenated word (`whole_words`) is one group with this word.
-    ``forms_of`` and ``hits_of`` (groups,): the candidates of each group, and its hits.
+    A part that is shown as a hyphenated word (`whole_words`) is one group with this word. ``forms_of`` and
+    ``hits_of`` (groups,): the candidates of each group, and its hits.
     """
     reasons = cache(lambda: scorer.reasons(query.features, [forms[0] for forms in forms_of]))
     groups: dict[str, Group] = {}
