@@ -633,8 +633,9 @@ def as_name(table: Wordings, phrase: str, dictionaries: Dictionaries, language: 
         name = ending.sub("", name)
     if name == wording:
         return phrase
-    whole, bare = map(len, table.occurrences([wording, name]))
-    return name if bare and not whole and stands_for_itself(name, dictionaries, language, target) else phrase
+    phrase_ids, name_ids = table.occurrences([wording, name])
+    is_only_name = len(name_ids) and not len(phrase_ids)
+    return name if is_only_name and stands_for_itself(name, dictionaries, language, target) else phrase
 
 
 def stands_for_itself(phrase: str, dictionaries: Dictionaries, language: str, target: str) -> bool:

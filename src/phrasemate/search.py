@@ -311,7 +311,7 @@ class Searcher:
     def _answers(
         self, phrases: Sequence[Phrase], vectors: Floats, second: Floats, request: SearchRequest, without: Sequence[str]
     ) -> list[Answer]:
-        """Answer phrases by candidates, or by votes if there is no scorer.
+        """Answer phrases by candidates, or by votes without a scorer.
 
         An index of several languages is searched in one after the other. Unless the request names languages, a phrase
         is not searched in its own. ``second``: vectors of the phrases without their sentences, or q' for votes.

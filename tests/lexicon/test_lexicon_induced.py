@@ -103,7 +103,7 @@ def test_forms_of_a_word_add_up(tmp_path: Path) -> None:
 
 
 def test_an_equivalent_with_an_elided_word_counts_as_the_one_without(tmp_path: Path) -> None:
-    """0.4 + 0.3 + 0.2 of "eau", and 0.9 + 0.5 is at most 1; "accord" is no equivalent, so "d'accord" stays."""
+    """0.4 + 0.3 + 0.2 of "eau", and 0.9 + 0.5 is at most 1; "accord" is not listed, so "d'accord" stays."""
     pairs = [Pair(text, "water", 1.0, share) for text, share in (("eau", 0.4), ("l'eau", 0.3), ("d'eau", 0.2))]
     pairs += [Pair("heure", "hour", 1.0, 0.9), Pair("l'heure", "hour", 1.0, 0.5), Pair("d'accord", "okay", 1.0, 0.6)]
     write_lexicon(tmp_path / "lexicon", {"fr": pairs})

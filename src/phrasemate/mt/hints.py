@@ -231,9 +231,9 @@ class Hinter:
         """List the tags of the index that are the target language; None if all are, or none."""
         if not self.languages[1]:
             return None
-        every = self.searcher.index.languages()
-        tags = [tag for tag in every if primary(tag) == primary(self.languages[1])]
-        return tags if 0 < len(tags) < len(every) else None
+        index_tags = self.searcher.index.languages()
+        tags = [tag for tag in index_tags if primary(tag) == primary(self.languages[1])]
+        return tags if 0 < len(tags) < len(index_tags) else None
 
     def promising(self, sentences: Sequence[str]) -> list[list[tuple[Span, bool]]]:
         """Return the phrases of each sentence by start and end, with a flag that the nearest match may pass the floor.

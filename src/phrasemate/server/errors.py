@@ -83,8 +83,8 @@ def refusal_of(error: Exception) -> Refusal:
         return error
     if isinstance(error, errors.GlossaryDamaged | errors.GlossaryUnwritable):
         log.error("%s", error)
-        unwritable = isinstance(error, errors.GlossaryUnwritable)  # its message names no path
-        reason = str(error) if unwritable else "the glossary cannot be read just now; the server's log says why"
+        is_unwritable = isinstance(error, errors.GlossaryUnwritable)  # its message names no path
+        reason = str(error) if is_unwritable else "the glossary cannot be read just now; the server's log says why"
         return Refusal("glossary_unusable", reason)
     for kind, code in _CODES.items():
         if isinstance(error, kind):

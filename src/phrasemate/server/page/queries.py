@@ -116,8 +116,8 @@ def pieces(text: str, wordings: Sequence[str]) -> list[tuple[str, bool]]:
     for wording in sorted(wordings, key=len, reverse=True):
         for match in re.finditer(re.escape(wording), text, re.IGNORECASE):
             start, end = match.span()
-            whole = all(edge in edges or not _WITHIN.match(text, edge) for edge in (start, end))
-            if whole and not any(start < last and first < end for first, last in places):
+            is_whole = all(edge in edges or not _WITHIN.match(text, edge) for edge in (start, end))
+            if is_whole and not any(start < last and first < end for first, last in places):
                 places.append((start, end))
     parts, at = [], 0
     for start, end in sorted(places):

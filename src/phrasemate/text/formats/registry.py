@@ -283,8 +283,8 @@ def _with_text_column(rows: _Rows) -> tuple[_Rows, int]:
     if not has_header and texts:
         columns = list(zip_longest(*texts, fillvalue=""))
         if _share_of_words(columns[0][1:] or columns[0]) <= _OF_NUMBERS:
-            others = enumerate(columns[1:], 2)
-            number = next((at for at, column in others if _share_of_words(column) >= _OF_TEXT), 1)
+            later_columns = enumerate(columns[1:], 2)
+            number = next((at for at, column in later_columns if _share_of_words(column) >= _OF_TEXT), 1)
             has_header = number > 1 and _is_wordy(columns[0][0])
     return chain(first[has_header:], rest), number
 
