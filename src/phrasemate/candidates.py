@@ -378,14 +378,15 @@ def gather(
     occurrences = dict(zip(wordings, table.occurrences(wordings), strict=True))
     for wording, forms in _forms_by_base(wordings, listed, language).items():
         every = occurrences[wording] if len(forms) == 1 else np.sort(joined([occurrences[form] for form in forms]))
-        if not len(every) or not is_whole(wording):
+        count = len(every)
+        if not count or not is_whole(wording):
             continue
         ids = every
-        if len(every) > OCCURRENCES:
-            ids = every[_STEPS * (len(every) - 1) // (OCCURRENCES - 1)]
+        if count > OCCURRENCES:
+            ids = every[_STEPS * (count - 1) // (OCCURRENCES - 1)]
             if nearest := [near[form][:OCCURRENCES] for form in forms if form in near]:
                 ids = np.array(sorted({*ids.tolist(), *chain(*nearest)}), np.int64)
-        candidates.append(Candidate(wording, listed.get(wording, UNLISTED), ids, len(every)))
+        candidates.append(Candidate(wording, listed.get(wording, UNLISTED), ids, count))
     return candidates
 
 
@@ -525,7 +526,8 @@ def in_expressions(
     known_expressions = _expressions(language)
     chosen: dict[str, Candidate] = {}
     for candidate in candidates:
-        for part in _parted(candidate, known_expressions.get(candidate.wording, ()), phrases_of):
+        expressions = known_expressions.get(candidate.wording)
+        for part in _parted(candidate, expressions, phrases_of) if expressions else [candidate]:
             if part.wording == candidate.wording or part.wording not in wordings:
                 chosen.setdefault(part.wording, part)
     return list(chosen.values())
@@ -538,8 +540,6 @@ def _parted(
 
     ``expressions``: as from `_expressions`.
     """
-    if not expressions:
-        return [word]
     sample = phrases_of(word.ids[:: max(1, len(word.ids) // READ)])
     for wording, leading, trailing in expressions:
         if 2 * sum(_stands_in(phrase, wording, leading, trailing) for phrase in sample) >= len(sample):

@@ -52,12 +52,16 @@ class CandidateSet(NamedTuple):
 
     def nearest(self, numbers: Sequence[int]) -> tuple[Ids, Floats]:
         """Return the phrase ids and cosines of some candidates, concatenated; nearest first within a candidate."""
-        slices = [slice(*self.bounds[number : number + 2].tolist()) for number in numbers]
+        slices = [self._slice(number) for number in numbers]
         return joined([self.ids[part] for part in slices]), np.concatenate([self.cosines[part] for part in slices])
 
     def owners(self, numbers: Sequence[int]) -> dict[int, int]:
         """Map the phrase ids of some candidates to the numbers of their candidates; of several, to the first one."""
-        return {phrase: number for number in reversed(numbers) for phrase in self.nearest([number])[0].tolist()}
+        return {phrase: number for number in reversed(numbers) for phrase in self.ids[self._slice(number)].tolist()}
+
+    def _slice(self, number: int) -> slice:
+        """Return the slice of a candidate in `ids` and `cosines`."""
+        return slice(*self.bounds[number : number + 2].tolist())
 
 
 def describe(
@@ -189,11 +193,12 @@ def _fill_words(column: Mapping[str, Floats], query: Query, candidates: Sequence
     required_stems = [stems.keys() for stems in required_parts]
     forms = [stemmed_form(candidate.core or candidate.wording, query.language) for candidate in candidates]
     lengths = np.array([count for _, count, _ in forms])
-    column["covered"][:] = [sum(map(query_stems.__contains__, stems)) / max(len(stems), 1) for stems, _, _ in forms]
-    column["covers"][:] = [_share_met(required_stems, stems) for stems, _, _ in forms]
-    column["composed"][:] = [_composed(required_parts, stems) for stems, _, _ in forms]
+    common = [[stem for stem in stems if stem in query_stems] for stems, _, _ in forms]
+    column["covered"][:] = [len(stems) / max(len(form[0]), 1) for stems, form in zip(common, forms, strict=True)]
+    column["covers"][:] = [_share_met(required_stems, stems) for stems in common]
+    column["composed"][:] = [_composed(required_parts, stems) for stems in common]
     column["word by word"][:] = (column["covered"] == 1) & (column["covers"] == 1) & (length > 1)
-    column["covers function words"][:] = [_share_met(optional, stems) for stems, _, _ in forms] if optional else 1
+    column["covers function words"][:] = [_share_met(optional, stems) for stems in common] if optional else 1
     column["words"][:] = np.maximum(lengths - length, 0)
     column["fewer words"][:] = np.maximum(length - lengths, 0)
     column["function word"][:] = [function_word for _, _, function_word in forms]
@@ -201,11 +206,15 @@ def _fill_words(column: Mapping[str, Floats], query: Query, candidates: Sequence
 
 def _share_met(parts: Sequence[KeysView[str]], stems: Collection[str]) -> float:
     """Compute the share of a query's words with at least one equivalent among some stems."""
+    if not stems:  # as for most candidates
+        return 0.0
     return sum([not part.isdisjoint(stems) for part in parts]) / max(len(parts), 1)
 
 
 def _composed(parts: Sequence[Mapping[str, float]], stems: Collection[str]) -> float:
     """Compute the mean log probability of a query's words, each with its likeliest translation among some stems."""
+    if not stems:
+        return LEAST_LOG if parts else 0.0
     likeliest = [max([part[stem] for stem in stems if stem in part], default=0.0) for part in parts]
     return sum(map(_log, likeliest)) / max(len(parts), 1)
 

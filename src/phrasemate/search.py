@@ -47,8 +47,9 @@ from phrasemate.vote_search import VoteSearch
 SAME = 0.95  # least probability of the query's own wording if it must be right (`stands_for_itself`)
 NEARER = 0.1  # by how much an unlisted whole is nearer than its listed part (`with_whole_first`), at least
 SPELLINGS = 5  # nearest hits of a group that decide how its wording is spelled
-_BEFORE_HYPHEN = re.compile(r"(?:[^\W\d_]+[-\u2010\u2011])+$")  # letters and a hyphen before a phrase
-_AFTER_HYPHEN = re.compile(r"(?:[-\u2010\u2011][^\W\d_]+)+")
+_HYPHENS = ("-", "\u2010", "\u2011")
+_BEFORE_HYPHEN = re.compile(rf"(?:[^\W\d_]+[{''.join(_HYPHENS)}])+$")  # letters and a hyphen before a phrase
+_AFTER_HYPHEN = re.compile(rf"(?:[{''.join(_HYPHENS)}][^\W\d_]+)+")
 WORD_BY_WORD = FEATURES.index("word by word")
 _COSINES = [FEATURES.index(name) for name in ("context", "type", "alone")]
 _LENGTHS = [FEATURES.index(name) for name in ("words", "fewer words")]
@@ -676,18 +677,20 @@ def whole_words(hits: Sequence[Hit]) -> list[Hit]:
     """
     spans = [_hyphenated(hit.phrase) for hit in hits]
     are_parts = [span != (hit.start, hit.end) for hit, span in zip(hits, spans, strict=True)]
-    pairs = zip(hits, spans, strict=True)
-    rests = {
-        (folded(hit.context[start : hit.start]), folded(hit.context[hit.end : end])) for hit, (start, end) in pairs
-    }
-    if all(are_parts) and len(rests) == 1:
-        return [replace(hit, phrase=Phrase(hit.context, *span)) for hit, span in zip(hits, spans, strict=True)]
+    if all(are_parts):
+        pairs = zip(hits, spans, strict=True)
+        rests = {
+            (folded(hit.context[start : hit.start]), folded(hit.context[hit.end : end])) for hit, (start, end) in pairs
+        }
+        if len(rests) == 1:
+            return [replace(hit, phrase=Phrase(hit.context, *span)) for hit, span in zip(hits, spans, strict=True)]
     return [hit for _, hit in sorted(zip(are_parts, hits, strict=True), key=itemgetter(0))]
 
 
 def _hyphenated(phrase: Phrase) -> tuple[int, int]:
     """Return the span of a phrase with the rest of the hyphenated words at its ends."""
-    before = _BEFORE_HYPHEN.search(phrase.context[max(phrase.start - proposals.NEARBY, 0) : phrase.start])
+    text = phrase.context[max(phrase.start - proposals.NEARBY, 0) : phrase.start]
+    before = _BEFORE_HYPHEN.search(text) if text.endswith(_HYPHENS) else None
     after = _AFTER_HYPHEN.match(phrase.context, phrase.end)
     return phrase.start - len(before[0] if before else ""), after.end() if after else phrase.end
 

@@ -67,7 +67,8 @@ def unpack_spans(blob: bytes, count: int) -> tuple[NDArray[np.int32], NDArray[np
 def unpack_span(blob: bytes, count: int, at: int) -> tuple[int, int]:
     """Return start and end of span number ``at`` of ``count`` spans. Raises IndexDamaged as `unpack_spans` does."""
     _check_spans(blob, count)
-    (start,), (end,) = (_OFFSET.unpack_from(blob, _OFFSET.size * place) for place in (at, count + at))
+    (start,) = _OFFSET.unpack_from(blob, _OFFSET.size * at)
+    (end,) = _OFFSET.unpack_from(blob, _OFFSET.size * (count + at))
     return start, end
 
 

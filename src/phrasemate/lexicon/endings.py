@@ -101,7 +101,8 @@ class Endings:
             return []
         forms: dict[int, float] = {}
         for base in (word, *_without_infix(word, language)):
-            rows = wordings.beginning_with(base[:least])[:COMPARED] if len(base) >= least else range(0)
+            opening = base[: max(least, min(ENOUGH, (len(base) + 1) // 2))]  # that of each of its forms, by `_common`
+            rows = wordings.beginning_with(opening)[:COMPARED] if len(base) >= least else range(0)
             for row, wording in zip(rows, wordings.texts(rows) if rows else (), strict=True):
                 if wording == word:
                     continue

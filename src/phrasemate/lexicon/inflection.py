@@ -109,6 +109,7 @@ def has_stemmer(lang: str) -> bool:
     return _stemmer(primary(lang)) is not None
 
 
+@lru_cache(1 << 16)
 def stemmed(wording: str, lang: str) -> str:
     """Stem a wording: fold it, drop leading function words, and reduce each other word to its stem."""
     lang = primary(lang)
@@ -206,10 +207,9 @@ def elision(word: str, lang: str, elided: Mapping[str, frozenset[str]] = _ELISIO
 
     ``elided``: language -> the elided words to recognize, without apostrophe.
     """
-    match = _APOSTROPHE.search(word)
-    if match is None or folded(word[: match.start()]) not in elided.get(primary(lang), ()):
-        return 0
-    return match.end()
+    elided_words = elided.get(primary(lang), ())
+    match = _APOSTROPHE.search(word) if elided_words else None
+    return match.end() if match is not None and folded(word[: match.start()]) in elided_words else 0
 
 
 def function_words(lang: str) -> frozenset[str]:
