@@ -314,6 +314,14 @@ def test_indexing_loads_neither_formats_nor_tables(code: str) -> None:
     assert result.stdout.split() == []
 
 
+def test_the_rules_for_japanese_and_korean_are_compiled_at_their_first_use() -> None:
+    """They take a quarter of a second, and most searches need none of them."""
+    code = "import phrasemate.search; from phrasemate.text import japanese, korean\n"
+    code += "print(*[module._compiled.cache_info().currsize for module in (japanese, korean)])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["0", "0"]
+
+
 def best_seconds(code: str, times: int = 5) -> float:
     """Processor seconds: what others do on the machine is not our slowness."""
     timed = f"import time; start = time.process_time(); {code}; print(time.process_time() - start)"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from phrasemate.text.normalize import CUT
 
@@ -96,9 +96,6 @@ _HIRAGANA = (  # words without a Chinese character
     rf"(?:もら|しま|い|おも|つか|ちが|あ){_W}|(?:い|お|き|ひ|つ|いただ){_K}|(?:もと|た){_M}|(?:はな|だ|わた){_S}",
     rf"だ(?:った(?:ら|り)?|ろう)|で(?:し(?:た|ょう)|す)|(?:な|よ|ほし){_ADJECTIVE}|いい|なさい|ください(?:ませ|ます)?|くれ|べき",
 )
-_AFTER_CHARACTER_RULES, _AFTER_OWN_LETTER_RULES, _HIRAGANA_RULES = (
-    [re.compile(rule) for rule in rules] for rules in (_AFTER_CHARACTER, _AFTER_OWN_LETTER, _HIRAGANA)
-)
 _CHARACTER = re.compile("[\u3400-\u9fff々〆]")
 _LETTERS = "".join(map(chr, range(ord("ぁ"), ord("ゖ") + 1)))
 PARTICLES = frozenset("をがはにへとでもの")  # of one letter; they follow a noun
@@ -126,19 +123,25 @@ def _ending(character: str, tail: str, is_noun: bool) -> tuple[int, int]:
     if is_noun and _SURU.match(tail):
         return 0, 0
     text = character + tail
-    length = _longest(_AFTER_CHARACTER_RULES, text, 1)
-    length_of_longer_stem = _longest(_AFTER_OWN_LETTER_RULES, text, 1)
+    length = _longest(_AFTER_CHARACTER, text, 1)
+    length_of_longer_stem = _longest(_AFTER_OWN_LETTER, text, 1)
     return (length_of_longer_stem, 1) if length_of_longer_stem > length else (length, 0)
 
 
 @lru_cache(1 << 12)
 def _hiragana_word(text: str) -> int:
     """Return the length of the verb, adjective or copula in hiragana that a text begins with, or 0."""
-    return _longest(_HIRAGANA_RULES, text, 0)
+    return _longest(_HIRAGANA, text, 0)
 
 
-def _longest(rules: list[re.Pattern[str]], text: str, start: int) -> int:
-    return max([match.end() - start for rule in rules if (match := rule.match(text, start))], default=0)
+def _longest(rules: tuple[str, ...], text: str, start: int) -> int:
+    return max([match.end() - start for rule in _compiled(rules) if (match := rule.match(text, start))], default=0)
+
+
+@cache
+def _compiled(rules: tuple[str, ...]) -> list[re.Pattern[str]]:
+    """Compile rules when they are first used, which takes a quarter of a second."""
+    return [re.compile(rule) for rule in rules]
 
 
 def join_words(text: str, spans: Offsets, split: Callable[[str], Offsets]) -> Offsets:

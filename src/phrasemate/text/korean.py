@@ -164,23 +164,20 @@ def _syllables(letters: str) -> str:
     return unicodedata.normalize("NFC", letters)
 
 
+@cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern for decomposed text, in which 이? is an optional syllable."""
+    """Compile a pattern for decomposed text, in which 이? is an optional syllable, when it is first used."""
     return re.compile(_letters(re.sub("([가-힣])[?]", r"(?:\1)?", pattern)))
 
 
 _BARE = _letters("가"), _letters("오")  # a particle after one syllable: 내가 is "I", but 들어가 "go in"
 _PATTERNS = {
-    "vowel": _compiled(f"{_ENDINGS}|{_HONORIFIC}"),  # after a vowel or ㄹ
-    "consonant": _compiled(f"(?!{_SOFT}){_ENDINGS}"),
-    "without ㄹ": _compiled(f"(?={_DROPPING})(?:{_ENDINGS}|{_HONORIFIC})"),
-    "어": _compiled(_VOWEL_ENDINGS),
+    "vowel": f"{_ENDINGS}|{_HONORIFIC}",  # after a vowel or ㄹ
+    "consonant": f"(?!{_SOFT}){_ENDINGS}",
+    "without ㄹ": f"(?={_DROPPING})(?:{_ENDINGS}|{_HONORIFIC})",
+    "어": _VOWEL_ENDINGS,
 }
-_PARTICLE_CHAIN = _compiled(_PARTICLES)
-_COPULA_FORM = _compiled(_COPULA)
-_AFTER_KNOWN_NOUN = _compiled(
-    f"{_PARTICLES}|{_COPULA}|(?:이|(?<![ᆨ-ᇂ]))(?:나|며|면|ᆫ|ᆫ데|고|지만|라|므로|든가){_PARTICLES}"
-)
+_AFTER_KNOWN_NOUN = f"{_PARTICLES}|{_COPULA}|(?:이|(?<![ᆨ-ᇂ]))(?:나|며|면|ᆫ|ᆫ데|고|지만|라|므로|든가){_PARTICLES}"
 _DOUBTFUL = re.compile("의|도|만(?!큼)|과|나|라|란|며|인|들|로(?![부서써])")  # 지도 is a map
 
 
@@ -262,7 +259,7 @@ def _verb(letters: str, start: int, table: _Table, is_first: bool = True) -> str
     """
     for end in range(len(letters), start, -1):
         for verb, endings in table.get(letters[start:end], ()):
-            if _PATTERNS[endings].fullmatch(letters, end):
+            if _compiled(_PATTERNS[endings]).fullmatch(letters, end):
                 return verb
             if is_first and endings == "어":
                 second = _verb(letters, end, _table(_SECOND), is_first=False)
@@ -301,7 +298,7 @@ def particles_only(noun: str, rest: str) -> bool:
     """
     if not noun or (len(noun) == 1 and _DOUBTFUL.match(rest)):
         return False
-    return _AFTER_KNOWN_NOUN.fullmatch(_letters(noun + rest), len(_letters(noun))) is not None
+    return _compiled(_AFTER_KNOWN_NOUN).fullmatch(_letters(noun + rest), len(_letters(noun))) is not None
 
 
 @lru_cache(1 << 16)
@@ -316,7 +313,7 @@ def stem(word: str) -> str:
     letters = _letters(word)
     tails = [(word[:length], len(_letters(word[:length]))) for length in range(1, len(word))]
     for noun, start in reversed(tails):
-        if noun in _NOUNS and _PARTICLE_CHAIN.fullmatch(letters, start):
+        if noun in _NOUNS and _compiled(_PARTICLES).fullmatch(letters, start):
             return noun
     if verb := _verb(letters, 0, _table(_REGULAR, _B_VERBS, _D_VERBS, _S_VERBS, _H_VERBS, "하 시키")):
         return verb + CUT
@@ -324,7 +321,7 @@ def stem(word: str) -> str:
         if verb := _verb(letters, start, _table(_AFTER_NOUNS)):
             return noun + verb + CUT
     for noun, start in tails:
-        if _PARTICLE_CHAIN.fullmatch(letters, start) or _COPULA_FORM.fullmatch(letters, start):
+        if _compiled(_PARTICLES).fullmatch(letters, start) or _compiled(_COPULA).fullmatch(letters, start):
             return noun if stem(noun).endswith(CUT) else stem(noun)
     return _syllables(letters.removesuffix(_letters("ᆸ니다")))
 
