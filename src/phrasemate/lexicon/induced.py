@@ -247,15 +247,18 @@ class InducedLexicon:
         beginnings = np.array([beginning(key) for key in keys], np.uint64)
         languages = "en", *self.languages
         other_scripts = [number for number, language in enumerate(languages) if language in OTHER_SCRIPTS]
+        in_other_scripts = [_OTHER_SCRIPT.search(text) is not None for text in texts]
         counts = np.zeros((len(languages), len(number_of)), np.int64)  # 1 for a listed form, 2 for a function word
         for row, language in zip(counts, languages, strict=True):
+            if language in OTHER_SCRIPTS and not any(in_other_scripts):
+                continue
             row += self._keys_of(language).wordings.contains(keys, beginnings)
             for form in function_words(language).intersection(number_of):
                 row[number_of[form]] += 1
         results = []
-        for text, forms_of_text in zip(texts, forms_of, strict=True):
+        for is_in_other_script, forms_of_text in zip(in_other_scripts, forms_of, strict=True):
             sums = counts[:, [number_of[form] for form in forms_of_text]].sum(1)
-            if _OTHER_SCRIPT.search(text) is None:
+            if not is_in_other_script:
                 sums[other_scripts] = 0  # these lists have such words only by mistake
             totals = sums.tolist()
             if target not in ("", "en") and 0 < len(forms_of_text) <= _FEW:
