@@ -57,7 +57,7 @@ class SearchRequest:
 class Group:
     """A candidate translation: the hits of one wording, regardless of case and white space.
 
-    ``text`` is the most frequent spelling of the wording among the hits, and ``score`` the cosine of the best hit.
+    ``text`` is the usual spelling of the wording (`usual_spelling`), and ``score`` the cosine of the best hit.
     ``count`` is the number of examined hits with the wording. ``hits`` are the best of them, at most one per sentence.
 
     With views (`phrasemate.encode.scoring`) ``score`` is the highest cosine of q' and v'. ``support`` is the soft
@@ -168,6 +168,26 @@ class LazyMapping(Mapping[str, float]):
 
     def __repr__(self) -> str:
         return repr(self._numbers)
+
+
+def usual_spelling(occurrences: Sequence[tuple[Phrase, float]]) -> str:
+    """Return the text with the greatest sum of scores, among phrases with their scores.
+
+    Scores are similarities to a query, so that "May" is written as the month if the query is one. Phrases count that do
+    not begin their sentence and are not in a heading in capitals, unless all do.
+
+    >>> usual_spelling([(Phrase("Rent rose.", 0, 4), 0.8), (Phrase("The rent fell.", 4, 8), 0.6)])
+    'rent'
+    """
+    inside = [
+        (phrase, score)
+        for phrase, score in occurrences
+        if any(map(str.isalpha, phrase.context[: phrase.start])) and not phrase.context.isupper()
+    ]
+    totals: dict[str, float] = {}
+    for phrase, score in inside or occurrences:
+        totals[phrase.text] = totals.get(phrase.text, 0.0) + score
+    return max(totals, key=totals.__getitem__)
 
 
 def _hit_as_dict(hit: Hit) -> dict[str, Any]:

@@ -35,9 +35,9 @@ from phrasemate.lexicon.induced import elided_article
 from phrasemate.lexicon.inflection import same_words
 from phrasemate.lexicon.wordings import wording_of
 from phrasemate.query import EXPECTED, parse_query
-from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest
+from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest, usual_spelling
 from phrasemate.text import folded
-from phrasemate.text.languages import CAPITAL_NOUNS, primary
+from phrasemate.text.languages import primary
 from phrasemate.text.sentences import is_of, split_sentences
 from phrasemate.types import Encoder, Hit, Phrase, check_list, check_opened, phrase_list, text_tuple
 from phrasemate.utils.arrays import Doubles, Floats
@@ -629,7 +629,8 @@ def _answer(
     for place, (forms, hits) in enumerate(zip(forms_of, hits_of, strict=True)):
         candidate, owners = query.candidates[forms[0]], query.owners(forms)
         hits = whole_words([_fitted(hit, query.candidates[owners[hit.phrase_id]]) for hit in hits])
-        text = _spelling(hits[:SPELLINGS])
+        wording = folded(hits[0].text)
+        text = usual_spelling([(hit.phrase, hit.score) for hit in hits[:SPELLINGS] if folded(hit.text) == wording])
         groups.setdefault(
             folded(text),
             Group(
@@ -652,22 +653,6 @@ def _share(candidate: proposals.Candidate, size: int) -> int:
     ``size``: number of its phrases without these; of a frequent candidate, they are a sample.
     """
     return round(candidate.count * size / len(candidate.ids))
-
-
-def _spelling(hits: Sequence[Hit]) -> str:
-    """Return the most frequent spelling of the first hit's wording, without a capital if a hit has none.
-
-    In a language that writes nouns with a capital, a small letter is not preferred. Hits at the beginning of a sentence
-    count only if all hits are.
-    """
-    if len({hit.text for hit in hits}) == 1:
-        return hits[0].text
-    wording = folded(hits[0].text)
-    hits = [hit for hit in hits if folded(hit.text) == wording]
-    texts = [hit.text for hit in hits if any(map(str.isalpha, hit.context[: hit.start]))]
-    if primary(hits[0].language) not in CAPITAL_NOUNS:
-        texts = [hit.text for hit in hits if hit.text[0].islower()] or texts
-    return Counter(texts or [hit.text for hit in hits]).most_common(1)[0][0]
 
 
 def whole_words(hits: Sequence[Hit]) -> list[Hit]:

@@ -34,7 +34,7 @@ from phrasemate.errors import InputError
 from phrasemate.lexicon import bundled_lexicon
 from phrasemate.lexicon.induced import elided_article, grammatical_words
 from phrasemate.lexicon.inflection import stemmed
-from phrasemate.results import Group, SearchRequest
+from phrasemate.results import Group, SearchRequest, usual_spelling
 from phrasemate.search import Searcher
 from phrasemate.termhood import (
     Occurrence,
@@ -164,7 +164,6 @@ class TermSettings:
 
 SAMPLE = 100  # sentences from which the language of a document is guessed
 SENTENCES_AT_ONCE = 256  # sentences that are segmented between two calls of ``progress``
-MARKS = 8  # maximum number of punctuation marks and spaces before the first word of a sentence
 
 
 def wording(text: str) -> str:
@@ -340,19 +339,13 @@ def _add_occurrences(
 def _term(statistics: PhraseStatistics, score: float) -> DocumentTerm:
     """Make a term of a phrase.
 
-    Its text is the most frequent wording that does not begin a sentence, if any, without Korean particles at its end.
+    Its text is the usual wording (`usual_spelling`), without Korean particles at its end.
     """
     variants = Counter(place.phrase.text for place in statistics.places)
-    inside = Counter(place.phrase.text for place in statistics.places if not _begins_sentence(place.phrase))
-    text = without_particles((inside or variants).most_common(1)[0][0])
+    text = without_particles(usual_spelling([(place.phrase, place.score) for place in statistics.places]))
     return DocumentTerm(
         text, score, statistics.count, statistics.belief, tuple(variants.most_common()), tuple(statistics.places)
     )
-
-
-def _begins_sentence(phrase: Phrase) -> bool:
-    """Return whether at most a few punctuation marks come before a phrase, so that it has a capital in any case."""
-    return phrase.start <= MARKS and not any(map(str.isalnum, phrase.context[: phrase.start]))
 
 
 # -- rankings
@@ -498,7 +491,13 @@ def _groups_beside(
     scores = {key: sum(hit.score for hit in key_hits) / len(places) for key, key_hits in hits.items()}
     best = sorted(scores, key=lambda key: -scores[key])[: settings.k]
     return tuple(
-        Group(hits[key][0].text, scores[key], len(hits[key]), tuple(hits[key][: settings.contexts]), source="document")
+        Group(
+            usual_spelling([(hit.phrase, hit.score) for hit in hits[key]]),
+            scores[key],
+            len(hits[key]),
+            tuple(hits[key][: settings.contexts]),
+            source="document",
+        )
         for key in best
     )
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from phrasemate.encode.scoring import HITS, VOTES, Confidence, Views, features
 from phrasemate.index import BaseIndex
-from phrasemate.results import Answer, Group, SearchRequest
+from phrasemate.results import Answer, Group, SearchRequest, usual_spelling
 from phrasemate.text import folded
 from phrasemate.text.sentences import is_of
 from phrasemate.types import Hit
@@ -200,4 +200,5 @@ def _group(wording: _Wording, contexts: int, views: Views | None) -> Group:
         hit_of.setdefault(hit.context, hit)
     best = tuple(hit_of.values())[:contexts]
     support = None if views is None else views.support(wording.votes)
-    return Group(wording.hits[0].text, wording.votes[0], len(wording.hits), best, support)
+    text = usual_spelling([(hit.phrase, hit.score) for hit in wording.hits])
+    return Group(text, wording.votes[0], len(wording.hits), best, support)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from phrasemate import Document, Index, load_model
-from phrasemate.search import SPELLINGS, Searcher, _spelling, whole_words
+from phrasemate.results import usual_spelling
+from phrasemate.search import SPELLINGS, Searcher, whole_words
 from phrasemate.types import Hit, Phrase
 
 TEXTS = [
@@ -26,19 +27,43 @@ def hits_of(word: str, contexts: list[str], language: str) -> list[Hit]:
 
 
 @pytest.mark.parametrize(
-    ("language", "word", "contexts", "expected"),
+    ("word", "contexts", "expected"),
     [
-        ("en", "tenant", ["Tenant pays.", "Tenant left.", "The tenant paid."], "tenant"),
-        ("en", "tenant", ["The Tenant pays.", "The Tenant left.", "a tenant"], "tenant"),
-        ("en", "köln", ["KÖLN", "KÖLN", "In Köln."], "Köln"),
-        ("en", "court", ["Court is adjourned.", "COURT", "Court sat."], "Court"),
-        ("de-AT", "essen", ["Das Essen kam.", "Das Essen war gut.", "Wir essen."], "Essen"),
-        ("de", "essen", ["Essen Sie?", "Essen Sie!", "Wir essen."], "essen"),
-        ("ja", "東京", ["東京へ", "東京で"], "東京"),
+        ("tenant", ["Tenant pays.", "Tenant left.", "The tenant paid."], "tenant"),
+        ("monday", ["on Monday", "on a monday", "since Monday"], "Monday"),
+        ("köln", ["KÖLN", "KÖLN", "In Köln."], "Köln"),
+        ("rent", ["HOW MUCH RENT", "THE RENT", "The rent rose."], "rent"),
+        ("court", ["Court is adjourned.", "COURT", "Court sat."], "Court"),
+        ("essen", ["Das Essen kam.", "Das Essen war gut.", "Wir essen."], "Essen"),
+        ("essen", ["Essen Sie?", "Essen Sie!", "Wir essen."], "essen"),
+        ("東京", ["東京へ", "東京で"], "東京"),
     ],
 )
-def test_the_spelling_is_that_within_sentences(language: str, word: str, contexts: list[str], expected: str) -> None:
-    assert _spelling(hits_of(word, contexts, language)) == expected
+def test_the_spelling_is_that_within_sentences(word: str, contexts: list[str], expected: str) -> None:
+    assert usual_spelling([(hit.phrase, hit.score) for hit in hits_of(word, contexts, "")]) == expected
+
+
+def test_hits_near_the_query_count_more() -> None:
+    """Two occurrences of the verb (1.26 together) outweigh three of the month (0.49)."""
+    phrases = [hit.phrase for hit in hits_of("may", ["You may go.", "It may rain.", *["in May"] * 3], "en")]
+    assert usual_spelling(list(zip(phrases, [0.8, 0.46, 0.19, 0.18, 0.12], strict=True))) == "may"
+
+
+def test_a_rare_small_letter_does_not_decide(tmp_path: Path) -> None:
+    texts = [*(f"The shop {verb} on Monday." for verb in ("opens", "closes", "moves")), "He wrote it on a monday."]
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("shop", texts)], lang="en")
+        results = [Searcher(index, views=views).search("Er kommt am [[Montag]].", k=1) for views in (True, False)]
+    assert [result.groups[0].text for result in results] == ["Monday", "Monday"]
+
+
+@pytest.mark.parametrize("views", [True, False])
+def test_the_nearest_hit_does_not_decide_at_the_beginning_of_a_sentence(views: bool, tmp_path: Path) -> None:
+    texts = ["Tenant pays the rent.", "We saw the dog of a tenant in the garden."]
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("lease", texts)], lang="en")
+        group = Searcher(index, views=views).search("[[Mieter]] zahlt die Miete.", k=1).groups[0]
+    assert (group.text, group.hits[0].text) == ("tenant", "Tenant")
 
 
 @pytest.mark.parametrize(
@@ -78,9 +103,12 @@ def test_the_parts_of_a_hyphenated_word_are_one_answer(tmp_path: Path) -> None:
     assert result.confidence == result.groups[0].probability
 
 
-def test_inflected_forms_do_not_decide_the_spelling() -> None:
-    hits = hits_of("tenant", ["Tenant pays.", "The tenant paid."], "en")
-    assert _spelling([hits[0], *hits_of("tenants", ["the tenants"] * 3, "en"), hits[1]]) == "tenant"
+def test_inflected_forms_do_not_decide_the_spelling(tmp_path: Path) -> None:
+    texts = ["The tenant pays the rent.", "All TENANTS pay.", "Both TENANTS pay.", "Some TENANTS pay the rent."]
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("lease", texts)], lang="en")
+        group = Searcher(index).search("Der [[Mieter]] zahlt die Miete.", k=1).groups[0]
+    assert (group.text, group.count) == ("tenant", 4)
 
 
 def test_the_spelling_does_not_depend_on_the_contexts(tmp_path: Path) -> None:
