@@ -39,9 +39,9 @@ from phrasemate.text.formats.units import Side, Term, TermPair, Unit, pair_tags
 from phrasemate.text.sentences import UTF_16, icu_functions
 from phrasemate.text.term_lists import write_pairs
 from phrasemate.types import Hit, Phrase, Span
+from phrasemate.utils.hyphens import COMPOUND, cuts
 
 UNIT_WORDS = 5  # maximum number of words of a unit from the lexicon or the list of fixed expressions
-_HYPHENED = re.compile(r"\w+(?:[-‐‑]\w+)+")  # compound with hyphens
 _STOP = re.compile(r"[;:!?()\[\]„“”«»]\s|,\s|\s[(\[„“«–—]")  # punctuation that no phrase contains
 _CHINESE = re.compile("[\u3400-\u9fff々]{3,8}")  # compound of Chinese characters
 ALONE = 4  # words; a text with at most this many is a phrase as a whole
@@ -175,9 +175,9 @@ def with_units(sentence: str, spans: Sequence[Span]) -> list[Span]:
     Spans that cut a compound with hyphens or contain punctuation (`_STOP`) are removed.
     """
     units = whole_units(sentence)
-    compounds = [compound.span() for compound in _HYPHENED.finditer(sentence)]
+    compounds = [compound.span() for compound in COMPOUND.finditer(sentence)]
     candidates = [span for span in spans if not _STOP.search(sentence, span.start, span.end)]
-    candidates = [span for span in candidates if not any(_cuts(span, compound) for compound in compounds)]
+    candidates = [span for span in candidates if not any(cuts(span, compound) for compound in compounds)]
     places = {unit[:2] for unit in units}
     return sorted([*(span for span in candidates if span[:2] not in places), *units])
 
@@ -221,7 +221,7 @@ def whole_units(sentence: str) -> list[Span]:
     are units of the bundled lexicon, or fixed expressions (`phrasemate.lexicon.locutions`).
     """
     lexicon, language = bundled_lexicon(), language_of(sentence)
-    units = {compound.span() for compound in _HYPHENED.finditer(sentence)}
+    units = {compound.span() for compound in COMPOUND.finditer(sentence)}
     if language == "ja":
         units |= {run.span() for run in _CHINESE.finditer(sentence)}
     if lexicon is not None and language not in ("", "ja"):
@@ -243,11 +243,6 @@ def _is_unit(wording: str, language: str, lexicon: InducedLexicon) -> bool:
     if wording in locutions(language):
         return True
     return wording == without_function_words(wording, language) and lexicon.is_unit(wording, language)
-
-
-def _cuts(span: Span, compound: tuple[int, int]) -> bool:
-    """Return whether a span begins or ends within a compound."""
-    return any(compound[0] < edge < compound[1] for edge in span[:2])
 
 
 def in_sentence(text: str, start: int, end: int) -> Phrase:

@@ -41,6 +41,7 @@ from phrasemate.text.languages import primary
 from phrasemate.text.sentences import is_of, split_sentences
 from phrasemate.types import Encoder, Hit, Phrase, check_list, check_opened, phrase_list, text_tuple
 from phrasemate.utils.arrays import Doubles, Floats
+from phrasemate.utils.hyphens import without_compound_parts
 from phrasemate.utils.machine import single_blas
 from phrasemate.vote_search import VoteSearch
 
@@ -296,7 +297,10 @@ class Searcher:
         return VoteSearch(self.index, self.model, views)
 
     def phrases(self, query: str) -> tuple[Phrase, ...]:
-        """List the marked phrases of a query, or, without marks, those that the segmenter finds in its sentences."""
+        """List the marked phrases of a query, or, without marks, those that the segmenter finds in its sentences.
+
+        Of a compound with hyphens, only the whole is listed (`without_compound_parts`).
+        """
         marked_query = parse_query(query)
         text = marked_query.text
         if marked_query.phrases or not text.strip():
@@ -305,8 +309,8 @@ class Searcher:
         segments = self.model.segment([text[start:end] for start, end in sentences])
         return tuple(
             Phrase(text, first + span.start, first + span.end)
-            for (first, _), spans in zip(sentences, segments, strict=True)
-            for span in spans
+            for (first, last), spans in zip(sentences, segments, strict=True)
+            for span in without_compound_parts(text[first:last], spans)
         )
 
     def _answers(

@@ -54,6 +54,7 @@ from phrasemate.text.formats.tables import write_lines
 from phrasemate.text.korean import without_particles
 from phrasemate.text.normalize import composed, folded
 from phrasemate.types import Document, Hit, Phrase, Progress, Span, iterate_documents
+from phrasemate.utils.hyphens import without_compound_parts
 
 RANKINGS = ("termhood", "expected", "frequency", "cvalue")
 
@@ -257,7 +258,8 @@ def find_phrases(
 ) -> dict[str, PhraseStatistics]:
     """Find the phrases of documents that pass the settings; return their statistics by wording, not ranked.
 
-    They are in the order of their first occurrences.
+    They are in the order of their first occurrences. Parts of compounds with hyphens are left out
+    (`without_compound_parts`).
     """
     # sentence -> its places: document, line, translation; a repeated sentence is segmented once
     places: defaultdict[str, list[tuple[str, int, str]]] = defaultdict(list)
@@ -269,7 +271,7 @@ def find_phrases(
             places[sentence.text].append((document.name, sentence.line, translation))
     phrases: dict[str, PhraseStatistics] = {}
     for text, spans in _segment(list(places), model, settings, progress):
-        for key, size, span in _whole_word_spans(text, spans):
+        for key, size, span in _whole_word_spans(text, without_compound_parts(text, spans, settings.belief)):
             _add_occurrences(phrases.setdefault(key, PhraseStatistics(size)), span, text, places[text])
     passing = {
         key: statistics

@@ -130,6 +130,7 @@ def test_no_phrase(start: int, end: int, error: type[Exception]) -> None:
     [
         ("Das Betreten der Baustelle geschieht auf eigene Gefahr.", ["auf eigene Gefahr"]),
         ("Die Kfz-Versicherung zahlt nach der Sitzung.", ["Kfz-Versicherung"]),
+        ("Des musiciens d’avant-garde jouent ici.", ["d’avant-garde"]),
         ("Sin embargo, el libro es complejo.", ["Sin embargo"]),
         ("彼は運転免許証を持っています。", ["運転免許証"]),
     ],

@@ -109,6 +109,15 @@ def test_an_empty_index(model: Model, tmp_path: Path) -> None:
         assert Searcher(empty).search("the [[bank]]").groups == ()
 
 
+def test_parts_of_compounds_with_hyphens_are_not_asked(tmp_path: Path) -> None:
+    text = "It began late. Every follow-up needs the co-operation of all. Parlez-vous de musiciens d'avant-garde ?"
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        phrases = {phrase.text for phrase in Searcher(index).phrases(text)}
+    assert phrases >= {"follow-up", "co-operation", "Parlez", "d'avant-garde"}
+    assert not any(phrase.startswith(("up", "operation", "vous", "garde")) for phrase in phrases)
+    assert not any(phrase.endswith(("follow", "co", "avant")) for phrase in phrases)
+
+
 def test_a_plain_sentence_is_asked_for_its_phrases(tmp_path: Path) -> None:
     """The README's query without marks; a threshold that the bundled model hardly ever reaches would find none."""
     bundled = load_model(threads=1)

@@ -318,6 +318,15 @@ def test_an_elided_article_is_not_part_of_a_term() -> None:
     assert (tenderer.text, tenderer.count) == ("offerente", 2)
 
 
+def test_parts_of_compounds_with_hyphens_are_not_terms() -> None:
+    """Occurrences of "visit" by itself count; "Parlez" counts, because "Parlez-vous" is not a phrase."""
+    compound = Believer({"follow-up": 0.7, "follow": 0.9, "up visit": 0.9, "follow-up visit": 0.7, "visit": 0.9})
+    extracted = terms(compound, "a follow-up visit", "the follow-up", "a return-visit, a visit", language="en")
+    assert {term.text: term.count for term in extracted} == {"follow-up": 2, "follow-up visit": 1, "visit": 3}
+    question = Believer({"parlez": 0.9, "parlez-vous": 0.2})
+    assert [term.text for term in terms(question, "Parlez-vous anglais ?", language="fr")] == ["Parlez"]
+
+
 def test_a_phrase_that_stands_in_a_longer_one_is_no_term_of_its_own() -> None:
     sentences = [*["the hard disk is full"] * 5, "a disk"]
     believer = Believer({"hard disk": 0.95, "hard": 0.9, "disk": 0.9})

@@ -1,9 +1,13 @@
-"""Join the lines of a text, and the words that a hyphen splits at the end of a line."""
+"""Compounds with hyphens; joining the lines of a text, and the words that a hyphen splits at the end of a line."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from phrasemate.types import Span
+
+COMPOUND = re.compile(r"\b\w++(?:['’]\w++)*+(?:[-‐‑]\w++(?:['’]\w++)*+)+")  # "follow-up", "d'avant-garde"
 _CUT = re.compile(r"([^\W\d_]+)[-\u2010\u00ad]$")
 _HYPHENATED = re.compile(r"[^\W\d_]+[-\u2010][^\W\d_]+")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -59,3 +63,23 @@ def without_line_hyphens(text: str) -> str:
         else:
             paragraphs.append(line)
     return "\n".join(paragraphs)
+
+
+def cuts(span: Span, compound: tuple[int, int]) -> bool:
+    """Return whether a span begins or ends within a compound."""
+    return any(compound[0] < edge < compound[1] for edge in span[:2])
+
+
+def without_compound_parts(text: str, spans: Sequence[Span], least: float = 0.0) -> list[Span]:
+    """Remove the phrases that begin or end within a compound with hyphens that is a phrase itself.
+
+    So "follow-up" is not cut, but "Parlez-vous" is.
+
+    Args:
+        text: Text of the phrases.
+        spans: Phrases; they may overlap.
+        least: Lowest score of a compound that is a phrase.
+    """
+    places = {span[:2] for span in spans if span.score >= least}
+    compounds = [compound.span() for compound in COMPOUND.finditer(text) if compound.span() in places]
+    return [span for span in spans if not any(cuts(span, compound) for compound in compounds)]
