@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
 from heapq import merge
-from itertools import groupby, islice, product
+from itertools import chain, groupby, islice, product
 from typing import Any
 from unicodedata import combining, normalize
 
@@ -28,9 +28,11 @@ from phrasemate.index.store import SentenceRow
 from phrasemate.index.types import Filters
 from phrasemate.lexicon import bundled_lexicon, stemmed
 from phrasemate.lexicon.locutions import general_words
+from phrasemate.lexicon.spelling import spellings
 from phrasemate.text import folded, words
+from phrasemate.text.japanese import KANA
 from phrasemate.text.languages import primary
-from phrasemate.text.normalize import Alignment, composed, plain, visible
+from phrasemate.text.normalize import Alignment, composed, plain, visible, without_compatibles
 from phrasemate.types import Hit, Phrase, check_opened, check_text
 
 WAYS = ("words", "forms", "regex")
@@ -123,7 +125,7 @@ def lookup(
     side: str = "text",
     near: str = "",
 ) -> Lookup:
-    """Find every occurrence of a text in an index, ignoring case and invisible characters.
+    """Find every occurrence of a text in an index, ignoring case, ligatures, full width and invisible characters.
 
     The words near the matches are counted: up to four on each side, function words only directly beside a match.
 
@@ -131,7 +133,8 @@ def lookup(
         index: Index to search.
         query: Text to look up.
         way: "words" finds whole words, with ``*`` for any letters and ``?`` for one letter. "forms" also finds
-            inflected forms. "regex" takes a regular expression in the syntax of the package regex.
+            inflected forms, and Chinese in traditional and simplified characters. "regex" takes a regular expression
+            in the syntax of the package regex.
         order: Order of the lines: "text", or by the words to the "left" or "right" of the match.
         most: Maximum number of lines.
         documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
@@ -246,7 +249,7 @@ class _Counts:
     def add(self, forms: Mapping[str, str]) -> None:
         """Count each form under its key."""
         for key, form in forms.items():
-            self._forms[key][" ".join(composed(plain(form)).split())] += 1
+            self._forms[key][" ".join(_compared(plain(form)).split())] += 1
 
     def totals(self) -> Counter[str]:
         """Return the count of each key under its most frequent form; of equal ones, the one in small letters."""
@@ -260,7 +263,12 @@ _I = re.compile("[iIİı]")
 
 def _key(text: str) -> str:
     """Fold a wording; i, ı, I and İ become one letter, as the capital of i depends on the language."""
-    return folded(text).replace("ı", "i")
+    return folded(without_compatibles(text)).replace("ı", "i")
+
+
+def _compared(text: str) -> str:
+    """Compose the letters of a text, without ligatures and full-width letters."""
+    return composed(without_compatibles(text))
 
 
 def _check_time(end: float) -> None:
@@ -278,7 +286,7 @@ def _rows(index: BaseIndex, fragments: Sequence[str], side: str) -> Iterator[Sen
         ids = (number for number, _ in groupby(merge(*map(index.texts.candidates, fragments))))  # without duplicates
         yield from index.store.sentences(ids) if fragments else index.store.all_sentences()
         return
-    common = ("".join(set(letters)) for letters in zip(*fragments, strict=True))
+    common = ("".join(set(letters)) for letters in zip(*fragments, strict=False))
     rows = index.store.translated_sentences("".join(letter if len(letter) == 1 else "%" for letter in common))
     for _, unit in groupby(rows, key=lambda row: (row.document, row.line, row.metadata["translation"])):
         first, *rest = unit
@@ -318,12 +326,17 @@ def _finder(query: str, way: str, language: str, end: float) -> tuple[Find, list
     ``end``, on the clock of `time.monotonic`, the function raises _TimeOver.
     """
     if way == "regex":
-        return _spans(_expression(query), end, visible), []
-    query = composed(plain(query))
+        return _spans(_expression(query), end, visible, composed), []
+    query = _compared(plain(query))
     if not any(map(str.isalnum, query)):
         raise InputError(f"{query[:40]!r} has no letter or digit; give a word or several")
-    if way == "forms" and not _unspaced(query):
-        return _forms(query, language)
+    if way == "forms":
+        return _unspaced_forms(query, language, end) if _unspaced(query) else _forms(query, language)
+    return _literal(query, language, end)
+
+
+def _literal(query: str, language: str, end: float) -> tuple[Find, list[str]]:
+    """Return a function that finds whole words, with wildcards, and fragments to find these; see `_finder`."""
     parts = re.split(r"([*?]|\s+)", query)
     wildcards = {"*": f"{_LETTER if _unspaced(query) else _SPACED}*", "?": r"\w\p{M}*"}
     pattern = "".join(wildcards.get(part, r"\s+" if part.isspace() else regex.escape(part)) for part in parts)
@@ -335,7 +348,7 @@ def _finder(query: str, way: str, language: str, end: float) -> tuple[Find, list
     expression = regex.compile(before + pattern + after, regex.IGNORECASE | full)
     literal = max((part for part in parts if part not in ("*", "?") and part.strip()), key=len)
     dotless = _has_dotless_i(literal, language)
-    return _spans(expression, end, plain), _fragments([_letters(letter, dotless) for letter in literal])
+    return _spans(expression, end, plain, _compared), _fragments([_letters(letter, dotless) for letter in literal])
 
 
 def _has_dotless_i(text: str, language: str) -> bool:
@@ -373,17 +386,20 @@ def _unspaced(text: str) -> bool:
     return regex.search(f"[{_UNSPACED}]", text) is not None
 
 
-def _spans(expression: regex.Pattern[str], end: float, comparable: Callable[[str], str]) -> Find:
+def _spans(
+    expression: regex.Pattern[str], end: float, comparable: Callable[[str], str], form: Callable[[str], str]
+) -> Find:
     """Return a function that finds the matches of a regular expression in a text, with their spans in this text.
 
     Args:
         expression: Regular expression.
         end: Time limit, on the clock of `time.monotonic`.
-        comparable: Normalizes a text before it is searched (`Alignment`).
+        comparable: Removes invisible characters before a text is searched (`Alignment`).
+        form: Composes its characters.
     """
 
     def find(text: str) -> Iterator[tuple[int, int]]:
-        alignment = Alignment(text, comparable)
+        alignment = Alignment(text, comparable, form)
         try:
             for match in expression.finditer(alignment.text, timeout=max(end - time.monotonic(), 0.001)):
                 if match.end() > match.start() and (span := alignment.plain_span(*match.span())):
@@ -392,6 +408,28 @@ def _spans(expression: regex.Pattern[str], end: float, comparable: Callable[[str
             raise _TimeOver from None
 
     return find
+
+
+def _unspaced_forms(query: str, language: str, end: float) -> tuple[Find, list[str]]:
+    """Return a function that finds a text without spaces in each spelling, and fragments to find these.
+
+    So 自行車 finds 自行车. In Japanese, inflected forms are found, too: 食べる finds 食べた. A query with kana is
+    Japanese, whatever the language of the index.
+    """
+    language = "ja" if primary(language) == "ja" or KANA.search(query) else "zh"
+    finders = [_literal(spelling, language, end) for spelling in spellings(folded(query), language)]
+    finders += [_forms(query, language)] if language == "ja" else []
+
+    def find(text: str) -> Iterator[tuple[int, int]]:
+        last = 0
+        spans = {span for find_spans, _ in finders for span in find_spans(text)}
+        for start, stop in sorted(spans, key=lambda span: (span[0], -span[1])):
+            if start >= last:
+                yield start, stop
+                last = stop
+
+    rows = [fragments for _, fragments in finders]
+    return find, list(chain.from_iterable(rows)) if all(rows) else []
 
 
 def _forms(query: str, language: str) -> tuple[Find, list[str]]:
@@ -408,7 +446,7 @@ def _forms(query: str, language: str) -> tuple[Find, list[str]]:
 
     def find(text: str) -> Iterator[tuple[int, int]]:
         spans = words(text)
-        forms = [plain(text[start:end]) for start, end in spans]
+        forms = [_compared(plain(text[start:end])) for start, end in spans]
         for at in range(len(spans) - size + 1):
             window = spans[at : at + size]
             if all(

@@ -96,6 +96,83 @@ def test_forms_whose_first_letters_differ_from_the_stem(
         assert [normalize("NFC", wording) for wording in wordings] == expected
 
 
+@pytest.mark.parametrize(
+    ("query", "words", "forms"),
+    [
+        ("食べる", ["食べる"], ["食べた", "食べる"]),
+        ("約束を守る", [], ["約束を守らなかった"]),
+        ("図書", ["図書"], ["図書"]),  # a part of 図書館
+        ("コンピューター", [], ["コンピュータ"]),
+        ("来る", [], ["来た"]),
+        ("自行車", ["自行車"], ["自行车", "自行車"]),
+        ("自行车", ["自行车"], ["自行车", "自行車"]),
+        ("台灣", ["台灣"], ["台湾", "台灣", "臺灣"]),
+    ],
+)
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_forms_without_spaces(tmp_path: Path, query: str, words: list[str], forms: list[str], language: str) -> None:
+    japanese = ["昨日すしを食べた。", "食べる人。", "約束を守らなかった。", "図書館とコンピュータ。", "彼が来た。"]
+    chinese = ["他骑自行车。", "他騎自行車。", "台湾人", "台灣很美。", "臺灣的茶。"]
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
+        index.add([Document.from_texts("a.txt", [*japanese, *chinese])], lang=language)
+        assert matches(index, query) == words
+        assert matches(index, query, "forms") == forms
+
+
+def test_japanese_characters_are_not_simplified(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
+        index.add([Document.from_texts("a.txt", ["皇后", "午後"])], lang="ja")
+        assert matches(index, "後", "forms") == ["後"]
+
+
+def test_spellings_in_translations(tmp_path: Path) -> None:
+    (tmp_path / "memory.tmx").write_text(MEMORY.replace("Hund", "Bus 自行车"), "utf-8")
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
+        index.add(list(read(tmp_path / "memory.tmx", lang="en")), lang="en")
+        assert matches(index, "自行車", "forms", side="translation", seconds=600) == ["自行车"]
+
+
+@pytest.mark.parametrize("way", ["words", "forms"])
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("file", ["ﬁle", "file"]),
+        ("ﬁle", ["ﬁle", "file"]),
+        ("OFFICE", ["Oﬃce", "ofﬁce"]),
+        ("flat", ["ﬂat"]),
+        ("fin", ["ﬁn"]),
+        ("USB", ["ＵＳＢ", "USB"]),
+        ("ＵＳＢ", ["ＵＳＢ", "USB"]),
+        ("mp3", ["ｍｐ３"]),
+    ],
+)
+def test_ligatures_and_full_width_letters_are_usual_letters(
+    tmp_path: Path, query: str, expected: list[str], way: str
+) -> None:
+    texts = [
+        "Open the ﬁle.",
+        "A file was lost.",
+        "Oﬃce ﬂat",
+        "An ofﬁce",
+        "a ﬁn",
+        "ＵＳＢ port",
+        "新しいUSBメモリ",
+        "ｍｐ３",
+    ]
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
+        index.add([Document.from_texts("a.txt", texts)], lang="en")
+        answer = lookup(index, query, way)
+        assert [line.match for line in answer.lines] == expected
+        assert answer.wordings[0][1] == len(expected)
+
+
+def test_wordings_are_listed_in_usual_letters(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
+        index.add([Document.from_texts("a.txt", ["Open the ﬁle by ＵＳＢ."])], lang="en")
+        answer = lookup(index, "file")
+    assert (answer.wordings, dict(answer.after)) == ((("file", 1),), {"by": 1, "USB": 1})
+
+
 def test_a_form_without_a_letter_of_its_stem_is_found_by_reading_everything(tmp_path: Path) -> None:
     with Index.create(tmp_path / "idx", FakeModel()) as index:
         index.add([Document.from_texts("a.txt", ["그는 집에 갔다.", "비가 왔다."])], lang="ko")

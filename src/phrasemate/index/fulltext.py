@@ -19,7 +19,16 @@ from phrasemate.errors import InputError
 from phrasemate.index import row_codec, schema
 from phrasemate.index.store import State, Store
 from phrasemate.index.types import ALL_IDS, IdRange
-from phrasemate.text.normalize import APOSTROPHES, HYPHENS, composed, decomposed, plain, unseen_signs, visible
+from phrasemate.text.normalize import (
+    APOSTROPHES,
+    HYPHENS,
+    composed,
+    decomposed,
+    plain,
+    unseen_signs,
+    visible,
+    with_compatibles,
+)
 
 _TRIGRAM = 3
 _WINDOWS = 8  # at most this many trigrams of a phrase are looked up with invisible characters inside them
@@ -261,13 +270,14 @@ def _letter(character: str) -> str:
 def forms(phrase: str) -> list[str]:
     """Return the spellings of a phrase in which a sentence may contain it.
 
-    They differ by more than the case of single letters (STRASSE and straße), which FTS5 ignores by itself.
+    They differ by more than the case of single letters (STRASSE and straße, "file" and "ﬁle"), which FTS5 ignores by
+    itself.
     """
     small = phrase.lower()
     variants = [phrase, small, phrase.upper(), phrase.casefold(), small.title(), small.capitalize(), *_turkish(phrase)]
     sharp = [form.replace("ss", "ß") for form in (small, phrase.casefold())]
     variants += [*sharp, *map(decomposed, sharp)]
-    variants += [composed(phrase), decomposed(phrase), small.replace("i\u0307", "İ")]
+    variants += [composed(phrase), decomposed(phrase), small.replace("i\u0307", "İ"), *with_compatibles(small)]
     return list({_small(form): form for form in variants}.values())
 
 

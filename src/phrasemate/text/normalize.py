@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import chain
+from string import ascii_lowercase, digits
 from unicodedata import category, combining, is_normalized, normalize
 
 _MARKS = 30  # no language writes more combining marks in a row (UAX #15, section 13, Stream-Safe Text Format)
@@ -30,6 +31,8 @@ _DOT = "i\u0307"  # what case folding makes of the capital \u0130
 _TWO_IS = frozenset({"az", "tr"})  # languages in which I is the capital of ı
 _UNSEEN = re.compile(f"[{INVISIBLE}{ZERO_SPACE}]+")
 _UNPLAIN = re.compile(f"[{INVISIBLE}{ZERO_SPACE}{APOSTROPHES[1:]}{HYPHENS[1:]}]")
+_COMPATIBLE = re.compile("[\ufb00-\ufb06\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]+")  # ligatures, full width
+_WIDE = {ord(sign): ord(sign) + 0xFEE0 for sign in ascii_lowercase + digits}
 _SIGNS = str.maketrans({sign: alike[0] for alike in (APOSTROPHES, HYPHENS) for sign in alike[1:]})
 
 
@@ -59,6 +62,18 @@ def plain(text: str) -> str:
     if text.isascii() or not _UNPLAIN.search(text):
         return text
     return visible(text).translate(_SIGNS)
+
+
+def without_compatibles(text: str) -> str:
+    """Write ligatures and full-width letters and digits as usual ones: "ﬁle" as "file", "ＵＳＢ" as "USB"."""
+    return text if text.isascii() else _COMPATIBLE.sub(lambda signs: normalize("NFKC", signs[0]), text)
+
+
+def with_compatibles(text: str) -> list[str]:
+    """List how a text in small letters is written in ligatures, in those that most fonts have, and in full width."""
+    common = text.replace("fi", "ﬁ").replace("fl", "ﬂ")
+    full = text.replace("ffi", "ﬃ").replace("ffl", "ﬄ").replace("ff", "ﬀ").replace("fi", "ﬁ").replace("fl", "ﬂ")
+    return [full, common, text.translate(_WIDE)]
 
 
 def folded(text: str) -> str:
