@@ -162,11 +162,12 @@ def lookup(
         infos = {info.id: info for info in index.documents()}
         filters = Filters(documents, languages)
         document_ids = set(infos) if filters.pass_all else set(index.documents_in(filters))
-        text_language = next((infos[number].language for number in sorted(document_ids)), "")
+        tags = [infos[number].language for number in sorted(document_ids)] or [""]
         if side == "translation":
-            text_language = _language_of_translations(index)
-        find, fragments = _finder(query.strip(), way, text_language, end)
-        function_words, near_key = frozenset(map(_key, general_words(text_language))), _key(near)
+            tags = [_language_of_translations(index)]
+        finders = {tag: _finder(query.strip(), way, tag, end) for tag in tags}
+        function_words_of = {tag: frozenset(map(_key, general_words(tag))) for tag in finders}
+        fragments, near_key = _united([fragments for _, fragments in finders.values()]), _key(near)
         try:
             for number, row in enumerate(_rows(index, fragments, side)):
                 if number % 64 == 0:
@@ -175,7 +176,8 @@ def lookup(
                 if row.document not in document_ids:
                     continue
                 info = infos[row.document]
-                language = text_language if side == "translation" else info.language
+                language = tags[0] if side == "translation" else info.language
+                (find, _), function_words = finders[language], function_words_of[language]
                 for start, stop in find(row.text):
                     _check_time(end)
                     before = _near(row.text[max(0, start - NEAR) : start], -WINDOW, function_words)
@@ -351,6 +353,11 @@ def _literal(query: str, language: str, end: float) -> tuple[Find, list[str]]:
     return _spans(expression, end, plain, _compared), _fragments([_letters(letter, dotless) for letter in literal])
 
 
+def _united(rows: Sequence[list[str]]) -> list[str]:
+    """Unite the fragments of several finders; none if one has none, so that all sentences are read."""
+    return list(dict.fromkeys(chain.from_iterable(rows))) if all(rows) else []
+
+
 def _has_dotless_i(text: str, language: str) -> bool:
     """Return whether a text may be in a language with the letters ı and İ, from its language and letters."""
     return primary(language) in ("az", "tr") or "ı" in text or "İ" in text
@@ -428,8 +435,7 @@ def _unspaced_forms(query: str, language: str, end: float) -> tuple[Find, list[s
                 yield start, stop
                 last = stop
 
-    rows = [fragments for _, fragments in finders]
-    return find, list(chain.from_iterable(rows)) if all(rows) else []
+    return find, _united([fragments for _, fragments in finders])
 
 
 def _forms(query: str, language: str) -> tuple[Find, list[str]]:

@@ -173,6 +173,16 @@ def test_wordings_are_listed_in_usual_letters(tmp_path: Path) -> None:
     assert (answer.wordings, dict(answer.after)) == ((("file", 1),), {"by": 1, "USB": 1})
 
 
+def test_forms_are_those_of_each_document_in_its_language(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
+        index.add([Document.from_texts("a.txt", ["The Haus studio.", "Two benches."])], lang="en")
+        index.add([Document.from_texts("b.txt", ["Die Häuser und die Haustür der Stadt."])], lang="de")
+        answer = lookup(index, "Haus", "forms")
+        assert [line.match for line in answer.lines] == ["Haus", "Häuser"]
+        assert "die" not in dict(answer.after)  # a function word, two places away
+        assert matches(index, "bench", "forms") == ["benches"]
+
+
 def test_a_form_without_a_letter_of_its_stem_is_found_by_reading_everything(tmp_path: Path) -> None:
     with Index.create(tmp_path / "idx", FakeModel()) as index:
         index.add([Document.from_texts("a.txt", ["그는 집에 갔다.", "비가 왔다."])], lang="ko")
