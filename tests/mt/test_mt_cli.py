@@ -15,6 +15,7 @@ import pytest
 from llm_double import Double
 from typer.testing import CliRunner, Result
 
+from phrasemate import Document, Index, Model
 from phrasemate.cli import app
 from phrasemate.mt import client as client_module
 from phrasemate.text.formats.bilingual import write_units
@@ -366,3 +367,13 @@ def test_ctrl_c_keeps_the_answers_and_the_same_command_continues(server: Double,
     result = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=True)
     assert out.read_text() == "".join(f"{line.upper()}\n" for line in lines)
     assert sorted(server.requests) == sorted(lines), result.stderr  # none was asked twice
+
+
+def test_a_related_sentence_is_in_the_target_language(model: Model, tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", model, threads=1) as index:
+        for language, sentence in (("de", "Das Auto stand vor dem Haus."), ("en", "They drank coffee.")):
+            index.add([Document.from_texts(language, [sentence])], lang=language)
+    (tmp_path / "news.de").write_text(LINES[0], "utf-8")
+    languages = ("--source-lang", "de", "--target-lang", "en")
+    result = mt(tmp_path / "news.de", *languages, "--index", tmp_path / "idx", "--form", "sentence", "--dry-run")
+    assert "Related English sentence: They drank coffee." in result.stdout, result.output

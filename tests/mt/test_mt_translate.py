@@ -268,6 +268,24 @@ def test_a_sentence_that_another_process_deletes_is_found_no_more(model: Model, 
         assert related(query)[0][0] == ENGLISH[1]
 
 
+def test_related_sentences_are_in_the_target_language(model: Model, tmp_path: Path) -> None:
+    query = ["Der Polizist öffnete das Fenster."]
+    texts = {"de": "Der Polizist öffnete die Tür.", "en": "The man opened a door.", "fr": "Un homme ouvrit la porte."}
+    with Index.create(tmp_path / "idx", model, threads=1) as index:
+        for language in ("de", "en"):
+            index.add([Document.from_texts(language, [texts[language]])], lang=language)
+        french = RelatedSentences(index, tmp_path / "cache", language="fr")
+        nearest = {tag: RelatedSentences(index, tmp_path / "cache", language=tag)(query)[0][0] for tag in ("", "en-GB")}
+        assert nearest == {"": texts["de"], "en-GB": texts["en"]}
+        assert french(query)[0][0] == texts["de"]  # the index has no French
+        index.add([Document.from_texts("fr", [texts["fr"]])], lang="fr-CA")
+        assert french(query)[0][0] == texts["fr"]
+        events: list[int] = []
+        for tag in ("en", "fr"):
+            RelatedSentences(index, tmp_path / "cache", lambda what, step, total: events.append(step), tag)
+        assert not events  # the vectors of each language are stored
+
+
 def test_of_no_sentence_and_in_no_text_nothing_is_related(model: Model, tmp_path: Path) -> None:
     with Index.create(tmp_path / "idx", model, threads=1) as index:
         assert RelatedSentences(index, tmp_path / "empty")(["Ja."]) == [("", 0.0)]

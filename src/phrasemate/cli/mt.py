@@ -92,7 +92,7 @@ def opened_retrieval(
     encoder = load_model(model, threads=threads) if model else None
     text_index = stack.enter_context(Index.open(index, encoder, readonly=True, threads=threads))
     if form == "sentence":
-        return Retrieval(related=RelatedSentences(text_index, cache_folder(), show))
+        return Retrieval(related=RelatedSentences(text_index, cache_folder(), show, languages[1]))
     term_bases = opened_dictionaries(dictionaries, languages)
     hinter = Hinter(text_index, settings, apart=bool(bare.form.first), dictionaries=term_bases, languages=languages)
     tokenizer = hinter.model.runtime.tokenizer

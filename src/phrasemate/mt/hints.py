@@ -24,6 +24,8 @@ from phrasemate.encode.segmenter import LETTER
 from phrasemate.errors import InputError
 from phrasemate.examples import occurrences
 from phrasemate.index import BaseIndex
+from phrasemate.index.store import SentenceRow
+from phrasemate.index.types import Filters
 from phrasemate.lexicon import Dictionary
 from phrasemate.lexicon.dictionary import terms_in
 from phrasemate.query import marked
@@ -215,7 +217,11 @@ class Hinter:
         chances = [(number, span) for number, candidates in enumerate(spans) for span, good in candidates if good]
         phrases = [Phrase(sentences[number], span.start, span.end) for number, span in chances]
         ban = None if without is None else [without[number] for number, _ in chances]
-        request = SearchRequest(self.settings.k, max(1, self.settings.contexts), languages=self._target_tags())
+        request = SearchRequest(
+            self.settings.k,
+            max(1, self.settings.contexts),
+            languages=target_tags(self.searcher.index, self.languages[1]),
+        )
         answers_of = iter(zip(phrases, self.searcher.search_phrases(phrases, request, without=ban), strict=True))
         answers = []
         for number, (text, candidates) in enumerate(zip(sentences, spans, strict=True)):
@@ -226,14 +232,6 @@ class Hinter:
             names = _texts(text, [span for span, _ in candidates])
             answers.append(SentenceHints(names, affordable, _texts(text, parts[number])))
         return answers
-
-    def _target_tags(self) -> list[str] | None:
-        """List the tags of the index that are the target language; None if all are, or none."""
-        if not self.languages[1]:
-            return None
-        index_tags = self.searcher.index.languages()
-        tags = [tag for tag in index_tags if primary(tag) == primary(self.languages[1])]
-        return tags if 0 < len(tags) < len(index_tags) else None
 
     def promising(self, sentences: Sequence[str]) -> list[list[tuple[Span, bool]]]:
         """Return the phrases of each sentence by start and end, with a flag that the nearest match may pass the floor.
@@ -332,6 +330,15 @@ class Hinter:
         return Place(cut(hit.context, hit.start, hit.end, self.settings.width), hit.document, hit.line)
 
 
+def target_tags(index: BaseIndex, language: str) -> list[str] | None:
+    """List the tags of an index that are the target language; None if all are, or none, or for the language ""."""
+    if not language:
+        return None
+    index_tags = index.languages()
+    tags = [tag for tag in index_tags if primary(tag) == primary(language)]
+    return tags if 0 < len(tags) < len(index_tags) else None
+
+
 def _texts(text: str, spans: Sequence[Span]) -> tuple[str, ...]:
     return tuple(text[span.start : span.end] for span in spans)
 
@@ -402,24 +409,36 @@ class RelatedSentences:
     """Searcher of the nearest sentences in an index, with the vectors of all its sentences in a file of ``folder``.
 
     Each vector is stored with the digest of its sentence's text. If the index has grown or changed, or was replaced,
-    only the vectors of new sentences are computed. A stopped run resumes. Raises InputError if the file cannot be
-    written.
+    only the vectors of new sentences are computed. A stopped run resumes.
+
+    ``language``: target language; "" for any. If the index has it and others, only its documents are searched, and
+    their vectors are in a file of their own.
+
+    Raises InputError if the file cannot be written.
     """
 
     def __init__(
-        self, index: BaseIndex, folder: str | Path, progress: Progress = lambda label, step, total: None
+        self,
+        index: BaseIndex,
+        folder: str | Path,
+        progress: Progress = lambda label, step, total: None,
+        language: str = "",
     ) -> None:
-        self.index = index
+        self.index, self.language = index, language
         self.model: Any = index.model
         place = str(index.path) if "://" in str(index.path) else str(Path(index.path).resolve())
         place = sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:12]
-        self._path = Path(folder) / f"sentences-{index.manifest.model_hash[:12]}-{place}.npz"
+        self._file = Path(folder) / f"sentences-{index.manifest.model_hash[:12]}-{place}.npz"
         self._progress = progress
         self._load()
 
     def _load(self) -> None:
         with self.index.snapshot():
             self._generation = self.index.store.state().generation
+            self._tags = target_tags(self.index, self.language)
+            self._path = (
+                self._file.with_stem(f"{self._file.stem}-{primary(self.language)}") if self._tags else self._file
+            )
             self._ids, self._vectors = self._all_vectors()
 
     def __call__(self, sentences: Sequence[str], without: Sequence[str] | None = None) -> list[tuple[str, float]]:
@@ -467,11 +486,11 @@ class RelatedSentences:
         return row, best
 
     def _all_vectors(self) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-        """Return the ids (sentences,) and vectors (sentences, width) of all sentences.
+        """Return the ids (sentences,) and vectors (sentences, width) of all sentences in the target language.
 
         Vectors that the file lacks are computed.
         """
-        every = [(row.id, _digest(row.text)) for row in self.index.store.all_sentences()]
+        every = [(row.id, _digest(row.text)) for row in self._sentences()]
         ids = np.fromiter((identity for identity, _ in every), np.int64, len(every))
         digests = np.fromiter((digest for _, digest in every), np.uint64, len(every))
         stored_ids, stored_vectors = self._read_file()
@@ -487,11 +506,19 @@ class RelatedSentences:
             self._write(digests, vectors)
         return ids, vectors
 
+    def _sentences(self) -> Iterator[SentenceRow]:
+        """Yield the sentences in the target language, in the order of their ids."""
+        rows = self.index.store.all_sentences()
+        if self._tags is None:
+            return rows
+        documents = frozenset(self.index.documents_in(Filters(languages=self._tags)))
+        return (row for row in rows if row.document in documents)
+
     def _compute(self, digests: NDArray[np.uint64], vectors: NDArray[np.float16], is_stored: NDArray[np.bool_]) -> None:
         """Compute the missing vectors and write them to the file."""
         missing = np.flatnonzero(~is_stored)
         count = saved_count = 0
-        sentences = compress(self.index.store.all_sentences(), (~is_stored).tolist())
+        sentences = compress(self._sentences(), (~is_stored).tolist())
         while block := list(islice(sentences, BLOCK)):
             places = missing[count : count + len(block)]
             vectors[places] = self.model.encode_sentences([row.text for row in block]).astype(np.float16)
