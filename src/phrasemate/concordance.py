@@ -395,6 +395,7 @@ class Candidate:
         support: Value that candidates are sorted by, the weight of the `Group`.
         probability: Probability that the wording is an equivalent; None without a scorer.
         source: Name of the dictionary that lists it, or "".
+        language: Language of its documents, or "".
     """
 
     text: str
@@ -404,6 +405,7 @@ class Candidate:
     support: float
     probability: float | None = None
     source: str = ""
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,8 +421,8 @@ class Column:
 
     @property
     def language(self) -> str:
-        """Language of most lines; "" without lines."""
-        language_counts = Counter(line.hit.language for candidate in self.candidates for line in candidate.lines)
+        """Language of most candidates; "" without candidates."""
+        language_counts = Counter(candidate.language for candidate in self.candidates)
         return max(language_counts, key=lambda language: language_counts[language], default="")
 
 
@@ -429,7 +431,7 @@ def column(name: str, result: Result) -> Column:
     candidates = []
     for group in result.groups:
         lines = tuple(Line(name, hit) for hit in group.hits)
-        facts = (group.weight, group.probability, group.source)
+        facts = (group.weight, group.probability, group.source, group.language)
         candidates.append(Candidate(group.text, group.score, group.count, lines, *facts))
     return Column(name, tuple(candidates), result.confidence)
 
@@ -455,7 +457,8 @@ def _merge(candidates: Sequence[Candidate]) -> Candidate:
     count, support = sum(candidate.count for candidate in candidates), max(item.support for item in candidates)
     probabilities = [candidate.probability for candidate in candidates if candidate.probability is not None]
     source = next((candidate.source for candidate in candidates if candidate.source), "")
-    return Candidate(best.text, best.score, count, tuple(lines), support, max(probabilities, default=None), source)
+    probability = max(probabilities, default=None)
+    return Candidate(best.text, best.score, count, tuple(lines), support, probability, source, best.language)
 
 
 def arranged(source: Column, order: str = "score") -> Column:
@@ -553,7 +556,7 @@ def _pairs(phrase: str, columns: Sequence[Column], language: str) -> Iterator[Te
     source = Term(phrase, language, "c1")
     for candidate in _candidates(columns):
         contexts = tuple(line.hit.context for line in candidate.lines[:_CONTEXTS])
-        yield TermPair(source, Term(candidate.text, _language(candidate), "c1", contexts=contexts), candidate.score)
+        yield TermPair(source, Term(candidate.text, candidate.language, "c1", contexts=contexts), candidate.score)
 
 
 def _units(phrase: str, columns: Sequence[Column], language: str) -> Iterator[Unit]:
@@ -563,15 +566,10 @@ def _units(phrase: str, columns: Sequence[Column], language: str) -> Iterator[Un
         if candidate.lines:
             best = max(candidate.lines, key=lambda line: line.hit.score)  # lines may be sorted by context
             properties |= {"document": f"{best.hit.document}:{best.hit.line}", "context": best.hit.context}
-        tags = pair_tags(language, _language(candidate))
+        tags = pair_tags(language, candidate.language)
         yield Unit((Side(phrase, tags[0]), Side(candidate.text, tags[1])), properties)
 
 
 def _candidates(columns: Iterable[Column]) -> Iterator[Candidate]:
     """Yield the candidates of all columns."""
     return (candidate for column in columns for candidate in column.candidates)
-
-
-def _language(candidate: Candidate) -> str:
-    """Return the language of a candidate's first line; "" without lines."""
-    return candidate.lines[0].hit.language if candidate.lines else ""

@@ -187,8 +187,9 @@ def lookup(
         except _TimeOver:
             whole = False
     lines = tally.lines
-    if order != "text":
-        column = Column(name, (Candidate(query, 1.0, tally.count, tuple(lines), 1.0),))
+    if lines and order != "text":
+        candidate = Candidate(query, 1.0, tally.count, tuple(lines), 1.0, language=lines[0].hit.language)
+        column = Column(name, (candidate,))
         lines = list(arranged(column, order).candidates[0].lines)
     return Lookup(query, tally.count, tally.sentences, tuple(lines[:most]), **tally.most_frequent(), whole=whole)
 

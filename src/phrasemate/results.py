@@ -68,7 +68,7 @@ class Group:
     ``evidence`` holds its features. ``reasons`` are the contributions of the features to its log-odds, compared with
     the mean candidate (`phrasemate.encode.scoring.CandidateScorer.reasons`). ``count`` is then the frequency in
     the whole index of the wording and of its inflected forms that are candidates. ``source`` is the name of the
-    dictionary that lists it, or "".
+    dictionary that lists it, or "". ``language`` is that of the documents, or "".
 
     >>> group = Group("bench", score=0.81, count=2, hits=(), probability=0.97)
     >>> group.weight
@@ -82,6 +82,7 @@ class Group:
     support: float | None = None
     probability: float | None = None
     source: str = ""
+    language: str = ""
     evidence: Mapping[str, float] = field(default_factory=dict, hash=False)
     reasons: Mapping[str, float] = field(default_factory=dict, hash=False)
 
@@ -100,7 +101,7 @@ class Group:
         if explain:
             for name, values in (("reasons", self.reasons), ("evidence", self.evidence)):
                 more[name] = {key: round(value, 4) for key, value in values.items()}
-        return {"text": self.text, **numbers, **more, "hits": hits}
+        return {"text": self.text, "language": self.language, **numbers, **more, "hits": hits}
 
 
 @dataclass(frozen=True, slots=True)

@@ -644,6 +644,7 @@ def _answer(
                 tuple(hits[:contexts]),
                 probability=float(probabilities[forms[0]]),
                 source=candidate.listing.source,
+                language=hits[0].language,
                 evidence=LazyMapping(partial(_by_name, query.features[forms[0]])),
                 reasons=LazyMapping(partial(_item, reasons, place)),
             ),

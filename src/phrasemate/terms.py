@@ -653,10 +653,9 @@ def _concepts(terms: Iterable[DocumentTerm], language: str, target_language: str
 
 def _target(group: Group, concept: str, language: str, contexts: int) -> Term:
     """Convert a translation to a term with the id ``concept``; ``language`` is that of hits without one."""
-    hit_language = next((hit.language for hit in group.hits if hit.language), language)
     sentences = tuple(hit.context for hit in group.hits[:contexts])
     metadata = {"source": f"phrasemate, score {group.score:.3f}, {_times(group.count)} among the hits"}
-    return Term(group.text, hit_language, concept, contexts=sentences, metadata=metadata)
+    return Term(group.text, group.language or language, concept, contexts=sentences, metadata=metadata)
 
 
 def _times(count: int) -> str:

@@ -201,4 +201,4 @@ def _group(wording: _Wording, contexts: int, views: Views | None) -> Group:
     best = tuple(hit_of.values())[:contexts]
     support = None if views is None else views.support(wording.votes)
     text = usual_spelling([(hit.phrase, hit.score) for hit in wording.hits])
-    return Group(text, wording.votes[0], len(wording.hits), best, support)
+    return Group(text, wording.votes[0], len(wording.hits), best, support, language=wording.hits[0].language)

@@ -21,6 +21,7 @@ class FakeGroup:
     hits: tuple[Hit, ...]
     probability: float | None = None
     source: str = ""
+    language: str = ""
     evidence: Mapping[str, float] = field(default_factory=dict)
     reasons: Mapping[str, float] = field(default_factory=dict)
 

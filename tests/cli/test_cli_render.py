@@ -111,7 +111,7 @@ def test_a_doubtful_answer_says_so(sure: float | None, message: bool) -> None:
 
 def test_answers_in_several_languages_name_theirs() -> None:
     english, french = (
-        Group(text, 0.9, 1, (Hit(Phrase(text, 0, len(text)), 0.9, "d", 1, language),), source="lexicon")
+        Group(text, 0.9, 1, (), source="lexicon", language=language)
         for text, language in (("bench", "en"), ("banc", "fr"))
     )
     lines = []

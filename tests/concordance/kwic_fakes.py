@@ -17,7 +17,7 @@ def hit(marked: str, score: float = 0.5, document: str = "a.txt", line: int = 1,
 
 
 def group(*hits: Hit, count: int | None = None) -> Group:
-    return Group(hits[0].text, hits[0].score, len(hits) if count is None else count, hits)
+    return Group(hits[0].text, hits[0].score, len(hits) if count is None else count, hits, language=hits[0].language)
 
 
 def result(*groups: Group, confidence: float | None = None) -> Result:

@@ -197,7 +197,7 @@ def test_another_model_encodes_the_queries() -> None:
 
 def test_as_dict() -> None:
     hit = Hit(Phrase("a bank", 2, 6), float(np.float32(0.123456)), "d.txt", 7, "en", 3, {"id": 1})
-    result = Result(QUERY, Phrase("die Bank", 4, 8), (Group("bank", hit.score, 2, (hit,)),))
+    result = Result(QUERY, Phrase("die Bank", 4, 8), (Group("bank", hit.score, 2, (hit,), language="en"),))
     place = {"document": "d.txt", "line": 7, "language": "en", "metadata": {"id": 1}}
     hits = [{"context": "a bank", "start": 2, "end": 6, "score": 0.1235, **place}]
     assert result.as_dict() == {
@@ -205,7 +205,7 @@ def test_as_dict() -> None:
         "start": 4,
         "end": 8,
         "confidence": None,
-        "groups": [{"text": "bank", "score": 0.1235, "support": 0.1235, "count": 2, "hits": hits}],
+        "groups": [{"text": "bank", "language": "en", "score": 0.1235, "support": 0.1235, "count": 2, "hits": hits}],
     }
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from phrasemate import load_model
 from phrasemate.candidates import Dictionaries
+from phrasemate.concordance import column
 from phrasemate.index import Index
 from phrasemate.lexicon import InducedLexicon
 from phrasemate.lexicon.induced import Pair, write_lexicon
@@ -84,6 +87,18 @@ def test_an_index_of_several_languages_answers_as_one_of_each_without_the_query_
     assert languages_of == [{"en", "fr"}, {"en", "de"}, {"de", "fr"}]
     assert with_german[0].groups[0].text == "Bank"
     assert in_document[0].groups[0].text == "banc"
+
+
+@pytest.mark.parametrize("views", [True, False])
+def test_answers_without_sentences_have_a_language(views: bool, tmp_path: Path) -> None:
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        for language, text in (("en", "She sat on the bench."), ("fr-CA", "Elle était assise sur le banc.")):
+            index.add([Document.from_texts(language, [text])], lang=language)
+        result = Searcher(index, views=views).search("Er sitzt auf der [[Bank]].", k=2, contexts=0)
+    expected = [("banc", "fr-CA"), ("bench", "en")]
+    assert sorted((group["text"], group["language"]) for group in result.as_dict()["groups"]) == expected
+    candidates = column("idx", result).candidates
+    assert sorted((candidate.text, candidate.language) for candidate in candidates) == expected
 
 
 def test_an_elided_word_is_not_part_of_an_answer(tmp_path: Path) -> None:

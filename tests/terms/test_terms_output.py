@@ -27,7 +27,7 @@ def group(text: str, score: float, *contexts: str, language: str = "en") -> Grou
         Hit(Phrase(context, context.index(text), context.index(text) + len(text)), score, "en.txt", 1, language)
         for context in contexts
     )
-    return Group(text, score, len(contexts), tuple(hits))
+    return Group(text, score, len(contexts), tuple(hits), language=language)
 
 
 PLACES = (place("Die Platte ist voll.", "Platte", 3), place("Keine Platte & kein <Netz>.", "Platte", 8))

@@ -87,7 +87,7 @@ def _lines(result: Result, width: int, explain: bool) -> Iterator[Text]:
     yield marked(result.phrase, "bold yellow" if width else None)
     if result.doubtful:
         yield Text(f"     probably no equivalent here (confidence {result.confidence:.0%})", "yellow")
-    languages = {hit.language for group in result.groups for hit in group.hits}
+    languages = {group.language for group in result.groups}
     for rank, group in enumerate(result.groups, 1):
         number = (f"{rank:3}  ", "dim") if width else f"{rank:3}. "
         yield Text.assemble(number, (clean(group.text), "bold cyan"), (_figures(group, len(languages) > 1), "dim"))
@@ -102,8 +102,7 @@ def _lines(result: Result, width: int, explain: bool) -> Iterator[Text]:
 
 def _figures(group: Group, with_language: bool) -> str:
     worth = f"{group.score:.3f}" if group.probability is None else f"{group.probability:.0%}"
-    language = group.hits[0].language if with_language and group.hits else ""
-    facts = [worth, count(group.count, "time"), clean(group.source), language]
+    facts = [worth, count(group.count, "time"), clean(group.source), group.language if with_language else ""]
     return "  " + ", ".join(filter(None, facts))
 
 

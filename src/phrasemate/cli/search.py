@@ -70,8 +70,8 @@ def search(
 
       {"query": "auf der [[Bank]]", "results": [
         {"phrase": "Bank", "start": 8, "end": 12, "confidence": 0.92, "groups": [
-          {"text": "bench", "score": 0.71, "support": 0.92, "count": 3, "probability": 0.92, "source": "lexicon",
-           "hits": [
+          {"text": "bench", "language": "en", "score": 0.71, "support": 0.92, "count": 3, "probability": 0.92,
+           "source": "lexicon", "hits": [
             {"context": "He sat on the bench.", "start": 14, "end": 19, "score": 0.71,
              "document": "park.txt", "line": 7, "language": "en", "metadata": {}}]}]}]}
 

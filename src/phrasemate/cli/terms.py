@@ -98,7 +98,7 @@ def terms(
 
       {"text": "Kernel", "score": 0.72, "count": 41, "belief": 0.84, "variants": [{"text": "Kernel", "count": 41}],
        "places": [{"context": "Der Kernel startet.", "start": 4, "end": 10, "document": "a.txt", "line": 3}],
-       "confidence": 0.93, "groups": [{"text": "kernel", "score": 0.88, "count": 60, "hits": [...]}]}
+       "confidence": 0.93, "groups": [{"text": "kernel", "language": "en", "score": 0.88, "count": 60, "hits": [...]}]}
 
     start and end count characters of the context; groups are those of phrasemate search.
 

@@ -545,9 +545,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
 def _group(group: Group) -> dict[str, Any]:
     hit = group.hits[0] if group.hits else None
     fit = group.score if group.probability is None else group.probability
-    place = {"document": "", "line": 0, "language": ""}
-    if hit is not None:
-        place = {"document": hit.document, "line": hit.line, "language": hit.language}
+    place = {"document": hit.document if hit else "", "line": hit.line if hit else 0, "language": group.language}
     quality = max(round(100 * min(max(fit, 0), 1)), WORST)
     facts = {"text": group.text, "quality": quality, "source": group.source or "index", "count": group.count}
     return {**facts, "example": hit.context if hit else "", "note": "", **place}

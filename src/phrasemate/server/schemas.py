@@ -332,6 +332,7 @@ class Hit(Span):
 
 class Group(BaseModel):
     text: str
+    language: str = Field(description="Language of the documents with the wording; empty if it is unknown.")
     score: float = Field(description="The cosine of the best hit.")
     support: float = Field(description="The value that groups are ordered by: the probability, if it is known.")
     count: int = Field(description="Occurrences of the wording: in the whole index, if the probability is known.")
