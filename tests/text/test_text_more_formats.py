@@ -180,6 +180,25 @@ def test_subtitles_are_joined_into_sentences(tmp_path: Path) -> None:
         texts(written(tmp_path / "b.srt", "no cue"))
 
 
+@pytest.mark.parametrize(
+    ("cue", "expected"),
+    [
+        ("- Where is he?\n- Gone.", ["- Where is he?", "- Gone."]),
+        ("- Where\n  is he\n– Gone", ["- Where is he", "– Gone"]),
+        ("Where is he?\n-Gone.", ["Where is he?", "-Gone."]),
+        ("<i>- Where is he</i>\n<i>- Gone</i>", ["- Where is he", "- Gone"]),
+        (">> Where is he\n>> Gone", [">> Where is he", ">> Gone"]),
+        ("He is\n\n2\n00:00:02,000 --> 00:00:03,000\n>> Gone", ["He is", ">> Gone"]),
+        ("He is\nwell-known", ["He is well-known"]),
+    ],
+)
+def test_each_speaker_of_a_subtitle_has_a_sentence(tmp_path: Path, cue: str, expected: list[str]) -> None:
+    assert texts(written(tmp_path / "a.srt", f"1\n00:00:01,000 --> 00:00:02,000\n{cue}\n")) == expected
+    cue = cue.replace("2,000", "2.000").replace("3,000", "3.000").replace(">>", "&gt;&gt;")
+    vtt = f"WEBVTT\n\n00:00:01.000 --> 00:00:02.000\n{cue}\n"
+    assert texts(written(tmp_path / "a.vtt", vtt)) == expected
+
+
 def test_markdown_is_read_without_marks_and_code(tmp_path: Path) -> None:
     content = (
         "---\ntitle: x\n---\n# A *fine* title\n\nSome **bold** text\nin `two` lines.<br>New"

@@ -21,6 +21,7 @@ _CHARSET = re.compile(  # in the header, the translation of the empty message
     rb'^msgid\s*+""\s*+msgstr\s*+""\s*+(?:"(?:[^"\\\r\n]|\\.)*+"\s*+)*?"Content-Type:[^"\r\n]*charset=([\w.:-]+)',
     re.MULTILINE | re.IGNORECASE,
 )
+_TURN = re.compile(r"\n(?=\s*(?:[-–—]|>>|&gt;&gt;))")  # before the words of another speaker
 _TAGS = re.compile(r"</?[a-zA-Z][^<>]*>")
 _TOGETHER = 20  # maximum number of subtitle lines that are joined to one sentence
 _PAUSE = 2000  # maximum milliseconds between two lines of one sentence
@@ -131,7 +132,8 @@ def yaml_texts(file: TextFile) -> Iterator[Record]:
 def subtitle_texts(file: TextFile) -> Iterator[Record]:
     """Yield the texts of subtitles (SubRip, WebVTT, SubStation Alpha and others that pysubs2 reads), without styles.
 
-    Lines in close succession are joined until a sentence ends. Raises ReadError, MissingExtra.
+    Lines in close succession are joined until a sentence ends or another speaker begins (`_TURN`). Raises ReadError,
+    MissingExtra.
     """
     with needs_extra("formats", "pysubs2"):
         import pysubs2
@@ -142,15 +144,19 @@ def subtitle_texts(file: TextFile) -> Iterator[Record]:
         reason = f"no subtitles that are known ({type(error).__name__})"
         raise ReadError(file.name, 0, reason, "save them as SubRip (.srt)") from None
     events = (event for event in film if not event.is_comment and not event.is_drawing)
+    turns = (
+        (at, event, turn) for at, event in enumerate(events, 1) for turn in enumerate(_TURN.split(event.plaintext))
+    )
     number, pieces, end = 1, list[str](), 0
-    for at, event in enumerate(events, 1):
-        speech = _TAGS.sub("", event.plaintext)
+    for at, event, (place, words) in turns:
+        speech = _TAGS.sub("", words)
         speech = " ".join((unescape(speech) if film.format == "vtt" else speech).split())
         over = pieces and (
-            _SENTENCE_ENDS.search(pieces[-1])
+            place > 0
+            or _SENTENCE_ENDS.search(pieces[-1])
             or len(pieces) >= _TOGETHER
             or event.start - end > _PAUSE
-            or speech[:1] in "-–—"
+            or speech[:1] in "-–—>"
         )
         if over:
             yield number, " ".join(pieces), {}

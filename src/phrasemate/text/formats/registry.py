@@ -42,7 +42,7 @@ _TEXT_COLUMNS = ("text", "source", "sentence", "segment")  # names in a header, 
 _HEAD_ROWS = 50  # number of rows from which the column with the text is chosen
 _OF_NUMBERS, _OF_TEXT = 0.2, 0.5  # maximum share of words in a column of numbers, minimum share in one of text
 # Formats whose reader gave other sentences of the same file before, with its version for the digest of a document.
-_VERSIONS = dict.fromkeys(("csv", "ods", "subtitles", "tsv", "xliff", "xlsx"), "2")
+_VERSIONS = dict.fromkeys(("csv", "ods", "tsv", "xliff", "xlsx"), "2") | {"subtitles": "3"}
 _SIGNS = re.compile(r"\\.|[\"\[\]{}]")
 _PLAIN = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
