@@ -38,6 +38,33 @@ def test_quoted_cells_and_their_lines(tmp_path: Path) -> None:
     assert numbered(path, column="de") == [(3, 'Ja, "gut".'), (3, "Zwei."), (6, "Drei.")]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+def test_lines_may_end_in_carriage_returns(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "a.csv").write_bytes('de,en\r"Ja, gut.\rÄtzend.",yes\rDrei.,three\r'.encode(encoding))
+    expected = [(2, "Ja, gut."), (2, "Ätzend."), (4, "Drei.")]
+    assert numbered(tmp_path / "a.csv", column="de", encoding=encoding) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.txt", "One line.\n\nAnother line.\n", [(1, "One line."), (3, "Another line.")]),
+        ("a.jsonl", '{"text": "One line."}\n{"text": "Another line."}\n', [(1, "One line."), (2, "Another line.")]),
+        ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\nOne line.\n", [(1, "One line.")]),
+    ],
+)
+def test_carriage_returns_are_line_feeds(
+    tmp_path: Path, name: str, content: str, expected: list[tuple[int, str]]
+) -> None:
+    (tmp_path / name).write_bytes(content.replace("\n", "\r").encode())
+    assert numbered(tmp_path / name) == expected
+
+
+def test_a_row_with_a_stray_carriage_return_is_one_plain_error(tmp_path: Path) -> None:
+    with pytest.raises(ReadError, match=r"no row of a table \(new-line character seen in unquoted field\);"):
+        rows_of(write(tmp_path / "a.csv", "de,en\na\rb,c\n"))
+
+
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 def test_the_separator_is_found(tmp_path: Path, separator: str) -> None:
     path = write(tmp_path / "a.csv", f'"a,b;c|d"{separator}e\nf{separator}g\n')

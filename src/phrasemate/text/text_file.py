@@ -278,7 +278,7 @@ class TextFile:
                 near = UnicodeDecodeError("utf-8", raw[error.start : error.start + 200], 0, 1, error.reason)
                 raise ReadError(self.name, line, *other_encoding(near.object, near, error.start)) from None
             text = raw.decode(otherwise)
-        return text.replace("\r\n", "\n").replace("\0", "\ufffd")
+        return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
 
     @contextmanager
     def stored(self) -> Iterator[io.BufferedReader]:
@@ -292,7 +292,9 @@ class TextFile:
     def _opened(self, whole: bool = False) -> Iterator[io.BufferedReader]:
         """Open the unpacked bytes, converted to UTF-8 if the line ends of the encoding are not those of ASCII.
 
-        ``whole``: convert any other encoding to UTF-8, and end at the first invalid bytes.
+        If all lines end in a carriage return, as in files of the classic Mac OS, they get line feeds.
+
+        ``whole``: convert any other encoding to UTF-8, end at the first invalid bytes, and leave line ends as they are.
         """
         with self.stored() as stream:
             if self.packed:
@@ -301,6 +303,9 @@ class TextFile:
                 stream = io.BufferedReader(_GzipStream(stream), _BUFFER)
             if not keeps_line_ends(self.encoding) or (whole and self.encoding != "utf-8"):
                 stream = io.BufferedReader(_Utf8Stream(stream, self.encoding, whole), _BUFFER)
+            beginning = b"" if whole else stream.peek(_HEAD)
+            if b"\r" in beginning and b"\n" not in beginning:
+                stream = io.BufferedReader(_LineFeedStream(stream), _BUFFER)
             yield stream
 
     @contextmanager
@@ -457,6 +462,24 @@ class _GzipStream(io.RawIOBase):
         if self._error is not None and not count:
             raise self._error
         return count
+
+
+class _LineFeedStream(io.RawIOBase):
+    """Stream with line feeds for carriage returns."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def readinto(self, buffer: Any, /) -> int:
+        block = self._stream.read1(len(buffer))
+        buffer[: len(block)] = block.replace(b"\r", b"\n")
+        return len(block)
 
 
 class _Utf8Stream(io.RawIOBase):

@@ -73,7 +73,7 @@ def csv_rows(file: TextFile, column: str = "") -> Iterator[tuple[int, list[str]]
         except StopIteration:
             break
         except csv.Error as error:
-            reason = f"no row of a table ({error})"
+            reason = f"no row of a table ({str(error).split(' - ')[0]})"  # without advice for programmers
             for number in lines.lost():
                 file.bad(number, reason, "check the quotation marks, or use --on-error skip")
                 if file.given_up(number):
