@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from phrasemate.encode import FrequentWords
 from phrasemate.lexicon.induced import elided_article
-from phrasemate.lexicon.inflection import OWN_STEMMERS, has_stemmer, stemmed_all
+from phrasemate.lexicon.inflection import OWN_STEMMERS, endings, has_stemmer, stemmed_all
 from phrasemate.lexicon.locutions import OF, general_words
 from phrasemate.text import folded, words
 from phrasemate.text.languages import CAPITAL_NOUNS, primary
@@ -181,13 +181,11 @@ def _same_word(one: str, other: str, language: str) -> bool:
     """Return whether two words differ only in their endings, as `merge_inflected` says; diacritics are ignored."""
     if language in OWN_STEMMERS:
         return True
-    plain = [_without_marks(word) for word in (one, other)]
-    differing = (at for at, (first, second) in enumerate(zip(*plain, strict=False)) if first != second)
-    prefix_length = next(differing, min(map(len, plain)))
-    endings = {word[prefix_length:] for word in plain}
+    plain = _without_marks(one)
+    ending, other_ending = endings(plain, _without_marks(other))
     if language == "en":
-        return endings <= _ENGLISH_ENDINGS
-    return prefix_length > 1 and max(map(len, endings)) <= _ENDINGS
+        return {ending, other_ending} <= _ENGLISH_ENDINGS
+    return len(plain) > len(ending) + 1 and max(len(ending), len(other_ending)) <= _ENDINGS
 
 
 def _without_marks(word: str) -> str:

@@ -595,6 +595,16 @@ def test_inflected_forms_are_one_answer() -> None:
     assert by_words(some, range(len(some)), "en", 1) == [[0, 1]]
 
 
+def test_words_of_one_stem_with_other_meanings_are_two_answers(tmp_path: Path) -> None:
+    texts = ["Le prix est élevé.", "Des taux élevés inquiètent.", "L'élève lit un livre.", "Les élèves lisent."]
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("french", texts)], lang="fr")
+        results = Searcher(index).search_all(["The price is [[high]].", "The [[pupils]] read."], k=1)
+    groups = [result.groups[0] for result in results]
+    assert [(group.text, group.count) for group in groups] == [("élevé", 2), ("élèves", 2)]
+    assert [{hit.context for hit in group.hits} for group in groups] == [{*texts[:2]}, {*texts[2:]}]
+
+
 def test_traditional_and_simplified_spellings_are_one_answer() -> None:
     """ICU splits two of the simplified words, but none of the traditional ones."""
     wordings = ["圖書館", "电话", "图书馆", "自行车", "電話", "自行車", "书"]

@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 
 import Stemmer
 
-from phrasemate.lexicon.spelling import respell
+from phrasemate.lexicon.spelling import respell, without_accents
 from phrasemate.text import japanese, korean
 from phrasemate.text.languages import language_code, primary
 from phrasemate.text.normalize import APOSTROPHES, composed, folded
@@ -101,6 +101,9 @@ LINKING = {  # linking elements of closed compounds, for the languages whose com
 STEMS = {"de": ("en", "n"), "nl": ("en",)}  # endings that a word loses as the first part: Grenzen, "Grenzgebiet"
 _PLURALS = (("ies", "y"), ("ies", "ie"), ("es", ""), ("s", ""), ("'s", ""), ("s'", ""))  # ending -> its base
 _VERBAL = (("ied", "y"), ("ed", ""), ("ed", "e"), ("ing", ""), ("ing", "e"))
+_WITH_SHORT_ENDINGS = frozenset({"ca", "de", "es", "fr", "it", "pt"})
+_ENDING = 3  # letters of the endings in which two forms of a word of these languages differ, at most
+_ACCENTED_E, _ANY_E = re.compile("ée?s?$"), re.compile("[eé]s?$")  # at the end of a French word
 _LOCAL = threading.local()  # stemmers are not thread-safe
 
 
@@ -150,9 +153,35 @@ def _english_bases(word: str, endings: tuple[tuple[str, str], ...]) -> frozenset
 def same_words(one: str, other: str, lang: str) -> bool:
     """Whether two folded wordings with the same stems are forms of the same words.
 
-    In English, only forms in -s count as the same: "bench" and "benches", but not "exciting" and "excited".
+    In English, only forms in -s count as the same: "bench" and "benches", but not "exciting" and "excited". In German
+    and Romance languages, the endings have at most `_ENDING` letters: "assurance" is not "assuré". In French, a word in
+    -é is not one in -e: "élevé" is not "élève".
     """
-    return primary(lang) != "en" or _share_bases(one.split(), other.split(), _PLURALS)
+    lang = primary(lang)
+    if lang == "en":
+        return _share_bases(one.split(), other.split(), _PLURALS)
+    if lang not in _WITH_SHORT_ENDINGS:
+        return True
+    pairs = zip(content_words(one, lang), content_words(other, lang), strict=False)
+    return all(_has_short_endings(*pair) and not (lang == "fr" and _differs_in_e(*pair)) for pair in pairs)
+
+
+def _has_short_endings(one: str, other: str) -> bool:
+    """Whether two words differ only in endings of at most `_ENDING` letters; accents are ignored."""
+    return max(map(len, endings(without_accents(one), without_accents(other)))) <= _ENDING
+
+
+def endings(one: str, other: str) -> tuple[str, str]:
+    """Return the endings in which two words differ: what follows their common beginning."""
+    differing = (at for at, (first, second) in enumerate(zip(one, other, strict=False)) if first != second)
+    length = next(differing, min(len(one), len(other)))
+    return one[length:], other[length:]
+
+
+def _differs_in_e(one: str, other: str) -> bool:
+    """Whether one of two French words ends in -é, -és, -ée or -ées, and the other one in -e or -es."""
+    ends_in_accent = [_ACCENTED_E.search(word) is not None for word in (one, other)]
+    return any(ends_in_accent) and not all(ends_in_accent) and all(map(_ANY_E.search, (one, other)))
 
 
 def are_inflections(one: str, other: str, lang: str) -> bool:
