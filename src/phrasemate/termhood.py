@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from phrasemate.encode import FrequentWords
 from phrasemate.lexicon.induced import elided_article
-from phrasemate.lexicon.inflection import OWN_STEMMERS, endings, has_stemmer, stemmed_all
+from phrasemate.lexicon.inflection import OWN_STEMMERS, endings, has_stemmer, same_words, stemmed_all
 from phrasemate.lexicon.locutions import OF, general_words
 from phrasemate.text import folded, words
 from phrasemate.text.languages import CAPITAL_NOUNS, primary
@@ -178,9 +178,14 @@ def _without_articles(wording: str, language: str) -> list[str]:
 
 
 def _same_word(one: str, other: str, language: str) -> bool:
-    """Return whether two words differ only in their endings, as `merge_inflected` says; diacritics are ignored."""
+    """Return whether two words differ only in their endings, as `merge_inflected` says.
+
+    Diacritics are ignored, except in French -é (`same_words`).
+    """
     if language in OWN_STEMMERS:
         return True
+    if not same_words(one, other, language):
+        return False
     plain = _without_marks(one)
     ending, other_ending = endings(plain, _without_marks(other))
     if language == "en":

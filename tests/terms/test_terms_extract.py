@@ -299,6 +299,8 @@ def test_inflected_forms_are_one_phrase() -> None:
     assert german == [("vertrag", "verträge", "vertrages"), ("vertraglich",), ("steuer",)]
     english = inflected("en", "approved lender", "agency", "approved lenders", "agencies", "invest", "investment")
     assert english == [("approved lender", "approved lenders"), ("agency", "agencies"), ("invest",), ("investment",)]
+    french = inflected("fr", "élève", "élèves", "élevé", "élevée", "complète", "complet")
+    assert french == [("élève", "élèves"), ("élevé", "élevée"), ("complète", "complet")]
     assert len(inflected("ja", "契約", "契約書")) == 2
 
 
