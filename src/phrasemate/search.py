@@ -50,6 +50,7 @@ NEARER = 0.1  # by how much an unlisted whole is nearer than its listed part (`w
 SPELLINGS = 5  # nearest hits of a group that decide how its wording is spelled
 _HYPHENS = ("-", "\u2010", "\u2011")
 _BEFORE_HYPHEN = re.compile(rf"(?:[^\W\d_]+[{''.join(_HYPHENS)}])+$")  # letters and a hyphen before a phrase
+_ABBREVIATION = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")  # without its last full stop: "U.S"
 _AFTER_HYPHEN = re.compile(rf"(?:[{''.join(_HYPHENS)}][^\W\d_]+)+")
 WORD_BY_WORD = FEATURES.index("word by word")
 _COSINES = [FEATURES.index(name) for name in ("context", "type", "alone")]
@@ -579,17 +580,18 @@ def _is_listed_or_literal(query: CandidateSet, whole: int, part: int) -> bool:
 def _is_nearer(query: CandidateSet, whole: int, part: int) -> bool:
     """Whether an unlisted whole that occurs repeatedly is nearer to a query of one word than its part, a word, is.
 
-    It is nearer by all cosines, and by `NEARER` in the sum of those of its mean vector.
+    It is nearer by `NEARER` in the sum of the cosines of its mean vector, and as near by each cosine. If the part
+    mostly stands in the whole, as "United" does in "United States", being as near by this sum suffices.
     """
     nearer = query.features[whole, _COSINES] - query.features[part, _COSINES]
-    return bool(
-        not query.features[part, _LENGTHS].any()
-        and " " not in query.candidates[part].wording
-        and not query.candidates[whole].listing.probability
-        and query.candidates[whole].count > 1
-        and nearer.min() >= 0
-        and nearer[1:].sum() >= NEARER
-    )
+    candidate, rival = query.candidates[whole], query.candidates[part]
+    if query.features[part, _LENGTHS].any() or " " in rival.wording:
+        return False
+    if candidate.listing.probability or candidate.count == 1:
+        return False
+    if 2 * candidate.count >= rival.count:
+        return bool(nearer[1:].sum() >= 0)
+    return bool(nearer.min() >= 0 and nearer[1:].sum() >= NEARER)
 
 
 def by_words(
@@ -688,8 +690,9 @@ def _hyphenated(phrase: Phrase) -> tuple[int, int]:
 def _fitted(hit: Hit, candidate: proposals.Candidate) -> Hit:
     """Fit a hit to its candidate.
 
-    It is extended by the function words before and after it that belong to the candidate, and loses an elided article
-    or preposition that does not: "d'assurance" becomes "assurance".
+    It is extended by the function words before and after it that belong to the candidate, and by the last full stop of
+    an abbreviation ("U.S."). It loses an elided article or preposition that does not belong to the candidate:
+    "d'assurance" becomes "assurance".
     """
     phrase = hit.phrase
     start, end = phrase.start, phrase.end
@@ -697,6 +700,8 @@ def _fitted(hit: Hit, candidate: proposals.Candidate) -> Hit:
         start, end = proposals.begins_at(phrase, candidate.leading), proposals.ends_at(phrase, candidate.trailing)
     elif (length := elided_article(hit.text, hit.language)) and folded(hit.text) != candidate.wording:
         start += length
+    if phrase.context[end : end + 1] == "." and _ABBREVIATION.fullmatch(phrase.context, start, end):
+        end += 1
     return (
         hit if (start, end) == (phrase.start, phrase.end) else replace(hit, phrase=Phrase(phrase.context, start, end))
     )

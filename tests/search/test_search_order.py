@@ -52,6 +52,9 @@ def test_a_whole_goes_before_its_part(wordings: str, likely: list[float], order:
         ("heart", "heart attack", 1, (0.0, 0.06, 0.05), False),  # a single occurrence
         ("heart", "attack", 2, (0.0, 0.06, 0.05), False),
         ("heart attack", "heart attack unit", 2, (0.0, 0.06, 0.05), False),  # a part of two words
+        ("united", "united states", 5, (-0.1, 0.01, -0.01), True),  # 5 of 9 occurrences, as near by the sum
+        ("united", "united states", 4, (-0.1, 0.01, -0.01), False),  # 4 of 9
+        ("united", "united states", 5, (0.1, 0.01, -0.02), False),  # the sum is below 0
     ],
 )
 def test_a_nearer_whole_goes_before_a_listed_word(

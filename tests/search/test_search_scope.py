@@ -101,6 +101,13 @@ def test_answers_without_sentences_have_a_language(views: bool, tmp_path: Path) 
     assert sorted((candidate.text, candidate.language) for candidate in candidates) == expected
 
 
+def test_an_abbreviation_keeps_its_last_full_stop(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "index", load_model()) as index:
+        index.add([Document.from_texts("a", ["He lives in the U.S. with his wife.", "She sold her farm."])], lang="en")
+        group = Searcher(index).search("Er lebt in den [[USA]].", k=1).groups[0]
+    assert (group.text, group.hits[0].context[group.hits[0].end :]) == ("U.S.", " with his wife.")
+
+
 def test_an_elided_word_is_not_part_of_an_answer(tmp_path: Path) -> None:
     """Of "accord", the text has only forms with an elided word. "D'accord" is listed for "okay", but not "accord"."""
     texts = ["Le feu et l'eau.", "Elle boit de l’eau.", "On manque d'eau.", "D'accord, je viens.", "Pas d'accord."]
