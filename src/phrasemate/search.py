@@ -31,6 +31,7 @@ from phrasemate.lexicon import (
     bundled_lexicon,
     bundled_senses,
 )
+from phrasemate.lexicon.endings import have_related_endings
 from phrasemate.lexicon.induced import elided_article
 from phrasemate.lexicon.inflection import same_words
 from phrasemate.lexicon.wordings import wording_of
@@ -599,7 +600,8 @@ def by_words(
 ) -> list[list[int]]:
     """Group candidates that are inflected forms of the same words; return the first ``most`` groups of an order.
 
-    Chinese wordings are compared without their word boundaries: ICU splits 图书馆, but not 圖書館.
+    Forms have the same stems, or endings that relate them, as the Turkish "proje" and "projesi" have. Chinese wordings
+    are compared without their word boundaries: ICU splits 图书馆, but not 圖書館.
     """
     groups: list[list[int]] = []
     by_stems: dict[str, list[list[int]]] = {}
@@ -607,13 +609,14 @@ def by_words(
         wording = candidates[number].wording
         stems = proposals.stemmed_form(wording, language)[0]
         same_stems = by_stems.setdefault(wording_of(stems, language), [])
-        for group in same_stems:
-            if same_words(candidates[group[0]].wording, wording, language):
-                group.append(number)
-                break
-        else:
-            same_stems.append([number])
-            groups += same_stems[-1:] if len(groups) < most else []
+        heads = [(group, candidates[group[0]].wording) for group in same_stems]
+        group = next((group for group, head in heads if same_words(head, wording, language)), None)
+        if group is None:
+            heads = [(group, candidates[group[0]].wording) for group in groups]
+            group = next((group for group, head in heads if have_related_endings(head, wording, language)), [])
+            same_stems.append(group)
+            groups += [group] if not group and len(groups) < most else []
+        group.append(number)
     return groups
 
 

@@ -14,6 +14,8 @@ from phrasemate import load_model
 from phrasemate.candidates import (
     BESIDE,
     OCCURRENCES,
+    UNLISTED,
+    Candidate,
     Dictionaries,
     Listing,
     Part,
@@ -29,7 +31,7 @@ from phrasemate.candidates import (
 from phrasemate.index import Index
 from phrasemate.lexicon import bundled_lexicon
 from phrasemate.lexicon.induced import articles
-from phrasemate.search import Searcher
+from phrasemate.search import Searcher, by_words
 from phrasemate.types import Document, Phrase
 
 
@@ -206,3 +208,13 @@ def test_a_name_after_an_elided_word_is_the_first_answer(tmp_path: Path) -> None
         index.add([Document.from_texts("one", ["They met in Ankara.", "A city in the east."])], lang="en")
         result = Searcher(index).search("Il est maire de la ville [[d'Ankara]].")
     assert (result.groups[0].text, result.doubtful) == ("Ankara", False)
+
+
+def test_forms_with_related_endings_are_one_answer() -> None:
+    """The stemmer reduces neither "projesi" nor "projesinin" to "proje"."""
+    wordings = ["proje", "plan", "projesi", "projektör", "projesinin"]
+    some = [Candidate(wording, UNLISTED, np.arange(1), 1) for wording in wordings]
+    numbers = range(len(some))
+    assert by_words(some, numbers, "tr", 9) == [[0, 2, 4], [1], [3]]
+    assert by_words(some, numbers, "tr", 1) == [[0, 2, 4]]
+    assert by_words(some, numbers, "ja", 9) == [[number] for number in numbers]  # it has no known endings

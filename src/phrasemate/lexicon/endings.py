@@ -37,6 +37,7 @@ FORMAT = "phrasemate endings 1"
 STEPS = 100  # a reliability of 1, as stored
 LEAST = 8  # pairs of words, at least, that a reliability is estimated from
 RELIABLE = 0.4  # least reliability of a pair of endings
+CERTAIN = 0.8  # least reliability of a pair whose two words are nearly always forms of one word
 COMMON = 3  # letters, at least, of the beginning that two forms share; also at least half of the longer form
 SYLLABLES = 2  # the same for scripts in which a letter is a syllable
 ENOUGH = 5  # shared letters that suffice for words of any length
@@ -106,12 +107,17 @@ class Endings:
             for row, wording in zip(rows, wordings.texts(rows) if rows else (), strict=True):
                 if wording == word:
                     continue
-                common = _common(base, wording, least)
-                reliability = INFIX if base == wording else rules.get((base[common:], wording[common:]), 0.0)
-                if common and reliability:
+                reliability = INFIX if base == wording else _reliability(base, wording, rules, least)
+                if reliability:
                     forms[row] = max(forms.get(row, 0.0), reliability)
         best = sorted(forms.items(), key=lambda form: -form[1])[:MOST]
         return [Form(row, reliability) for row, reliability in best]
+
+
+def _reliability(one: str, other: str, rules: Mapping[tuple[str, str], float], least: int) -> float:
+    """Return the reliability of the pair of endings in which two words differ, 0 without a common beginning."""
+    common = _common(one, other, least)
+    return rules.get((one[common:], other[common:]), 0.0) if common else 0.0
 
 
 def _without_infix(word: str, language: str) -> list[str]:
@@ -198,3 +204,15 @@ PATH = Path(__file__).parent.parent / "models" / "lexicon" / "endings.safetensor
 def bundled_endings() -> Endings | None:
     """Return the inflection rules of the package, read once; None if they are not installed."""
     return Endings(PATH) if PATH.exists() else None
+
+
+def have_related_endings(one: str, other: str, language: str) -> bool:
+    """Whether two folded wordings differ only in a pair of endings that nearly always makes them forms of one word.
+
+    >>> have_related_endings("proje", "projesi", "tr"), have_related_endings("proje", "projektör", "tr")
+    (True, False)
+    """
+    endings = bundled_endings()
+    if endings is None:
+        return False
+    return _reliability(one, other, endings.rules(language), _least(language)) >= CERTAIN
