@@ -33,7 +33,7 @@ from phrasemate.lexicon import (
 )
 from phrasemate.lexicon.endings import have_related_endings
 from phrasemate.lexicon.induced import elided_article
-from phrasemate.lexicon.inflection import same_words
+from phrasemate.lexicon.inflection import differ_in_proclitics, same_words
 from phrasemate.lexicon.wordings import wording_of
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest, usual_spelling
@@ -600,24 +600,35 @@ def by_words(
 ) -> list[list[int]]:
     """Group candidates that are inflected forms of the same words; return the first ``most`` groups of an order.
 
-    Forms have the same stems, or endings that relate them, as the Turkish "proje" and "projesi" have. Chinese wordings
-    are compared without their word boundaries: ICU splits 图书馆, but not 圖書館.
+    Forms have the same stems, or endings that relate them, as the Turkish "proje" and "projesi" have, or they differ in
+    proclitics, such as the Hebrew article. Chinese wordings are compared without their word boundaries: ICU splits
+    图书馆, but not 圖書館.
     """
     groups: list[list[int]] = []
     by_stems: dict[str, list[list[int]]] = {}
     for number in order:
         wording = candidates[number].wording
-        stems = proposals.stemmed_form(wording, language)[0]
-        same_stems = by_stems.setdefault(wording_of(stems, language), [])
+        stems = _stems(wording, language)
+        same_stems = by_stems.setdefault(stems, [])
         heads = [(group, candidates[group[0]].wording) for group in same_stems]
         group = next((group for group, head in heads if same_words(head, wording, language)), None)
         if group is None:
             heads = [(group, candidates[group[0]].wording) for group in groups]
-            group = next((group for group, head in heads if have_related_endings(head, wording, language)), [])
+            related = (
+                group
+                for group, head in heads
+                if have_related_endings(head, wording, language)
+                or differ_in_proclitics(_stems(head, language), stems, language)
+            )
+            group = next(related, [])
             same_stems.append(group)
             groups += [group] if not group and len(groups) < most else []
         group.append(number)
     return groups
+
+
+def _stems(wording: str, language: str) -> str:
+    return wording_of(proposals.stemmed_form(wording, language)[0], language)
 
 
 def _answer(

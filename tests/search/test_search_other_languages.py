@@ -218,3 +218,21 @@ def test_forms_with_related_endings_are_one_answer() -> None:
     assert by_words(some, numbers, "tr", 9) == [[0, 2, 4], [1], [3]]
     assert by_words(some, numbers, "tr", 1) == [[0, 2, 4]]
     assert by_words(some, numbers, "ja", 9) == [[number] for number in numbers]  # it has no known endings
+
+
+@pytest.mark.parametrize(
+    ("language", "wordings", "groups"),
+    [
+        ("he", ["מלך", "המלך", "מלכה", "למלך", "והמלך"], [[0, 1, 3, 4], [2]]),  # king, queen
+        ("he", ["בן", "לבן"], [[0], [1]]),  # son, white
+        ("he", ["ספר", "מספר"], [[0], [1]]),  # book, number
+        ("ar", ["كمؤلف", "المؤلف", "ومعلم", "كمعلم"], [[0, 1], [2, 3]]),  # author, teacher
+        ("ar", ["نائب", "نائب الرئيس", "لنائب الرئيس"], [[0], [1, 2]]),  # deputy, vice president
+        ("fa", ["کتاب", "وکتاب"], [[0], [1]]),  # it has none
+    ],
+)
+def test_forms_that_differ_in_proclitics_are_one_answer(
+    language: str, wordings: list[str], groups: list[list[int]]
+) -> None:
+    some = [Candidate(wording, UNLISTED, np.arange(1), 1) for wording in wordings]
+    assert by_words(some, range(len(some)), language, 9) == groups

@@ -85,6 +85,13 @@ ELIDED_ARTICLES = {  # articles and prepositions among them
     "it": frozenset({"all", "coll", "d", "dall", "dell", "l", "nell", "sull", "un"}),
 }
 _APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
+_PROCLITICS = {  # conjunctions, prepositions and articles that are joined to the next word
+    "ar": "[وف]?(?:[بكل]?(?:ال)?|لل)",
+    "he": "ו?[בכל]?ה?",  # without "מ", with which many nouns begin
+}
+_SAME_AFTER = {  # matches two wordings, one per line, with the same three or more letters after their proclitics
+    lang: re.compile(rf"{proclitics}(.{{3,}})\n{proclitics}\1") for lang, proclitics in _PROCLITICS.items()
+}
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
 SHORTEST_PART = 4  # characters of a part of a compound, at least
 LONGEST_COMPOUND = 80  # characters of a word that is split, at most
@@ -193,6 +200,16 @@ def are_inflections(one: str, other: str, lang: str) -> bool:
     return primary(lang) != "en" or _share_bases(
         content_words(one, "en"), content_words(other, "en"), _PLURALS + _VERBAL
     )
+
+
+def differ_in_proclitics(one: str, other: str, lang: str) -> bool:
+    """Whether two wordings, or their stems, differ only in short words that are joined to their beginnings.
+
+    >>> differ_in_proclitics("למלך", "והמלך", "he"), differ_in_proclitics("מלך", "מלכה", "he")
+    (True, False)
+    """
+    pattern = _SAME_AFTER.get(lang)
+    return pattern is not None and pattern.fullmatch(f"{one}\n{other}") is not None
 
 
 def _share_bases(one: Sequence[str], other: Sequence[str], endings: tuple[tuple[str, str], ...]) -> bool:
