@@ -102,6 +102,22 @@ def test_forms_of_a_word_add_up(tmp_path: Path) -> None:
     ]
 
 
+def test_a_form_that_is_not_listed_is_looked_up_without_its_proclitics(tmp_path: Path) -> None:
+    """Hebrew "and", "in" and "the" are joined to "stone". What remains must have three letters."""
+    pairs = [Pair("אבן", "stone", 0.8, 1.0), Pair("הדבר", "the word", 0.5, 1.0), Pair("דבר", "word", 0.5, 1.0)]
+    pairs += [Pair("בן", "son", 1.0, 1.0), Pair("באבן", "in stone", 0.3, 1.0)]
+    write_lexicon(tmp_path / "lexicon", {"he": pairs, "fa": [Pair("کتاب", "book", 1.0, 1.0)]})
+    lexicon = InducedLexicon(tmp_path / "lexicon")
+
+    def equivalents(word: str, language: str) -> list[tuple[str, float, bool]]:
+        return [(x.text, x.weight, x.exact) for x in lexicon.equivalents(word, language, "en")]
+
+    assert equivalents("ואבן", "he") == equivalents("ולאבן", "he") == [("stone", 0.8, False)]
+    assert equivalents("והדבר", "he") == [("the word", 0.5, False)]
+    assert equivalents("באבן", "he") == [("in stone", 0.3, True)]
+    assert equivalents("לבן", "he") == equivalents("وکتاب", "fa") == []
+
+
 def test_an_equivalent_with_an_elided_word_counts_as_the_one_without(tmp_path: Path) -> None:
     """0.4 + 0.3 + 0.2 of "eau", and 0.9 + 0.5 is at most 1; "accord" is not listed, so "d'accord" stays."""
     pairs = [Pair(text, "water", 1.0, share) for text, share in (("eau", 0.4), ("l'eau", 0.3), ("d'eau", 0.2))]

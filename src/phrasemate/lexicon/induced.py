@@ -153,9 +153,9 @@ class InducedLexicon:
         """Return the equivalents of a wording, most probable first.
 
         ``lang`` is the language to look in; "" searches all languages, but only for the exact wording. In a given
-        language, a wording that is not listed is looked up without leading function words, with accents, by its stems,
-        and then by other forms of it (`Endings`). ``target`` is the language of the equivalents, "" for all. Two
-        languages other than English are connected through their English equivalents.
+        language, a wording that is not listed is looked up without leading function words, with accents, by its stems
+        and without proclitics. Other forms of it are tried last (`Endings`). ``target`` is the language of the
+        equivalents, "" for all. Two languages other than English are connected through their English equivalents.
         """
         return in_readings(wording, lang, lambda reading: self._ranked(reading, primary(lang), primary(target)))
 
@@ -289,7 +289,7 @@ class InducedLexicon:
                 if way is Keys.accented and self.knows(wording, "en"):
                     continue
                 if rows := self._listed(way, language, wording):
-                    return rows, way is not Keys.stemmed
+                    return rows, way in BY_SPELLING
         return [], True
 
     def _in_every_language(self, wording: str) -> list[tuple[str, int]]:

@@ -89,8 +89,9 @@ _PROCLITICS = {  # conjunctions, prepositions and articles that are joined to th
     "ar": "[وف]?(?:[بكل]?(?:ال)?|لل)",
     "he": "ו?[בכל]?ה?",  # without "מ", with which many nouns begin
 }
-_SAME_AFTER = {  # matches two wordings, one per line, with the same three or more letters after their proclitics
-    lang: re.compile(rf"{proclitics}(.{{3,}})\n{proclitics}\1") for lang, proclitics in _PROCLITICS.items()
+_LEAST_AFTER = 3  # letters after proclitics, at least
+_SAME_AFTER = {  # matches two wordings, one per line, that are the same after their proclitics
+    lang: re.compile(rf"{proclitics}(.{{{_LEAST_AFTER},}})\n{proclitics}\1") for lang, proclitics in _PROCLITICS.items()
 }
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
 SHORTEST_PART = 4  # characters of a part of a compound, at least
@@ -200,6 +201,17 @@ def are_inflections(one: str, other: str, lang: str) -> bool:
     return primary(lang) != "en" or _share_bases(
         content_words(one, "en"), content_words(other, "en"), _PLURALS + _VERBAL
     )
+
+
+def without_proclitics(wording: str, lang: str) -> list[str]:
+    """List what remains of a folded wording without one or more of its proclitics, the longest first.
+
+    >>> without_proclitics("והמלך", "he"), without_proclitics("מלך", "he")
+    (['המלך', 'מלך'], [])
+    """
+    proclitics = _PROCLITICS.get(lang, "")
+    starts = range(1, len(wording) - _LEAST_AFTER + 1) if proclitics else ()
+    return [wording[start:] for start in starts if re.fullmatch(proclitics, wording[:start])]
 
 
 def differ_in_proclitics(one: str, other: str, lang: str) -> bool:

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from phrasemate.errors import ModelDamaged, ModelUnsupported
-from phrasemate.lexicon.inflection import beginnings, leading, stemmed, stemmed_all, without_function_words
+from phrasemate.lexicon.inflection import (
+    beginnings,
+    leading,
+    stemmed,
+    stemmed_all,
+    without_function_words,
+    without_proclitics,
+)
 from phrasemate.lexicon.spelling import accented_letters, may_lack_accents, readings, spellings, without_accents
 from phrasemate.text import words
 from phrasemate.text.languages import primary
@@ -237,7 +244,7 @@ def beginning(text: bytes) -> int:
 class Keys:
     """Folded, sorted wordings of one language.
 
-    They are looked up as they are, without leading function words, without accents, or by stems.
+    They are looked up as they are, without leading function words, without accents, by stems, or without proclitics.
     """
 
     def __init__(self, wordings: Wordings) -> None:
@@ -298,6 +305,11 @@ class Keys:
         forms = stemmed_all(texts.values(), lang, are_folded=True)
         return [row for row, candidate_form in zip(texts, forms, strict=True) if candidate_form == form]
 
+    def without_proclitics(self, wording: str, lang: str) -> list[int]:
+        """Find the rows of a wording without its proclitics, such as the Hebrew article, or without the first."""
+        bases = without_proclitics(folded(wording), primary(lang))
+        return next(filter(None, (self._spelled(base, lang) for base in bases)), [])
+
 
 def _may_become(text: str, spaces: int, openings: tuple[str, ...]) -> bool:
     """Whether a wording may have the given number of spaces once stemmed.
@@ -321,7 +333,7 @@ def wording_of(words: Sequence[str], language: str) -> str:
 
 
 Lookup = Callable[[Keys, str, str], list[int]]
-LOOKUPS: tuple[Lookup, ...] = (Keys.exact, Keys.stripped, Keys.accented, Keys.stemmed)
+LOOKUPS: tuple[Lookup, ...] = (Keys.exact, Keys.stripped, Keys.accented, Keys.stemmed, Keys.without_proclitics)
 """Look-up methods in the order in which they are tried; the first that finds a row is used."""
-BY_SPELLING = LOOKUPS[:-1]
+BY_SPELLING = LOOKUPS[:3]
 """Look-up methods that find the wording itself, not only other forms of its words."""
