@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 
 from phrasemate import candidates as proposals
@@ -43,6 +43,7 @@ from phrasemate.text.sentences import is_of, split_sentences
 from phrasemate.types import Encoder, Hit, Phrase, check_list, check_opened, phrase_list, text_tuple
 from phrasemate.utils.arrays import Doubles, Floats
 from phrasemate.utils.hyphens import without_compound_parts
+from phrasemate.utils.hyphens import LETTERS
 from phrasemate.utils.machine import single_blas
 from phrasemate.vote_search import VoteSearch
 
@@ -50,9 +51,9 @@ SAME = 0.95  # least probability of the query's own wording if it must be right 
 NEARER = 0.1  # by how much an unlisted whole is nearer than its listed part (`with_whole_first`), at least
 SPELLINGS = 5  # nearest hits of a group that decide how its wording is spelled
 _HYPHENS = ("-", "\u2010", "\u2011")
-_BEFORE_HYPHEN = re.compile(rf"(?:[^\W\d_]+[{''.join(_HYPHENS)}])+$")  # letters and a hyphen before a phrase
-_ABBREVIATION = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")  # without its last full stop: "U.S"
-_AFTER_HYPHEN = re.compile(rf"(?:[{''.join(_HYPHENS)}][^\W\d_]+)+")
+_BEFORE_HYPHEN = regex.compile(rf"(?:{LETTERS}[{''.join(_HYPHENS)}])+$")  # letters and a hyphen before a phrase
+_AFTER_HYPHEN = regex.compile(rf"(?:[{''.join(_HYPHENS)}]{LETTERS})+")
+_ABBREVIATION = regex.compile(r"(?:\p{L}\.)+\p{L}")  # without its last full stop: "U.S"
 WORD_BY_WORD = FEATURES.index("word by word")
 _COSINES = [FEATURES.index(name) for name in ("context", "type", "alone")]
 _LENGTHS = [FEATURES.index(name) for name in ("words", "fewer words")]

@@ -28,6 +28,7 @@ from phrasemate.query import marked, parse_query
         ("two\n[[lines\nhere]]", "two\nlines\nhere", ["lines\nhere"]),
         ("Das [[Erd-\nbeben]] war [[stark]].", "Das Erdbeben war stark.", ["Erdbeben", "stark"]),
         ("ge-\r\n  kauft von [[der Erd-\nbeben-\nhilfe]]", "gekauft von der Erdbebenhilfe", ["der Erdbebenhilfe"]),
+        ("[[माता-\nपिता]] आए।", "माता-पिता आए।", ["माता-पिता"]),
         ("[[pre-\nand]] post-war", "pre-\nand post-war", ["pre-\nand"]),
         ("[[E-\nmail]], not e-mail", "E-mail, not e-mail", ["E-mail"]),
         ("[[10-\njährig]] -\nso", "10-\njährig -\nso", ["10-\njährig"]),

@@ -77,6 +77,8 @@ def test_the_nearest_hit_does_not_decide_at_the_beginning_of_a_sentence(views: b
         ("ray", ["An X-ray-like picture."], ["X-ray-like"]),
         ("bank", ["the bank - a big one", "bank -", "- bank"], ["bank", "bank", "bank"]),
         ("covid", ["Covid-19 spread."], ["Covid"]),
+        ("विषाणु", ["वह विषाणु-विज्ञान पढ़ती है।"], ["विषाणु-विज्ञान"]),
+        ("पिता", ["माता-पिता आए।"], ["माता-पिता"]),
     ],
 )
 def test_a_part_of_a_hyphenated_word_is_shown_as_the_whole(word: str, contexts: list[str], expected: list[str]) -> None:

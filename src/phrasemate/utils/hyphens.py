@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import regex
+
 from phrasemate.types import Span
 
-COMPOUND = re.compile(r"\b\w++(?:['’]\w++)*+(?:[-‐‑]\w++(?:['’]\w++)*+)+")  # "follow-up", "d'avant-garde"
-_CUT = re.compile(r"([^\W\d_]+)[-\u2010\u00ad]$")
-_HYPHENATED = re.compile(r"[^\W\d_]+[-\u2010][^\W\d_]+")
-_WORD = re.compile(r"[^\W\d_]+")
+LETTERS = r"[\p{L}\p{M}]+"  # of a word; vowel signs of Indic scripts are marks (M)
+_PART = r"[\w\p{M}]++(?:['’][\w\p{M}]++)*+"  # of a compound
+COMPOUND = regex.compile(rf"(?<![\w\p{{M}}]){_PART}(?:[-‐‑]{_PART})+")  # "follow-up", "d'avant-garde"
+_CUT = regex.compile(rf"({LETTERS})[-\u2010\u00ad]$")
+_HYPHENATED = regex.compile(rf"{LETTERS}[-\u2010]{LETTERS}")
+_WORD = regex.compile(LETTERS)
 _AND = frozenset(("and", "bzw", "eller", "lub", "nor", "och", "oder", "or", "sowie", "und"))  # "pre- and post-war"
 # characters of scripts without spaces between words
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]")
