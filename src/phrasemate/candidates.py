@@ -78,6 +78,7 @@ POSTPOSITIONS = frozenset(["fi", "hi", "hu", "ja", "ko", "tr"])  # languages in 
 _IDEOGRAPH = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 SURROUNDINGS = 32  # words around a phrase that help to tell its sense
 _BEFORE = re.compile(r"^\W+")
+_COMMA = re.compile(r"[,;،؛](?=\s)|[、，；]")
 _POSSESSIVE = re.compile("'s?$")
 _NAME_ENDINGS = {"de": _POSSESSIVE, "en": _POSSESSIVE, "nl": _POSSESSIVE, "tr": re.compile(r"'\w+$")}
 
@@ -371,7 +372,7 @@ def gather(
 
     These are the wordings ``near`` its vector with their nearest phrase ids, the ``listed`` equivalents, the
     word-by-word translations ``composed``, and the phrase itself. ``language``: of the index. "l'eau" and "d'eau" are
-    one candidate with "eau".
+    one candidate with "eau". An unlisted wording with a comma, such as "guitar, and so", answers no phrase without one.
     """
     candidates = []
     wordings = list(dict.fromkeys([*near, *listed, *composed, folded(phrase)]))
@@ -380,6 +381,8 @@ def gather(
         every = occurrences[wording] if len(forms) == 1 else np.sort(joined([occurrences[form] for form in forms]))
         count = len(every)
         if not count or not is_whole(wording):
+            continue
+        if _COMMA.search(wording) and wording not in listed and not _COMMA.search(phrase):
             continue
         ids = every
         if count > OCCURRENCES:

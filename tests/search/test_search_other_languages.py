@@ -24,6 +24,7 @@ from phrasemate.candidates import (
     compositions,
     ends_at,
     extended,
+    gather,
     parts,
     stemmed_form,
     with_function_word,
@@ -236,3 +237,15 @@ def test_forms_that_differ_in_proclitics_are_one_answer(
 ) -> None:
     some = [Candidate(wording, UNLISTED, np.arange(1), 1) for wording in wordings]
     assert by_words(some, range(len(some)), language, 9) == groups
+
+
+def test_an_unlisted_wording_with_a_comma_answers_only_a_phrase_with_one() -> None:
+    table = table_of(marked("We have [pens, paper] and ink.", "It has [1,000 pens].", "那里有[书，笔]。"))
+    near = {"pens, paper": [0], "1,000 pens": [1], "书，笔": [2]}
+
+    def wordings(phrase: str, near: dict[str, list[int]], listed: dict[str, Listing]) -> list[str]:
+        return [candidate.wording for candidate in gather(table, phrase, near, listed)]
+
+    assert wordings("Stifte", near, {}) == ["1,000 pens"]
+    assert wordings("Stifte, Papier", near, {}) == [*near]
+    assert wordings("Stifte", {}, {"pens, paper": Listing(0.5, "mine")}) == ["pens, paper"]
