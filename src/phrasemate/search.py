@@ -42,8 +42,7 @@ from phrasemate.text.languages import primary
 from phrasemate.text.sentences import is_of, split_sentences
 from phrasemate.types import Encoder, Hit, Phrase, check_list, check_opened, phrase_list, text_tuple
 from phrasemate.utils.arrays import Doubles, Floats
-from phrasemate.utils.hyphens import without_compound_parts
-from phrasemate.utils.hyphens import LETTERS
+from phrasemate.utils.hyphens import LETTERS, without_compound_parts
 from phrasemate.utils.machine import single_blas
 from phrasemate.vote_search import VoteSearch
 
