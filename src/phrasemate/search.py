@@ -33,7 +33,7 @@ from phrasemate.lexicon import (
 )
 from phrasemate.lexicon.endings import have_related_endings
 from phrasemate.lexicon.induced import elided_article
-from phrasemate.lexicon.inflection import differ_in_proclitics, same_words
+from phrasemate.lexicon.inflection import PROCLITICS, differ_in_proclitics, same_words
 from phrasemate.lexicon.wordings import wording_of
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest, usual_spelling
@@ -613,18 +613,19 @@ def by_words(
         heads = [(group, candidates[group[0]].wording) for group in same_stems]
         group = next((group for group, head in heads if same_words(head, wording, language)), None)
         if group is None:
-            heads = [(group, candidates[group[0]].wording) for group in groups]
-            related = (
-                group
-                for group, head in heads
-                if have_related_endings(head, wording, language)
-                or differ_in_proclitics(_stems(head, language), stems, language)
-            )
+            related = (group for group in groups if _are_related(candidates[group[0]].wording, wording, language))
             group = next(related, [])
             same_stems.append(group)
             groups += [group] if not group and len(groups) < most else []
         group.append(number)
     return groups
+
+
+def _are_related(one: str, other: str, language: str) -> bool:
+    """Whether two wordings with different stems are forms of the same words."""
+    if language in PROCLITICS and differ_in_proclitics(_stems(one, language), _stems(other, language), language):
+        return True
+    return have_related_endings(one, other, language)
 
 
 def _stems(wording: str, language: str) -> str:

@@ -212,7 +212,6 @@ def have_related_endings(one: str, other: str, language: str) -> bool:
     >>> have_related_endings("proje", "projesi", "tr"), have_related_endings("proje", "projektör", "tr")
     (True, False)
     """
-    endings = bundled_endings()
-    if endings is None:
-        return False
-    return _reliability(one, other, endings.rules(language), _least(language)) >= CERTAIN
+    least = _least(language)
+    endings = bundled_endings() if one[:least] == other[:least] else None
+    return endings is not None and _reliability(one, other, endings.rules(language), least) >= CERTAIN

@@ -85,13 +85,13 @@ ELIDED_ARTICLES = {  # articles and prepositions among them
     "it": frozenset({"all", "coll", "d", "dall", "dell", "l", "nell", "sull", "un"}),
 }
 _APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
-_PROCLITICS = {  # conjunctions, prepositions and articles that are joined to the next word
+PROCLITICS = {  # conjunctions, prepositions and articles that are joined to the next word
     "ar": "[وف]?(?:[بكل]?(?:ال)?|لل)",
     "he": "ו?[בכל]?ה?",  # without "מ", with which many nouns begin
 }
 _LEAST_AFTER = 3  # letters after proclitics, at least
 _SAME_AFTER = {  # matches two wordings, one per line, that are the same after their proclitics
-    lang: re.compile(rf"{proclitics}(.{{{_LEAST_AFTER},}})\n{proclitics}\1") for lang, proclitics in _PROCLITICS.items()
+    lang: re.compile(rf"{proclitics}(.{{{_LEAST_AFTER},}})\n{proclitics}\1") for lang, proclitics in PROCLITICS.items()
 }
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
 SHORTEST_PART = 4  # characters of a part of a compound, at least
@@ -209,7 +209,7 @@ def without_proclitics(wording: str, lang: str) -> list[str]:
     >>> without_proclitics("והמלך", "he"), without_proclitics("מלך", "he")
     (['המלך', 'מלך'], [])
     """
-    proclitics = _PROCLITICS.get(lang, "")
+    proclitics = PROCLITICS.get(lang, "")
     starts = range(1, len(wording) - _LEAST_AFTER + 1) if proclitics else ()
     return [wording[start:] for start in starts if re.fullmatch(proclitics, wording[:start])]
 
