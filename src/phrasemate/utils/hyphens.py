@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import regex
 
-from phrasemate.types import Span
+if TYPE_CHECKING:  # `phrasemate --help` does not import NumPy
+    from phrasemate.types import Span
 
 LETTERS = r"[\p{L}\p{M}]+"  # of a word; vowel signs of Indic scripts are marks (M)
 _PART = r"[\w\p{M}]++(?:['’][\w\p{M}]++)*+"  # of a compound
