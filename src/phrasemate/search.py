@@ -31,7 +31,7 @@ from phrasemate.lexicon import (
     bundled_lexicon,
     bundled_senses,
 )
-from phrasemate.lexicon.endings import have_related_endings
+from phrasemate.lexicon.endings import SYLLABLES, have_related_endings
 from phrasemate.lexicon.induced import elided_article
 from phrasemate.lexicon.inflection import PROCLITICS, differ_in_proclitics, same_words
 from phrasemate.lexicon.wordings import wording_of
@@ -606,6 +606,7 @@ def by_words(
     """
     groups: list[list[int]] = []
     by_stems: dict[str, list[list[int]]] = {}
+    by_beginning: dict[str, list[list[int]]] = {}  # forms begin alike, save for proclitics
     for number in order:
         wording = candidates[number].wording
         stems = _stems(wording, language)
@@ -613,10 +614,13 @@ def by_words(
         heads = [(group, candidates[group[0]].wording) for group in same_stems]
         group = next((group for group, head in heads if same_words(head, wording, language)), None)
         if group is None:
-            related = (group for group in groups if _are_related(candidates[group[0]].wording, wording, language))
+            neighbours = by_beginning.setdefault("" if language in PROCLITICS else wording[:SYLLABLES], [])
+            related = (group for group in neighbours if _are_related(candidates[group[0]].wording, wording, language))
             group = next(related, [])
             same_stems.append(group)
-            groups += [group] if not group and len(groups) < most else []
+            if not group and len(groups) < most:
+                groups.append(group)
+                neighbours.append(group)
         group.append(number)
     return groups
 
