@@ -710,15 +710,15 @@ def _fitted(hit: Hit, candidate: proposals.Candidate) -> Hit:
     """Fit a hit to its candidate.
 
     It is extended by the function words before and after it that belong to the candidate, and by the last full stop of
-    an abbreviation ("U.S."). It loses an elided article or preposition that does not belong to the candidate:
+    an abbreviation ("U.S."). It loses an elided article or preposition, unless a dictionary lists it with this:
     "d'assurance" becomes "assurance".
     """
     phrase = hit.phrase
     start, end = phrase.start, phrase.end
     if candidate.leading or candidate.trailing:
         start, end = proposals.begins_at(phrase, candidate.leading), proposals.ends_at(phrase, candidate.trailing)
-    elif (length := elided_article(hit.text, hit.language)) and folded(hit.text) != candidate.wording:
-        start += length
+    elif not (candidate.listing.verbatim and folded(hit.text) == candidate.wording):
+        start += elided_article(hit.text, hit.language)
     if phrase.context[end : end + 1] == "." and _ABBREVIATION.fullmatch(phrase.context, start, end):
         end += 1
     return (

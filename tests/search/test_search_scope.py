@@ -111,13 +111,15 @@ def test_an_abbreviation_keeps_its_last_full_stop(tmp_path: Path) -> None:
 def test_an_elided_word_is_not_part_of_an_answer(tmp_path: Path) -> None:
     """Of "accord", the text has only forms with an elided word. "D'accord" is listed for "okay", but not "accord"."""
     texts = ["Le feu et l'eau.", "Elle boit de l’eau.", "On manque d'eau.", "D'accord, je viens.", "Pas d'accord."]
+    texts += ["L'élève lit un livre."]
     with Index.create(tmp_path / "french", load_model()) as index:
         index.add([Document.from_texts("french", texts)], lang="fr")
-        answers = Searcher(index).search_all(["The [[water]] is cold.", "[[Okay]], let us go."], k=20)
-    water, okay = answers[0].groups, answers[1].groups
+        queries = ["The [[water]] is cold.", "[[Okay]], let us go.", "The [[pupil]] reads."]
+        water, okay, pupil = (answer.groups for answer in Searcher(index).search_all(queries, k=20))
     assert (water[0].text, water[0].count) == ("eau", 3)
     assert sorted(hit.phrase.context[hit.start - 2 : hit.end] for hit in water[0].hits) == ["d'eau", "l'eau", "l’eau"]
     assert (okay[0].text, okay[0].count) == ("d'accord", 2)
+    assert (pupil[0].text, pupil[0].count) == ("élève", 1)
     assert "accord" not in [group.text for group in okay]
 
 
