@@ -148,6 +148,8 @@ class View:
         if not self._scanning:
             if self.faiss is not None:
                 coverage = self.faiss.runs.contains(ids)
+                if coverage.all():
+                    return self.faiss.codes_of(ids)
                 codes[coverage] = self.faiss.codes_of(ids[coverage])
                 missing &= ~coverage
             if missing.any() and len(self.exact):
