@@ -39,6 +39,7 @@ from phrasemate.query import EXPECTED, parse_query
 from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest, usual_spelling
 from phrasemate.text import folded
 from phrasemate.text.languages import primary
+from phrasemate.text.normalize import HYPHENS
 from phrasemate.text.sentences import is_of, split_sentences
 from phrasemate.types import Encoder, Hit, Phrase, check_list, check_opened, phrase_list, text_tuple
 from phrasemate.utils.arrays import Doubles, Floats
@@ -49,9 +50,8 @@ from phrasemate.vote_search import VoteSearch
 SAME = 0.95  # least probability of the query's own wording if it must be right (`stands_for_itself`)
 NEARER = 0.1  # by how much an unlisted whole is nearer than its listed part (`with_whole_first`), at least
 SPELLINGS = 5  # nearest hits of a group that decide how its wording is spelled
-_HYPHENS = ("-", "\u2010", "\u2011")
-_BEFORE_HYPHEN = regex.compile(rf"(?:{LETTERS}[{''.join(_HYPHENS)}])+$")  # letters and a hyphen before a phrase
-_AFTER_HYPHEN = regex.compile(rf"(?:[{''.join(_HYPHENS)}]{LETTERS})+")
+_BEFORE_HYPHEN = regex.compile(rf"(?:{LETTERS}[{HYPHENS}])+$")  # letters and a hyphen before a phrase
+_AFTER_HYPHEN = regex.compile(rf"(?:[{HYPHENS}]{LETTERS})+")
 _ABBREVIATION = regex.compile(r"(?:\p{L}\.)+\p{L}")  # without its last full stop: "U.S"
 WORD_BY_WORD = FEATURES.index("word by word")
 _COSINES = [FEATURES.index(name) for name in ("context", "type", "alone")]
@@ -701,7 +701,7 @@ def whole_words(hits: Sequence[Hit]) -> list[Hit]:
 def _hyphenated(phrase: Phrase) -> tuple[int, int]:
     """Return the span of a phrase with the rest of the hyphenated words at its ends."""
     text = phrase.context[max(phrase.start - proposals.NEARBY, 0) : phrase.start]
-    before = _BEFORE_HYPHEN.search(text) if text.endswith(_HYPHENS) else None
+    before = _BEFORE_HYPHEN.search(text) if text.endswith(tuple(HYPHENS)) else None
     after = _AFTER_HYPHEN.match(phrase.context, phrase.end)
     return phrase.start - len(before[0] if before else ""), after.end() if after else phrase.end
 

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from phrasemate.lexicon.inflection import common_beginning
 from phrasemate.lexicon.wordings import Wordings, damage_error, encoded, open_bundled
 from phrasemate.utils.storage import save_arrays
 
@@ -136,11 +137,7 @@ def _least(language: str) -> int:
 
 def _common(word: str, partner: str, least: int) -> int:
     """Return the length of the common prefix of two words, or 0 if it is too short for forms of one word."""
-    common = 0
-    for letter, its_partner in zip(word, partner, strict=False):
-        if letter != its_partner:
-            break
-        common += 1
+    common = common_beginning(word, partner)
     return common if common >= least and (common >= ENOUGH or 2 * common >= max(len(word), len(partner))) else 0
 
 

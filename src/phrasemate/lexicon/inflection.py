@@ -181,9 +181,18 @@ def _has_short_endings(one: str, other: str) -> bool:
 
 def endings(one: str, other: str) -> tuple[str, str]:
     """Return the endings in which two words differ: what follows their common beginning."""
-    differing = (at for at, (first, second) in enumerate(zip(one, other, strict=False)) if first != second)
-    length = next(differing, min(len(one), len(other)))
+    length = common_beginning(one, other)
     return one[length:], other[length:]
+
+
+def common_beginning(one: str, other: str) -> int:
+    """Return the number of letters with which both words begin."""
+    length = 0
+    for letter, its_partner in zip(one, other, strict=False):
+        if letter != its_partner:
+            break
+        length += 1
+    return length
 
 
 def _differs_in_e(one: str, other: str) -> bool:
