@@ -38,9 +38,9 @@ from phrasemate.lexicon.inflection import (
     STEMS,
     are_inflections,
     compound,
-    content_words,
     elision,
     stem,
+    words_and_stems,
 )
 from phrasemate.lexicon.locutions import locutions
 from phrasemate.lexicon.spelling import respell
@@ -310,11 +310,10 @@ def surroundings(phrase: Phrase, lexicon: InducedLexicon, language: str) -> dict
     return stems
 
 
-@lru_cache(1 << 16)
-def content_stems(wording: str) -> tuple[str, ...]:
-    """Stem the words of an English wording, without function words."""
-    content = " ".join([word for word in wording.split() if word not in ENGLISH_FUNCTION_WORDS])
-    return tuple([stem(word, "en") for word in content_words(content, "en")])
+def content_stems(wording: str) -> list[str]:
+    """Stem the words of a folded English wording, without function words."""
+    pairs = zip(*words_and_stems(wording, "en"), strict=True)
+    return [form for word, form in pairs if word not in ENGLISH_FUNCTION_WORDS]
 
 
 def compositions(table: Wordings, query: Sequence[Part], language: str) -> list[str]:
@@ -658,6 +657,9 @@ def stands_for_itself(phrase: str, dictionaries: Dictionaries, language: str, ta
 @lru_cache(1 << 16)
 def stemmed_form(wording: str, language: str) -> tuple[tuple[str, ...], int, bool]:
     """Return the stems of a wording, its number of words, and whether it begins with a function word."""
-    content = words_of(wording, language) if language in UNSPACED else content_words(wording, language)
-    stems = tuple([stem(word, language) for word in content])
+    if language in UNSPACED:
+        content = words_of(wording, language)
+        stems = tuple([stem(word, language) for word in content])
+    else:
+        content, stems = words_and_stems(wording, language)
     return stems, len(words(wording)), wording_of(content, language) != wording

@@ -180,6 +180,9 @@ def usual_spelling(occurrences: Sequence[tuple[Phrase, float]]) -> str:
     >>> usual_spelling([(Phrase("Rent rose.", 0, 4), 0.8), (Phrase("The rent fell.", 4, 8), 0.6)])
     'rent'
     """
+    texts = {phrase.text for phrase, _ in occurrences}
+    if len(texts) == 1:
+        return texts.pop()
     inside = [
         (phrase, score)
         for phrase, score in occurrences

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
@@ -50,6 +50,7 @@ from phrasemate.vote_search import VoteSearch
 SAME = 0.95  # least probability of the query's own wording if it must be right (`stands_for_itself`)
 NEARER = 0.1  # by how much an unlisted whole is nearer than its listed part (`with_whole_first`), at least
 SPELLINGS = 5  # nearest hits of a group that decide how its wording is spelled
+_HYPHENS = frozenset(HYPHENS)
 _BEFORE_HYPHEN = regex.compile(rf"(?:{LETTERS}[{HYPHENS}])+$")  # letters and a hyphen before a phrase
 _AFTER_HYPHEN = regex.compile(rf"(?:[{HYPHENS}]{LETTERS})+")
 _ABBREVIATION = regex.compile(r"(?:\p{L}\.)+\p{L}")  # without its last full stop: "U.S"
@@ -652,8 +653,9 @@ def _answer(
     reasons = cache(lambda: scorer.reasons(query.features, [forms[0] for forms in forms_of]))
     groups: dict[str, Group] = {}
     for place, (forms, hits) in enumerate(zip(forms_of, hits_of, strict=True)):
-        candidate, owners = query.candidates[forms[0]], query.owners(forms)
-        hits = whole_words([_fitted(hit, query.candidates[owners[hit.phrase_id]]) for hit in hits])
+        candidate = query.candidates[forms[0]]
+        owners = query.owners(forms) if len(forms) > 1 else {}
+        hits = whole_words([_fitted(hit, query.candidates[owners.get(hit.phrase_id, forms[0])]) for hit in hits])
         wording = folded(hits[0].text)
         text = usual_spelling([(hit.phrase, hit.score) for hit in hits[:SPELLINGS] if folded(hit.text) == wording])
         groups.setdefault(
@@ -661,7 +663,7 @@ def _answer(
             Group(
                 text,
                 max(hit.score for hit in hits),
-                sum(_share(query.candidates[form], size) for form, size in Counter(owners.values()).items()),
+                _count(query, owners) if owners else candidate.count,
                 tuple(hits[:contexts]),
                 probability=float(probabilities[forms[0]]),
                 source=candidate.listing.source,
@@ -673,12 +675,13 @@ def _answer(
     return tuple(groups.values()), float(max(probabilities, default=0.0))
 
 
-def _share(candidate: proposals.Candidate, size: int) -> int:
-    """Return how often a candidate occurs, without the occurrences in which an earlier form of its group stands.
+def _count(query: CandidateSet, owners: Mapping[int, int]) -> int:
+    """Count the occurrences of a group's forms; those that belong to several forms count once.
 
-    ``size``: number of its phrases without these; of a frequent candidate, they are a sample.
+    ``owners``: as from `CandidateSet.owners`. Of a frequent form, its phrases are a sample.
     """
-    return round(candidate.count * size / len(candidate.ids))
+    shares = [(query.candidates[number], size) for number, size in Counter(owners.values()).items()]
+    return sum(round(form.count * size / len(form.ids)) for form, size in shares)
 
 
 def whole_words(hits: Sequence[Hit]) -> list[Hit]:
@@ -700,10 +703,14 @@ def whole_words(hits: Sequence[Hit]) -> list[Hit]:
 
 def _hyphenated(phrase: Phrase) -> tuple[int, int]:
     """Return the span of a phrase with the rest of the hyphenated words at its ends."""
-    text = phrase.context[max(phrase.start - proposals.NEARBY, 0) : phrase.start]
-    before = _BEFORE_HYPHEN.search(text) if text.endswith(tuple(HYPHENS)) else None
-    after = _AFTER_HYPHEN.match(phrase.context, phrase.end)
-    return phrase.start - len(before[0] if before else ""), after.end() if after else phrase.end
+    text, (start, end) = phrase.context, (phrase.start, phrase.end)
+    if text[max(start - 1, 0) : start] in _HYPHENS:
+        before = _BEFORE_HYPHEN.search(text, max(start - proposals.NEARBY, 0), start)
+        start = before.start() if before else start
+    if text[end : end + 1] in _HYPHENS:
+        after = _AFTER_HYPHEN.match(text, end)
+        end = after.end() if after else end
+    return start, end
 
 
 def _fitted(hit: Hit, candidate: proposals.Candidate) -> Hit:

@@ -83,10 +83,8 @@ def checksum(kind: bytes, numbers: tuple[int, ...], *blobs: bytes) -> int:
 
     Rows of different tables have different kinds, so a row of one table is not valid in another.
     """
-    value = crc32(struct.pack(f"<{len(numbers) + len(blobs)}q", *numbers, *map(len, blobs)), crc32(kind))
-    for blob in blobs:
-        value = crc32(blob, value)
-    return value
+    header = struct.pack(f"<{len(numbers) + len(blobs)}q", *numbers, *map(len, blobs))
+    return crc32(b"".join([header, *blobs]), crc32(kind))
 
 
 def same(crc: Any, kind: bytes, numbers: tuple[Any, ...], *blobs: Any) -> bool:

@@ -115,6 +115,11 @@ class _Section:
     forward: Bytes
     backward: Bytes
 
+    def pairs(self, row: int) -> list[tuple[int, int]]:
+        """Return the English rows of a wording, each with its forward probability in steps."""
+        start, end = self.bounds[row : row + 2].tolist()
+        return list(zip(self.english[start:end].tolist(), self.forward[start:end].tolist(), strict=True))
+
     @cached_property
     def by_english(self) -> Rows:
         """(pairs,): the pairs in the order of their English rows."""
@@ -310,10 +315,9 @@ class InducedLexicon:
         return words[row] if row < len(words) else self._keys_of("en" + SEVERAL).wordings[row - len(words)]
 
     def _into_english(self, name: str, row: int, into: dict[tuple[str, str], int]) -> None:
-        section = self._section(name)
-        for pair in range(int(section.bounds[row]), int(section.bounds[row + 1])):
-            key = "en", self._english(int(section.english[pair]))
-            into[key] = max(into.get(key, 0), int(section.forward[pair]))
+        for english, weight in self._section(name).pairs(row):
+            key = "en", self._english(english)
+            into[key] = max(into.get(key, 0), weight)
 
     def _from_english(self, language: str, row: int, into: dict[tuple[str, str], int]) -> None:
         for name in self._section_names[language]:
@@ -325,11 +329,11 @@ class InducedLexicon:
 
     def _through_english(self, name: str, row: int, language: str, into: dict[tuple[str, str], int]) -> None:
         """Add equivalents in another language, weighted by the sum of p(English | wording) p(equivalent | English)."""
-        section, sums = self._section(name), Counter[tuple[str, str]]()
-        for pair in range(int(section.bounds[row]), int(section.bounds[row + 1])):
+        sums = Counter[tuple[str, str]]()
+        for english, forward in self._section(name).pairs(row):
             weights_of_word: dict[tuple[str, str], int] = {}
-            self._from_english(language, int(section.english[pair]), weights_of_word)
-            sums.update({key: int(section.forward[pair]) * weight for key, weight in weights_of_word.items()})
+            self._from_english(language, english, weights_of_word)
+            sums.update({key: forward * weight for key, weight in weights_of_word.items()})
         likely = {key: round(weight / _STEPS) for key, weight in sums.items() if weight >= _LEAST_STEPS * _STEPS}
         into.update({key: max(into.get(key, 0), weight) for key, weight in likely.items()})
 

@@ -120,11 +120,22 @@ def has_stemmer(lang: str) -> bool:
     return _stemmer(primary(lang)) is not None
 
 
-@lru_cache(1 << 16)
-def stemmed(wording: str, lang: str) -> str:
+def stemmed(wording: str, lang: str, is_folded: bool = False) -> str:
     """Stem a wording: fold it, drop leading function words, and reduce each other word to its stem."""
-    lang = primary(lang)
-    return " ".join([stem(word, lang) for word in content_words(folded(wording), lang)])
+    return " ".join(words_and_stems(wording if is_folded else folded(wording), primary(lang))[1])
+
+
+@lru_cache(1 << 16)
+def words_and_stems(wording: str, lang: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the words of a folded wording, without leading function words, and the stem of each.
+
+    ``lang``: as `primary` returns it.
+
+    >>> words_and_stems("the running dogs", "en")
+    (('running', 'dogs'), ('run', 'dog'))
+    """
+    content = tuple(content_words(wording, lang))
+    return content, tuple([stem(word, lang) for word in content])
 
 
 @lru_cache(1 << 16)

@@ -35,9 +35,9 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,20 +91,20 @@ class Collocates:
         """
         row_of = self._rows
         around = sorted([(row_of[stem], weight) for stem, weight in context.items() if stem in row_of])
-        stem_rows = [(place, row_of[stem]) for place, stems in enumerate(wordings) for stem in stems if stem in row_of]
-        if not around or not stem_rows:
+        rows_of = [[row_of[stem] for stem in stems if stem in row_of] for stems in wordings]
+        rows = sorted(set(chain.from_iterable(rows_of)))
+        if not around or not rows:
             return np.zeros(len(wordings), np.float32)
-        rows_around = np.array([row for row, _ in around])
+        own, others = np.array(rows)[:, None], np.array([row for row, _ in around])
         shares = np.array([weight for _, weight in around], np.float32)
-        owners = np.array([place for place, _ in stem_rows])
-        rows, places_of = np.unique([row for _, row in stem_rows], return_inverse=True)
         # all are in ascending order, so that searchsorted takes half the time
-        pairs = _pair(np.minimum(rows[:, None], rows_around), np.maximum(rows[:, None], rows_around))
+        pairs = _pair(np.minimum(own, others), np.maximum(own, others))
         places = np.minimum(self._pairs.searchsorted(pairs.ravel()), len(self._pairs) - 1).reshape(pairs.shape)
         weights = np.where(self._pairs[places] == pairs, self._weights[places], np.float32(0))
-        sums = np.bincount(owners, (weights * shares).sum(axis=1)[places_of], len(wordings))
-        counts = np.bincount(owners, minlength=len(wordings))
-        return cast(Floats, (sums / np.maximum(counts, 1) / np.sqrt(shares.sum())).astype(np.float32))
+        scores = (weights * shares).sum(axis=1) / np.sqrt(shares.sum())
+        score_of = dict(zip(rows, scores.tolist(), strict=True))
+        means = [sum([score_of[row] for row in own_rows]) / max(len(own_rows), 1) for own_rows in rows_of]
+        return np.array(means, np.float32)
 
 
 def _pair(first: Rows, second: Rows) -> NDArray[np.uint32]:
@@ -175,7 +175,7 @@ class SenseVectors:
         phrase; NaN for a translation without a vector.
         """
         stems = stemmed(phrase, language)
-        senses = [stemmed(translation, target) for translation in translations]
+        senses = [stemmed(translation, target, is_folded=True) for translation in translations]
         keys = np.array([sense_key(stems, language, sense, target) for sense in senses], np.uint32)
         rows = np.minimum(self._keys.searchsorted(keys), len(self._keys) - 1)
         values = np.full(len(keys), np.nan, np.float32)

@@ -299,8 +299,8 @@ class Keys:
         texts: dict[int, str] = {}
         for start in starts:
             for opening in self._openings(lang):
-                rows = self.wordings.beginning_with(opening + start)[:_COMPARED]
-                texts.update(zip(rows, self.wordings.texts(rows), strict=True))
+                if rows := self.wordings.beginning_with(opening + start)[:_COMPARED]:
+                    texts.update(zip(rows, self.wordings.texts(rows), strict=True))
         texts = {row: text for row, text in sorted(texts.items()) if _may_become(text, spaces, openings)}
         forms = stemmed_all(texts.values(), lang, are_folded=True)
         return [row for row, candidate_form in zip(texts, forms, strict=True) if candidate_form == form]

@@ -384,7 +384,6 @@ _LIST_MARK = re.compile(r"[(\[]?(?:\d{1,3}|[^\W\d_]|[ivxIVX]{1,5})[.)\]]{1,2}")
 _CLOSED_APART = re.compile(r"([»”)\]}]+)\s+")
 _SPACE = re.compile(r"\s")
 _LETTER = re.compile(r"[^\W\d_]")
-_RUN = re.compile("[^ ]+")
 _LETTER_DOT = re.compile(r"[^\W\d_]{1,3}\.")
 _ROMAN = re.compile(r"[IVXLC]+\b")
 _NEAR = 100  # characters on each side of a break that the rules see, which keeps their time linear
@@ -401,7 +400,12 @@ def words(text: str) -> Offsets:
     """
     check_text(text)
     if text.isascii() and text.replace(" ", "").isalnum():  # words are separated by spaces only
-        return [match.span() for match in _RUN.finditer(text)]
+        spans, start = [], 0
+        for run in text.split(" "):
+            if run:
+                spans.append((start, start + len(run)))
+            start += len(run) + 1
+        return spans
     clean = visible(text)
     spans = _dictionary_words(clean)
     if KANA.search(clean):
