@@ -54,7 +54,7 @@ from phrasemate.utils.arrays import Ids
 OCCURRENCES = 24  # of a candidate whose vectors are read; if it has more, these are an even sample
 _STEPS = np.arange(OCCURRENCES)
 NEAR = 40  # phrases nearest to the query's vector; their wordings are candidates
-DISTINCT, WIDER = 16, 4  # wordings that they have, at least; with fewer, `WIDER` times as many phrases are taken
+DISTINCT, FURTHER = 16, 80  # wordings that they have, at least; with fewer, the `FURTHER` nearest phrases are taken
 ALONE = 0.4  # weight of the phrase without its sentence in the vector that they are searched by
 CHOICES, MOST_PARTS = 4, 5  # in word-by-word translations: equivalents of each word, and words of a query, at most
 COMPOSED = 48  # word-by-word translations that are looked up, at most

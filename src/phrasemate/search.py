@@ -449,15 +449,12 @@ class Searcher:
         wordings and their phrase ids, nearest first.
         """
         count = max(proposals.NEAR, 4 * request.k)
-        rows = self.index.nearest(vectors, count, request.filters).ids
-        near = [table.by_wording(ids[ids >= 0].tolist()) for ids in rows]
-        uniform = [
-            number for number, ids in enumerate(rows) if ids.min() >= 0 and len(near[number]) < proposals.DISTINCT
-        ]
-        if uniform:
-            rows = self.index.nearest(vectors[uniform], proposals.WIDER * count, request.filters).ids
-            for number, ids in zip(uniform, rows, strict=True):
-                near[number] = table.by_wording(ids[ids >= 0].tolist())
+        near = []
+        for ids in self.index.nearest(vectors, max(count, proposals.FURTHER), request.filters).ids:
+            nearest = table.by_wording(ids[:count][ids[:count] >= 0].tolist())
+            if len(nearest) < proposals.DISTINCT:
+                nearest = table.by_wording(ids[ids >= 0].tolist())
+            near.append(nearest)
         return near
 
     def _languages_of(self, phrases: Sequence[Phrase], target: str) -> list[str]:
