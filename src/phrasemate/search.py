@@ -324,7 +324,6 @@ class Searcher:
         An index of several languages is searched in one after the other. Unless the request names languages, a phrase
         is not searched in its own. ``second``: vectors of the phrases without their sentences, or q' for votes.
         """
-        scorer = self.scorer
 
         def answers_in(language: str, numbers: list[int], narrowed: SearchRequest) -> list[Answer]:
             arguments = vectors[numbers], second[numbers], narrowed, [without[number] for number in numbers]
@@ -334,7 +333,7 @@ class Searcher:
 
         numbers = list(range(len(phrases)))
         with self.index.snapshot():
-            tags = self._target_tags(request)
+            scorer, tags = self.scorer, self._target_tags(request)
             if len(tags) == 1:
                 return answers_in(next(iter(tags)), numbers, request)
             target = next(language for language in tags if language != "en")
