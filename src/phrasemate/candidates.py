@@ -64,7 +64,7 @@ SMALLEST = 0.01  # least weight of a dictionary's equivalent if the lexicon list
 LACKING = 4  # listed wordings absent from the index that are searched around their parts (`extended`)
 LONGEST = 8  # words of such a wording, at most
 AROUND = 64  # occurrences of a part that are read for this; up to twice as many, as the sampling step is whole
-READ = 16  # sampled sentences that show which words a wording mostly stands with
+READ = 16  # sampled sentences, at most, that show which words a wording mostly stands with
 REST = 32  # translations of a query without its leading function word, at most (`with_function_word`)
 BESIDE = 512  # occurrences of these that are read, about
 NEARBY = 64  # characters beside an occurrence that are read
@@ -542,7 +542,7 @@ def _parted(
 
     ``expressions``: as from `_expressions`.
     """
-    sample = phrases_of(word.ids[:: max(1, len(word.ids) // READ)])
+    sample = phrases_of(word.ids[:: math.ceil(len(word.ids) / READ)])
     for wording, leading, trailing in expressions:
         if 2 * sum(_stands_in(phrase, wording, leading, trailing) for phrase in sample) >= len(sample):
             whole = np.array([_stands_in(p, wording, leading, trailing) for p in phrases_of(word.ids)], bool)
