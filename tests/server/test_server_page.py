@@ -50,6 +50,14 @@ def test_an_empty_page_asks_for_a_text(browser: Browser) -> None:
     assert [box.value for box in page.all(".indexes input[checked]")] == ["news"]
 
 
+def test_a_page_reads_no_file_of_its_templates_again(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser.get(q=TEXT, at=BANK)
+    checks: list[str] = []
+    monkeypatch.setattr("jinja2.Template.is_up_to_date", property(lambda template: checks.append(template.name)))
+    assert browser.get(q=TEXT, at=BANK).all(".candidate")
+    assert not checks
+
+
 def test_the_phrases_of_a_text_are_buttons(browser: Browser) -> None:
     page = browser.get(q=TEXT.replace("\n", "\r\n"))  # as a form sends it
     assert page.texts("#text .phrase") == ["Bank", "Abend", "Danach", "eine", "Schweigeminute"]

@@ -142,6 +142,7 @@ def environment() -> Any:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,  # looking for changes would read each file's time for each page
     )
     templates.globals |= {"DOUBT": DOUBT, "may_write": partial(allowed, "write")}
     templates.filters |= {
