@@ -95,15 +95,15 @@ class Collocates:
         rows = sorted(set(chain.from_iterable(rows_of)))
         if not around or not rows:
             return np.zeros(len(wordings), np.float32)
-        own, others = np.array(rows)[:, None], np.array([row for row, _ in around])
+        column, rows_around = np.array(rows)[:, None], np.array([row for row, _ in around])
         shares = np.array([weight for _, weight in around], np.float32)
         # all are in ascending order, so that searchsorted takes half the time
-        pairs = _pair(np.minimum(own, others), np.maximum(own, others))
+        pairs = _pair(np.minimum(column, rows_around), np.maximum(column, rows_around))
         places = np.minimum(self._pairs.searchsorted(pairs.ravel()), len(self._pairs) - 1).reshape(pairs.shape)
         weights = np.where(self._pairs[places] == pairs, self._weights[places], np.float32(0))
         scores = (weights * shares).sum(axis=1) / np.sqrt(shares.sum())
         score_of = dict(zip(rows, scores.tolist(), strict=True))
-        means = [sum([score_of[row] for row in own_rows]) / max(len(own_rows), 1) for own_rows in rows_of]
+        means = [sum([score_of[row] for row in stem_rows]) / max(len(stem_rows), 1) for stem_rows in rows_of]
         return np.array(means, np.float32)
 
 
