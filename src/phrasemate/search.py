@@ -31,9 +31,11 @@ from phrasemate.lexicon import (
     bundled_lexicon,
     bundled_senses,
 )
-from phrasemate.lexicon.endings import SYLLABLES, have_related_endings
+from phrasemate.lexicon.endings import SYLLABLES
+from phrasemate.lexicon.forms import are_forms
 from phrasemate.lexicon.induced import elided_article
-from phrasemate.lexicon.inflection import PROCLITICS, differ_in_proclitics, same_words
+from phrasemate.lexicon.inflection import PROCLITICS
+from phrasemate.lexicon.spelling import without_accents
 from phrasemate.lexicon.wordings import wording_of
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest, usual_spelling
@@ -595,38 +597,25 @@ def _is_nearer(query: CandidateSet, whole: int, part: int) -> bool:
 def by_words(
     candidates: Sequence[proposals.Candidate], order: Iterable[int], language: str, most: int
 ) -> list[list[int]]:
-    """Group candidates that are inflected forms of the same words; return the first ``most`` groups of an order.
+    """Group candidates that are forms of the same words (`are_forms`); return the first ``most`` groups of an order.
 
-    Forms have the same stems, or endings that relate them, as the Turkish "proje" and "projesi" have, or they differ in
-    proclitics, such as the Hebrew article. Chinese wordings are compared without their word boundaries: ICU splits
-    图书馆, but not 圖書館.
+    Chinese wordings are compared without their word boundaries: ICU splits 图书馆, but not 圖書館.
     """
     groups: list[list[int]] = []
-    by_stems: dict[str, list[list[int]]] = {}
-    by_beginning: dict[str, list[list[int]]] = {}  # forms begin alike, save for proclitics
+    by_beginning: dict[str, list[tuple[str, list[int], str]]] = {}  # forms begin alike, save for proclitics
     for number in order:
         wording = candidates[number].wording
         stems = _stems(wording, language)
-        same_stems = by_stems.setdefault(stems, [])
-        heads = [(group, candidates[group[0]].wording) for group in same_stems]
-        group = next((group for group, head in heads if same_words(head, wording, language)), None)
-        if group is None:
-            neighbours = by_beginning.setdefault("" if language in PROCLITICS else wording[:SYLLABLES], [])
-            related = (group for group in neighbours if _are_related(candidates[group[0]].wording, wording, language))
-            group = next(related, [])
-            same_stems.append(group)
-            if not group and len(groups) < most:
-                groups.append(group)
-                neighbours.append(group)
-        group.append(number)
+        beginning = "" if language in PROCLITICS else without_accents(stems)[:SYLLABLES]
+        neighbours = by_beginning.setdefault(beginning, [])
+        related = (group for head, group, of_head in neighbours if are_forms(head, wording, of_head, stems, language))
+        group = next(related, None)
+        if group is not None:
+            group.append(number)
+        elif len(groups) < most:
+            groups.append([number])
+            neighbours.append((wording, groups[-1], stems))
     return groups
-
-
-def _are_related(one: str, other: str, language: str) -> bool:
-    """Whether two wordings with different stems are forms of the same words."""
-    if language in PROCLITICS and differ_in_proclitics(_stems(one, language), _stems(other, language), language):
-        return True
-    return have_related_endings(one, other, language)
 
 
 def _stems(wording: str, language: str) -> str:

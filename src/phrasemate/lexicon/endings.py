@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from phrasemate.lexicon.inflection import common_beginning
+from phrasemate.lexicon.spelling import without_accents
 from phrasemate.lexicon.wordings import Wordings, damage_error, encoded, open_bundled
 from phrasemate.utils.storage import save_arrays
 
@@ -153,7 +154,7 @@ def learn_endings(words: Mapping[str, Mapping[str, float]], language: str) -> di
         for word, partner, common in _alike(list(group), least):
             if len(word) == common and _is_compound(partner, common, words):
                 continue
-            is_alike = _shared(words[word], words[partner]) >= SHARED
+            is_alike = overlap(words[word], words[partner]) >= SHARED
             for pair in ((word[common:], partner[common:]), (partner[common:], word[common:])):
                 tally[pair][0] += is_alike
                 tally[pair][1] += 1
@@ -174,8 +175,9 @@ def _alike(words: Sequence[str], least: int) -> Iterator[tuple[str, str, int]]:
                 yield word, partner, common
 
 
-def _shared(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    return sum(min(probability, other.get(equivalent, 0.0)) for equivalent, probability in one.items())
+def overlap(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """Return the probability mass that two distributions of equivalents share."""
+    return sum([min(probability, other.get(equivalent, 0.0)) for equivalent, probability in one.items()])
 
 
 def write_endings(
@@ -203,12 +205,16 @@ def bundled_endings() -> Endings | None:
     return Endings(PATH) if PATH.exists() else None
 
 
-def have_related_endings(one: str, other: str, language: str) -> bool:
-    """Whether two folded wordings differ only in a pair of endings that nearly always makes them forms of one word.
+def reliability_of_endings(one: str, other: str, language: str) -> float:
+    """Return the reliability of the pair of endings in which two folded wordings differ, 0 if they are not related.
 
-    >>> have_related_endings("proje", "projesi", "tr"), have_related_endings("proje", "projektör", "tr")
-    (True, False)
+    The letters that the wordings share may differ in accents: "pokój" and "pokoju" (room) differ in -u.
+
+    >>> [reliability_of_endings("proje", form, "tr") >= CERTAIN for form in ("projesi", "projektör")]
+    [True, False]
     """
-    least = _least(language)
-    endings = bundled_endings() if one[:least] == other[:least] else None
-    return endings is not None and _reliability(one, other, endings.rules(language), least) >= CERTAIN
+    endings = bundled_endings()
+    rules, least = endings.rules(language) if endings else {}, _least(language)
+    longest = _common(without_accents(one), without_accents(other), least) if rules else 0
+    lengths = (longest, _common(one, other, least)) if longest else ()
+    return max([rules.get((one[length:], other[length:]), 0.0) for length in lengths], default=0.0)

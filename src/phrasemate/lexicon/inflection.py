@@ -115,6 +115,11 @@ _ACCENTED_E, _ANY_E = re.compile("ée?s?$"), re.compile("[eé]s?$")  # at the en
 _LOCAL = threading.local()  # stemmers are not thread-safe
 
 
+def has_rough_stemmer(lang: str) -> bool:
+    """Whether the stemmer for a language, such as "fi", knows no words, so that different words may have one stem."""
+    return lang in _STEMMERS and lang not in OWN_STEMMERS
+
+
 def has_stemmer(lang: str) -> bool:
     """Whether there is a stemmer for the language of a tag such as "de" or "pt-BR"."""
     return _stemmer(primary(lang)) is not None

@@ -1,0 +1,77 @@
+"""Tell whether two wordings are forms of the same words, such as the Polish "kraj" and "krajów" (country).
+
+The Finnish stemmer gives kirja (book) and kirje (letter) one stem, but the Polish one gives kraj and krajów two. So two
+signs are needed. The wordings must have the same stem or known endings. And if the lexicon has both, they must share an
+English equivalent. Stemmers that know the words of their language need no second sign, nor do Hebrew and Arabic
+proclitics.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import lru_cache
+
+from phrasemate.lexicon.endings import CERTAIN, overlap, reliability_of_endings
+from phrasemate.lexicon.induced import bundled_lexicon
+from phrasemate.lexicon.inflection import (
+    ENGLISH_FUNCTION_WORDS,
+    differ_in_proclitics,
+    has_rough_stemmer,
+    same_words,
+    stem,
+)
+
+RELATED = 0.7  # least reliability of the endings of two forms with a common English equivalent
+ALIKE = 0.1  # probability mass of English equivalents, at least, that two forms share
+_IRREGULAR = """
+    ate:eat became:become bought:buy broke:break broken:break brought:bring built:build came:come caught:catch
+    children:child chosen:choose chose:choose did:do done:do drank:drink drove:drive eaten:eat fed:feed feet:foot
+    fell:fall felt:feel forgot:forget forgotten:forget fought:fight found:find gave:give given:give gone:go gotten:get
+    got:get grew:grow grown:grow heard:hear held:hold kept:keep knives:knife knew:know known:know laid:lay led:lead
+    left:leave lost:lose made:make meant:mean men:man met:meet paid:pay ran:run said:say sang:sing sat:sit saw:see
+    seen:see sent:send slept:sleep sold:sell spoke:speak spoken:speak spent:spend stole:steal stolen:steal stood:stand
+    swam:swim taken:take taught:teach teeth:tooth thought:think threw:throw thrown:throw told:tell took:take
+    understood:understand went:go women:woman won:win wore:wear wrote:write written:write
+"""  # English forms that the stemmer does not reduce, with their base
+_BASES = dict(pair.split(":") for pair in _IRREGULAR.split())
+
+
+def are_forms(one: str, other: str, stems: str, other_stems: str, language: str) -> bool:
+    """Whether two folded wordings are forms of the same words.
+
+    Args:
+        one: First wording.
+        other: Second wording.
+        stems: Stemmed form of the first wording.
+        other_stems: Stemmed form of the second wording.
+        language: Their language, such as "fi".
+
+    >>> are_forms("kraj", "krajów", "kraj", "krajów", "pl"), are_forms("kirja", "kirje", "kirj", "kirj", "fi")
+    (True, False)
+    """
+    have_same_stems = stems == other_stems and same_words(one, other, language)
+    if have_same_stems and not has_rough_stemmer(language):
+        return True
+    if differ_in_proclitics(stems, other_stems, language):
+        return True
+    reliability = 1.0 if have_same_stems else reliability_of_endings(one, other, language)
+    if reliability < RELATED:
+        return False
+    meanings, other_meanings = _meanings(one, language), _meanings(other, language)
+    if meanings and other_meanings:
+        return overlap(meanings, other_meanings) >= ALIKE
+    return reliability >= CERTAIN
+
+
+@lru_cache(1 << 14)
+def _meanings(wording: str, language: str) -> Mapping[str, float]:
+    """Map the stemmed English equivalents of exactly this wording to their shares of its probability."""
+    lexicon = bundled_lexicon()
+    sums: dict[str, float] = defaultdict(float)
+    for english, probability in lexicon.into_english(wording, language) if lexicon else ():
+        words = english.split()
+        content = [word for word in words if word not in ENGLISH_FUNCTION_WORDS] or words
+        sums[" ".join([stem(_BASES.get(word, word), "en") for word in content])] += probability
+    total = sum(sums.values())
+    return {english: probability / total for english, probability in sums.items()}

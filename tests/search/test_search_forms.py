@@ -1,0 +1,79 @@
+"""Which wordings are forms of the same words, and so one answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from phrasemate import load_model
+from phrasemate.candidates import UNLISTED, Candidate
+from phrasemate.index import Index
+from phrasemate.search import Searcher, by_words
+from phrasemate.types import Document
+
+
+def are_one_answer(one: str, other: str, language: str) -> bool:
+    both = [Candidate(wording, UNLISTED, np.arange(1), 1) for wording in (one, other)]
+    groups = by_words(both, [0, 1], language, 9)
+    return groups == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("language", "one", "other"),
+    [
+        ("fi", "kirja", "kirje"),  # book, letter
+        ("it", "soldi", "soldati"),  # money, soldiers
+        ("pt", "mãe", "mãos"),  # mother, hands
+        ("ru", "друг", "другие"),  # friend, others
+        ("sv", "far", "farliga"),  # father, dangerous
+        ("tr", "soru", "sorun"),  # question, problem
+        ("pl", "kupić", "kupę"),  # buy, heap
+    ],
+)
+def test_words_of_one_stem_without_a_common_meaning_are_two_answers(language: str, one: str, other: str) -> None:
+    assert not are_one_answer(one, other, language)
+
+
+@pytest.mark.parametrize(
+    ("language", "one", "other"),
+    [
+        ("pl", "kraj", "krajów"),  # country
+        ("nl", "wapens", "wapen"),  # weapon
+        ("ro", "cartea", "cărți"),  # book
+        ("fi", "puuta", "puu"),  # tree
+    ],
+)
+def test_words_with_known_endings_and_a_common_meaning_are_one_answer(language: str, one: str, other: str) -> None:
+    assert are_one_answer(one, other, language)
+
+
+def test_words_with_known_endings_without_a_common_meaning_are_two_answers() -> None:
+    assert not are_one_answer("armee", "arme", "de")  # army, arms
+    assert not are_one_answer("vesi", "vessa", "fi")  # water, toilet
+
+
+def test_accents_that_change_in_the_stem_do_not_separate_forms() -> None:
+    assert are_one_answer("pokój", "pokoju", "pl")  # room
+    assert are_one_answer("kéz", "kezét", "hu")  # hand
+    assert are_one_answer("parle", "parlé", "fr")  # speaks, spoken: the accent is the ending
+    assert not are_one_answer("ház", "haza", "hu")  # house, home country
+
+
+def test_irregular_english_forms_are_one_meaning() -> None:
+    assert are_one_answer("kupić", "kupiłem", "pl")  # buy, I bought
+    assert are_one_answer("kinder", "kind", "de")  # children, child
+
+
+def test_unlisted_words_of_one_stem_are_one_answer() -> None:
+    assert are_one_answer("quarkbällchen", "quarkbällchens", "de")
+
+
+def test_a_book_and_a_letter_are_two_answers_in_finnish(tmp_path: Path) -> None:
+    texts = ["Hän luki kirjan illalla.", "Hän kirjoitti kirjeen äidille.", "Kirja on pöydällä.", "Kirje tuli tänään."]
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("finnish", texts)], lang="fi")
+        results = Searcher(index).search_all(["She read the [[book]].", "He wrote a long [[letter]]."], k=1)
+    contexts = [{hit.context for hit in result.groups[0].hits} for result in results]
+    assert contexts == [{texts[0], texts[2]}, {texts[1], texts[3]}]
