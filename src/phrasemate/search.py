@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import islice
+from itertools import chain, islice
 from numbers import Integral
 from operator import itemgetter
 from typing import Any
@@ -34,7 +34,7 @@ from phrasemate.lexicon import (
 from phrasemate.lexicon.endings import SYLLABLES
 from phrasemate.lexicon.forms import are_forms
 from phrasemate.lexicon.induced import elided_article
-from phrasemate.lexicon.inflection import PROCLITICS
+from phrasemate.lexicon.inflection import without_affixes
 from phrasemate.lexicon.spelling import without_accents
 from phrasemate.lexicon.wordings import wording_of
 from phrasemate.query import EXPECTED, parse_query
@@ -602,19 +602,20 @@ def by_words(
     Chinese wordings are compared without their word boundaries: ICU splits 图书馆, but not 圖書館.
     """
     groups: list[list[int]] = []
-    by_beginning: dict[str, list[tuple[str, list[int], str]]] = {}  # forms begin alike, save for proclitics
+    by_beginning: dict[str, list[tuple[str, list[int], str]]] = {}  # forms begin alike, save for affixes
     for number in order:
         wording = candidates[number].wording
         stems = _stems(wording, language)
-        beginning = "" if language in PROCLITICS else without_accents(stems)[:SYLLABLES]
-        neighbours = by_beginning.setdefault(beginning, [])
+        beginnings = {without_accents(rest)[:SYLLABLES]: None for rest in without_affixes(stems, language)}
+        neighbours = chain.from_iterable(by_beginning.get(beginning, ()) for beginning in beginnings)
         related = (group for head, group, of_head in neighbours if are_forms(head, wording, of_head, stems, language))
         group = next(related, None)
         if group is not None:
             group.append(number)
         elif len(groups) < most:
             groups.append([number])
-            neighbours.append((wording, groups[-1], stems))
+            for beginning in beginnings:
+                by_beginning.setdefault(beginning, []).append((wording, groups[-1], stems))
     return groups
 
 

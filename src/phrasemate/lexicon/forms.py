@@ -1,9 +1,9 @@
 """Tell whether two wordings are forms of the same words, such as the Polish "kraj" and "krajów" (country).
 
 The Finnish stemmer gives kirja (book) and kirje (letter) one stem, but the Polish one gives kraj and krajów two. So two
-signs are needed. The wordings must have the same stem or known endings. And if the lexicon has both, they must share an
-English equivalent. Stemmers that know the words of their language need no second sign, nor do Hebrew and Arabic
-proclitics.
+signs are needed. The wordings must have the same stem, known endings or known affixes. And if the lexicon has both,
+they must share an English equivalent. Stemmers that know the words of their language need no second sign, nor do
+Hebrew and Arabic proclitics.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from phrasemate.lexicon.endings import CERTAIN, overlap, reliability_of_endings
 from phrasemate.lexicon.induced import bundled_lexicon
 from phrasemate.lexicon.inflection import (
     ENGLISH_FUNCTION_WORDS,
-    differ_in_proclitics,
+    PROCLITICS,
     has_rough_stemmer,
+    have_same_base,
     same_words,
     stem,
 )
@@ -53,9 +54,11 @@ def are_forms(one: str, other: str, stems: str, other_stems: str, language: str)
     have_same_stems = stems == other_stems and same_words(one, other, language)
     if have_same_stems and not has_rough_stemmer(language):
         return True
-    if differ_in_proclitics(stems, other_stems, language):
+    differ_in_affixes = have_same_base(stems, other_stems, language)
+    if differ_in_affixes and language in PROCLITICS:
         return True
-    reliability = 1.0 if have_same_stems else reliability_of_endings(one, other, language)
+    is_certain = have_same_stems or differ_in_affixes
+    reliability = 1.0 if is_certain else reliability_of_endings(one, other, language)
     if reliability < RELATED:
         return False
     meanings, other_meanings = _meanings(one, language), _meanings(other, language)

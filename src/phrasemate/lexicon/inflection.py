@@ -90,8 +90,10 @@ PROCLITICS = {  # conjunctions, prepositions and articles that are joined to the
     "he": "ו?[בכל]?ה?",  # without "מ", with which many nouns begin
 }
 _LEAST_AFTER = 3  # letters after proclitics, at least
-_SAME_AFTER = {  # matches two wordings, one per line, that are the same after their proclitics
-    lang: re.compile(rf"{proclitics}(.{{{_LEAST_AFTER},}})\n{proclitics}\1") for lang, proclitics in PROCLITICS.items()
+_AFFIXES = {  # patterns of what may stand before and after a word, and the least length of the word
+    **{lang: (proclitics, "", _LEAST_AFTER) for lang, proclitics in PROCLITICS.items()},
+    "ja": ("[お御ご]?", "(?:さん|さま|様)?", 1),  # honorific
+    "zh": ("(?:一?[座条棵把封栋幢辆艘匹张枚颗朵套件间]|的)?", "[们的了]?", 1),  # measure words, particles
 }
 _EDGE = re.compile(r"^[\W_]+|[\W_]+$")
 SHORTEST_PART = 4  # characters of a part of a compound, at least
@@ -234,19 +236,38 @@ def without_proclitics(wording: str, lang: str) -> list[str]:
     >>> without_proclitics("והמלך", "he"), without_proclitics("מלך", "he")
     (['המלך', 'מלך'], [])
     """
-    proclitics = PROCLITICS.get(lang, "")
-    starts = range(1, len(wording) - _LEAST_AFTER + 1) if proclitics else ()
-    return [wording[start:] for start in starts if re.fullmatch(proclitics, wording[:start])]
+    return list(without_affixes(wording, lang)[1:]) if lang in PROCLITICS else []
 
 
-def differ_in_proclitics(one: str, other: str, lang: str) -> bool:
-    """Whether two wordings, or their stems, differ only in short words that are joined to their beginnings.
+@lru_cache(1 << 14)
+def without_affixes(wording: str, lang: str) -> tuple[str, ...]:
+    """Return a folded wording, and what remains of it without one or more of what may be its affixes.
 
-    >>> differ_in_proclitics("למלך", "והמלך", "he"), differ_in_proclitics("מלך", "מלכה", "he")
-    (True, False)
+    >>> without_affixes("孩子们", "zh"), without_affixes("kids", "en")
+    (('孩子们', '孩子'), ('kids',))
     """
-    pattern = _SAME_AFTER.get(lang)
-    return pattern is not None and pattern.fullmatch(f"{one}\n{other}") is not None
+    if lang not in _AFFIXES:
+        return (wording,)
+    before, after, least = _AFFIXES[lang]
+    length = len(wording)
+    starts = [start for start in range(length) if re.fullmatch(before, wording[:start])]
+    ends = [end for end in range(length, 0, -1) if re.fullmatch(after, wording[end:])]
+    rests = [wording[start:end] for start in starts for end in ends if end - start >= least]
+    return tuple(dict.fromkeys([wording, *rests]))
+
+
+def have_same_base(one: str, other: str, lang: str) -> bool:
+    """Whether two wordings, or their stems, differ only in short words or particles that are joined to them.
+
+    >>> have_same_base("למלך", "והמלך", "he"), have_same_base("מלך", "מלכה", "he")
+    (True, False)
+    >>> have_same_base("部屋", "お部屋", "ja"), have_same_base("변호사", "변호사인", "ko")
+    (True, True)
+    """
+    if lang == "ko":
+        shorter, longer = sorted((one, other), key=len)
+        return longer.startswith(shorter) and korean.particles_only(shorter, longer[len(shorter) :])
+    return lang in _AFFIXES and not set(without_affixes(one, lang)).isdisjoint(without_affixes(other, lang))
 
 
 def _share_bases(one: Sequence[str], other: Sequence[str], endings: tuple[tuple[str, str], ...]) -> bool:
