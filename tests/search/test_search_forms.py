@@ -30,6 +30,8 @@ def are_one_answer(one: str, other: str, language: str) -> bool:
         ("sv", "far", "farliga"),  # father, dangerous
         ("tr", "soru", "sorun"),  # question, problem
         ("pl", "kupić", "kupę"),  # buy, heap
+        ("ar", "ملك", "الملكة"),  # king, the queen
+        ("ar", "كتابة", "كتاب"),  # writing, book
     ],
 )
 def test_words_of_one_stem_without_a_common_meaning_are_two_answers(language: str, one: str, other: str) -> None:

@@ -54,7 +54,7 @@ def are_forms(one: str, other: str, stems: str, other_stems: str, language: str)
     have_same_stems = stems == other_stems and same_words(one, other, language)
     if have_same_stems and not has_rough_stemmer(language):
         return True
-    differ_in_affixes = have_same_base(stems, other_stems, language)
+    differ_in_affixes = stems != other_stems and have_same_base(stems, other_stems, language)
     if differ_in_affixes and language in PROCLITICS:
         return True
     is_certain = have_same_stems or differ_in_affixes

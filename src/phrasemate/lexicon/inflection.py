@@ -267,7 +267,7 @@ def have_same_base(one: str, other: str, lang: str) -> bool:
     if lang == "ko":
         shorter, longer = sorted((one, other), key=len)
         return longer.startswith(shorter) and korean.particles_only(shorter, longer[len(shorter) :])
-    return lang in _AFFIXES and not set(without_affixes(one, lang)).isdisjoint(without_affixes(other, lang))
+    return not set(without_affixes(one, lang)).isdisjoint(without_affixes(other, lang))
 
 
 def _share_bases(one: Sequence[str], other: Sequence[str], endings: tuple[tuple[str, str], ...]) -> bool:
