@@ -56,6 +56,10 @@ def test_words_with_known_endings_without_a_common_meaning_are_two_answers() -> 
     assert not are_one_answer("vesi", "vessa", "fi")  # water, toilet
 
 
+def test_words_with_very_reliable_endings_are_one_answer() -> None:
+    assert are_one_answer("фраза", "фразу", "ru")  # phrase; the lexicon has the second as passphrase only
+
+
 def test_accents_that_change_in_the_stem_do_not_separate_forms() -> None:
     assert are_one_answer("pokój", "pokoju", "pl")  # room
     assert are_one_answer("kéz", "kezét", "hu")  # hand

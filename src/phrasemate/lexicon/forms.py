@@ -2,7 +2,7 @@
 
 The Finnish stemmer gives kirja (book) and kirje (letter) one stem, but the Polish one gives kraj and krajów two. So two
 signs are needed. The wordings must have the same stem, known endings or known affixes. And if the lexicon has both,
-they must share an English equivalent. Stemmers that know the words of their language need no second sign, nor do
+they must share an English equivalent, unless their endings are a very reliable pair. Stemmers that know the words of their language need no second sign, nor do
 Hebrew and Arabic proclitics.
 """
 
@@ -24,6 +24,7 @@ from phrasemate.lexicon.inflection import (
 )
 
 RELATED = 0.7  # least reliability of the endings of two forms with a common English equivalent
+SURE = 0.92  # the same without one: a rare word may be listed with an equivalent of its own
 ALIKE = 0.1  # probability mass of English equivalents, at least, that two forms share
 _IRREGULAR = """
     ate:eat became:become bought:buy broke:break broken:break brought:bring built:build came:come caught:catch
@@ -62,9 +63,9 @@ def are_forms(one: str, other: str, stems: str, other_stems: str, language: str)
     if reliability < RELATED:
         return False
     meanings, other_meanings = _meanings(one, language), _meanings(other, language)
-    if meanings and other_meanings:
-        return overlap(meanings, other_meanings) >= ALIKE
-    return reliability >= CERTAIN
+    if not (meanings and other_meanings):
+        return reliability >= CERTAIN
+    return overlap(meanings, other_meanings) >= ALIKE or reliability_of_endings(one, other, language) >= SURE
 
 
 @lru_cache(1 << 14)
