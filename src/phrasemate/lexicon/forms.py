@@ -2,8 +2,8 @@
 
 The Finnish stemmer gives kirja (book) and kirje (letter) one stem, but the Polish one gives kraj and krajów two. So two
 signs are needed. The wordings must have the same stem, known endings or known affixes. And if the lexicon has both,
-they must share an English equivalent, unless their endings are a very reliable pair. Stemmers that know the words of their language need no second sign, nor do
-Hebrew and Arabic proclitics.
+they must share an English equivalent, unless their endings are a very reliable pair. Stemmers that know the words of
+their language need no second sign, nor do Hebrew and Arabic proclitics.
 """
 
 from __future__ import annotations
