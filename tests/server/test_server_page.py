@@ -23,7 +23,7 @@ from phrasemate.server.app import create_app
 from phrasemate.server.indexes import Library
 from phrasemate.server.page.queries import Answer, Facts, State, answer, pieces
 from phrasemate.server.settings import Settings
-from phrasemate.types import Document
+from phrasemate.types import Document, Sentence
 
 TEXT = "Die Bank war am Abend zu.\nDanach kam eine Schweigeminute."
 BANK = "4-8"
@@ -273,6 +273,18 @@ def test_right_to_left(browser: Browser) -> None:
     page = browser.get(q="وقف النواب دقيقة صمت حدادا")
     assert page.all("#text")[0].get("dir") == "rtl"
     assert browser.get(q=TEXT).all("#text")[0].get("dir") == "ltr"
+
+
+def test_a_translation_has_the_direction_of_its_script(tmp_path: Path) -> None:
+    model = WordModel()
+    pairs = {"The old bank was closed.": "أغلق البنك أبوابه.", "Nobody trusts the bank.": "Der Bank traut keiner."}
+    sentences = [Sentence(text, line, {"translation": side}) for line, (text, side) in enumerate(pairs.items(), 1)]
+    with Index.create(tmp_path / "memory", model) as index:
+        index.add([Document("memory.tmx", "", lambda: iter(sentences))], lang="en")
+    with TestClient(create_app(Library([tmp_path / "memory"], model=model)), base_url="http://127.0.0.1") as client:
+        cells = Browser(client).get(q=TEXT, at=BANK).all(".translation td")
+    directions = {cell.text_content(): cell.get("dir") for cell in cells}
+    assert directions == {"Translation: أغلق البنك أبوابه.": "rtl", "Translation: Der Bank traut keiner.": "ltr"}
 
 
 def test_security_headers_and_static_files(browser: Browser) -> None:
