@@ -270,6 +270,17 @@ def test_entries_of_unknown_languages_are_read_as_pairs(
         assert [item.text for item in dictionary.equivalents(wording, "en", "de")] == expected
 
 
+@pytest.mark.parametrize("format_", FORMATS)
+def test_entries_of_known_and_unknown_languages_are_read_from_one_file(tmp_path: Path, format_: str) -> None:
+    glossary = Glossary()
+    glossary.add(Entry("Bank", "bench", "de", "en"))
+    for number, tags in enumerate([("", ""), ("de", ""), ("", "en"), ("ja", "en")]):
+        glossary.add(Entry(f"wort{number}", f"word{number}", *tags))
+    (dictionary,) = open_dictionaries([written(tmp_path, glossary, format_)])
+    for entry in glossary.entries:
+        assert [item.text for item in dictionary.equivalents(entry.source, entry.source_language)] == [entry.target]
+
+
 @pytest.mark.parametrize(("source_language", "target_language"), [("", ""), ("de", ""), ("", "en"), ("de", "en")])
 def test_csv_has_no_column_twice_and_earlier_files_are_read(
     tmp_path: Path, source_language: str, target_language: str

@@ -237,19 +237,20 @@ def _sheet_entries(path: Path, rows: Iterator[tuple[str, int, list[str]]]) -> It
 def _header(cells: list[str]) -> list[tuple[int, int | str]]:
     """Return the columns that a header row selects, each with its language or number; empty without a header."""
     names = [cell.strip().lower() for cell in cells]
-    if names[-2:] == ["term_example", "source"]:
-        names[-1] = "origin"  # in files of earlier versions (`phrasemate.glossary`)
+    is_glossary = names[-2:-1] == ["term_example"]  # as `phrasemate.glossary` writes it
+    if is_glossary:
+        names[-1] = "origin"  # in files of earlier versions "source"
     codes = [(column, language_code(cell)) for column, cell in enumerate(cells)]
     if names[0] == "id" and sum(bool(code) for _, code in codes) != 2:  # entry numbers, not Indonesian
         codes = codes[1:]
     languages: list[tuple[int, int | str]] = [(column, code) for column, code in codes if code]
-    if len(languages) > 1:
+    if len(languages) > 1 and not is_glossary:
         is_entry = len({code for _, code in languages}) == 1 < len({names[column] for column, _ in languages})
         return [] if is_entry else languages  # an entry is such as Deutsch, German
     columns = [next((at for at, name in enumerate(names) if name in words), -1) for words in (_SOURCE, _TARGET)]
     sides: list[tuple[int, int | str]] = [(column, side) for side, column in enumerate(columns) if column >= 0]
-    sides += languages if len(sides) == 1 else []
-    return sides if len(sides) == 2 else []
+    sides += languages if is_glossary or len(sides) == 1 else []
+    return sides if len(sides) > 1 else []
 
 
 SIZE = 400_000_000  # bytes of one file, decompressed, at most
