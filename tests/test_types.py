@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -62,6 +63,14 @@ def test_every_result_has_one_score(ids: tuple[int, ...], scores: tuple[int, ...
 def test_offsets_mark_something(start: int, end: int) -> None:
     with pytest.raises(InputError, match="expected 0 <= start < end <= length"):
         Phrase("abc", start, end)
+
+
+def test_offsets_are_whole_numbers_of_python() -> None:
+    phrase = Phrase("a bench", np.int64(2), np.int32(7))  # as a data frame gives them
+    assert json.dumps(Result("", phrase, ()).as_dict()["start"]) == "2"
+    assert phrase == Phrase("a bench", 2, 7)
+    with pytest.raises(InputError, match=r"end 7\.0: expected a whole number"):
+        Phrase("a bench", 2, 7.0)  # type: ignore[arg-type]
 
 
 def test_records_with_metadata_can_be_in_a_set() -> None:

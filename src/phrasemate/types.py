@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from numbers import Integral
 from os import PathLike
 from typing import Any, NamedTuple, Protocol
 
@@ -152,7 +153,7 @@ def iterate_documents(documents: Iterable[Document]) -> Iterator[Document]:
 class Phrase:
     """A phrase in its context: ``context[start:end]``.
 
-    Raises InputError if the offsets do not mark at least one character of the context.
+    Raises InputError if the offsets are not whole numbers, or do not mark at least one character of the context.
 
     >>> Phrase("Er sitzt auf der Bank.", 17, 21).text
     'Bank'
@@ -163,6 +164,11 @@ class Phrase:
     end: int
 
     def __post_init__(self) -> None:
+        if not type(self.start) is type(self.end) is int:
+            for name, offset in (("start", self.start), ("end", self.end)):
+                if not isinstance(offset, Integral):
+                    raise InputError(f"{name} {offset!r}: expected a whole number")
+                object.__setattr__(self, name, int(offset))  # JSON cannot hold the numbers of NumPy
         if not 0 <= self.start < self.end <= len(self.context):
             raise InputError(
                 f"offsets {self.start}:{self.end} mark nothing in a text of {len(self.context)} characters; "
