@@ -17,7 +17,7 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.text.formats.units import Term, TermPair
 from phrasemate.text.formats.xml import writable
 from phrasemate.text.normalize import composed
-from phrasemate.text.term_lists import read_terms, write_pairs
+from phrasemate.text.term_lists import read_terms, write_pairs, write_terms
 
 BANK = Term("Bank", "de", "7", "Geld", "Hinweis", ("Die Bank schloss.", "Zweiter."))
 PAIRS = [
@@ -116,6 +116,8 @@ def test_other_names_are_refused(tmp_path: Path, name: str) -> None:
         read_terms(write(tmp_path / name, "x"))
     with pytest.raises(InputError, match=r"the name of the file must end in \.tsv"):
         write_pairs(tmp_path / name, [])
+    with pytest.raises(InputError, match=r"expected a name that ends in \.tbx"):
+        write_terms(tmp_path / name, [])
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.tsv", "a.csv"])

@@ -224,8 +224,10 @@ def write_terms(path: str | os.PathLike[str], terms: Iterable[Term], version: in
         terms: Terms, those of a concept together.
         version: 2 for TBX-Basic of 2008 (MARTIF), which most programs read; 3 for ISO 30042:2019.
 
-    Raises InputError if the file cannot be written.
+    Raises InputError for another suffix or a file that cannot be written.
     """
+    if Path(path).suffix.lower() != ".tbx":
+        raise InputError(f"{path}: expected a name that ends in .tbx; write_pairs writes tables")
     if version not in (2, 3):
         raise InputError(f"version={version}; expected 2 or 3")
     numbers = count()  # a term without an id is a separate concept
