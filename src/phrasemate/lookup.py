@@ -150,7 +150,8 @@ def lookup(
     way, order or side, and an unknown document or language.
     """
     check_opened(index, "an index, such as Index.open(path)")
-    check_text(query)
+    for text in (query, near):
+        check_text(text)
     for value, values in ((way, WAYS), (order, ORDERS), (side, SIDES)):
         if value not in values:
             raise InputError(f"{value[:20]!r}: expected one of {', '.join(values)}")

@@ -67,7 +67,8 @@ def test_where_an_example_is_from(whole: Path) -> None:
 def test_many_phrases_at_once(whole: Path) -> None:
     events: list[tuple[int, int]] = []
     with ExampleIndex.open(whole) as source:
-        answers = source.find_all(["art", "nothing", "art"], 1, 0, 0, lambda *numbers: events.append(numbers))
+        phrases = iter(["art", "nothing", "art"])
+        answers = source.find_all(phrases, 1, 0, 0, lambda *numbers: events.append(numbers))
         assert answers == [source.find("art", 1, 0), [], source.find("art", 1, 0)]
     assert events == [(1, 3), (2, 3), (3, 3)]
 
@@ -80,6 +81,10 @@ def test_what_cannot_be_asked(whole: Path) -> None:
                 source.find("art", **wrong)
         with pytest.raises(InputError, match="empty phrase"):
             source.find(" ")
+        with pytest.raises(InputError, match="expected a text"):
+            source.find(["art"])  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="expected a list of phrases; put one alone in brackets"):
+            source.find_all("art")
     with pytest.raises(PhraseIndexError, match="closed"):
         source.find("art")
 

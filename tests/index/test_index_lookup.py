@@ -296,6 +296,8 @@ def test_documents_and_limits(index: Index) -> None:
     assert len(matches(index, "collateral", most=1)) == 1
     with pytest.raises(InputError):
         lookup(index, "…")
+    with pytest.raises(InputError, match="expected a text"):
+        lookup(index, "collateral", near=["pledge"])  # type: ignore[arg-type]
     with pytest.raises(InputError):
         lookup(index, " ")
 

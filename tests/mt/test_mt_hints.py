@@ -250,6 +250,11 @@ def test_floors_are_high_where_the_model_is_calibrated_for_one_look_alone(
     assert Hinter(index, Hints(quick=True)).floor("Haus") == 0.7
 
 
+def test_one_sentence_is_not_a_list_of_sentences() -> None:
+    with pytest.raises(InputError, match="expected a list of sentences; put one alone in brackets"):
+        hinter()(TEXT)
+
+
 def test_the_second_look_can_be_left_out(index: Index) -> None:
     assert Hinter(index, Hints()).searcher.views == Views()
     assert Hinter(index, Hints(quick=True)).searcher.views == VOTES

@@ -56,6 +56,11 @@ def test_more_lines_than_are_looked_up_at_once() -> None:
     assert [translation.text for translation in PLAIN.translate(lines, Upper())] == [line.upper() for line in lines]
 
 
+def test_one_line_is_not_a_list_of_lines() -> None:
+    with pytest.raises(InputError, match="expected a list of lines; put one alone in brackets"):
+        list(PLAIN.translate("Guten Morgen.", Upper()))
+
+
 def test_failures_keep_their_place() -> None:
     items = [Answer("eins"), Answer("", failure="the server said 500"), Answer("   \n"), Answer("vier\nand more")]
     result = list(PLAIN.translate(["1", "2", "3", "4"], Upper(*items)))

@@ -12,7 +12,7 @@ from phrasemate.examples.matching import occurrences
 from phrasemate.examples.sampling import Example, Source, sample
 from phrasemate.examples.sources import IndexSource, TextStore
 from phrasemate.index import BaseIndex, ProgressEvent
-from phrasemate.types import Document, Phrase, iterate_documents
+from phrasemate.types import Document, Phrase, check_text, iterate_documents, text_tuple
 
 __all__ = ["Example", "ExampleIndex", "Finder", "occurrences"]
 
@@ -99,6 +99,7 @@ class ExampleIndex:
 
         Raises InputError for a blank phrase, and IndexDamaged if the file is altered.
         """
+        check_text(phrase)
         if limit < 1 or extra < 0:
             raise InputError(
                 f"limit {limit}, extra {extra}; expected a limit of 1 or more and extra characters of 0 or more"
@@ -119,7 +120,7 @@ class ExampleIndex:
 
     def find_all(
         self,
-        phrases: Sequence[str],
+        phrases: Iterable[str],
         limit: int = 32,
         extra: int = 10,
         seed: int = 0,
@@ -134,6 +135,7 @@ class ExampleIndex:
             seed: Seed of the choice.
             progress: Called with the number of phrases that are done, and their total.
         """
+        phrases = text_tuple(phrases, "phrases")
         sentences: dict[str, list[Phrase]] = {}
         with self._source.snapshot():
             for count, phrase in enumerate(phrases, 1):

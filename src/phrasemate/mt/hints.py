@@ -34,7 +34,7 @@ from phrasemate.search import Searcher
 from phrasemate.text import folded, words
 from phrasemate.text.languages import primary
 from phrasemate.text.sentences import is_of
-from phrasemate.types import Hit, Phrase, Progress, Span
+from phrasemate.types import Hit, Phrase, Progress, Span, text_tuple
 from phrasemate.utils.storage import NewFile
 
 WIDE = 20  # number of equivalents in which one that occurs in a given translation is searched
@@ -212,6 +212,7 @@ class Hinter:
 
         ``without``: for each sentence a text that must not be found, such as its translation.
         """
+        sentences = text_tuple(sentences, "sentences")
         spans = self.promising(sentences)
         parts = self.segment(sentences, overlapping=False) if self.apart else [[] for _ in sentences]
         chances = [(number, span) for number, candidates in enumerate(spans) for span, good in candidates if good]

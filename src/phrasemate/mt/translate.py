@@ -20,7 +20,7 @@ from phrasemate.errors import InputError
 from phrasemate.mt.client import Answer
 from phrasemate.mt.hints import Hint, Hinter, SentenceHints
 from phrasemate.mt.prompt import Example, Prompt, Prompter, translation_of
-from phrasemate.types import Progress
+from phrasemate.types import Progress, check_list
 from phrasemate.utils.storage import NewFile
 
 BATCH = 64  # lines that are searched together
@@ -130,6 +130,7 @@ class Translator:
 
     def requests(self, lines: Iterable[str]) -> Iterator[PromptedLine]:
         """Yield the prompt of each line with what was retrieved for it; nothing is sent."""
+        check_list(lines, "lines")
         numbered_lines = enumerate(lines, 1)
         while batch := [(number, " ".join(line.split())) for number, line in islice(numbered_lines, BATCH)]:
             looked_up = iter(self.retrieval([text for _, text in batch if text]))
