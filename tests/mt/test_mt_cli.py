@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -259,6 +260,14 @@ def test_standard_input_with_windows_line_ends(server: Double) -> None:
     assert result.stdout == "EINS\nZWEI\n"
 
 
+def test_a_compressed_text_and_a_document(server: Double, tmp_path: Path) -> None:
+    (tmp_path / "news.de.gz").write_bytes(gzip.compress(b"eins\n\nzwei\n"))
+    assert translate(tmp_path / "news.de.gz", server, "--form", "plain").stdout == "EINS\n\nZWEI\n"
+    (tmp_path / "news.docx").write_bytes(b"PK\x03\x04\0")
+    result = translate(tmp_path / "news.docx", server, "--form", "plain")
+    assert "news.docx: a ZIP archive or an Office document; expected text" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -280,7 +289,7 @@ def test_text_that_is_not_utf8_is_reported_with_its_line(server: Double, tmp_pat
     path.write_bytes("gut\nnicht sch\xf6n\n".encode("latin-1"))
     result = translate(path, server, "--form", "plain")
     assert result.exit_code == 1
-    assert "latin.txt, line 2: not UTF-8" in result.stderr
+    assert "latin.txt, line 2: byte 0xF6 at offset 13 is not UTF-8" in result.stderr
 
 
 def test_a_refused_key_is_one_line(text: Path, server: Double) -> None:

@@ -27,7 +27,7 @@ from phrasemate.cli.options import (
 )
 from phrasemate.cli.progress import stages
 from phrasemate.cli.shell import DefaultGroup, clean
-from phrasemate.errors import EndpointError, InputError, ReadError, needs_extra
+from phrasemate.errors import EndpointError, InputError, needs_extra
 from phrasemate.utils.machine import cache_folder
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ app = typer.Typer(
 
 @app.command("translate", epilog=EXAMPLES)
 def translate(
-    file: Annotated[str, argument("FILE", "A sentence on each line, UTF-8; - for standard input.")],
+    file: Annotated[str, argument("FILE", "A sentence on each line, UTF-8 (.txt, .gz); - for standard input.")],
     *,
     source: Annotated[str, option("--source-lang", "LANG", "Language of FILE, e.g. de or zh-Hant.")],
     target: Annotated[str, option("--target-lang", "LANG", "Language to translate into.")],
@@ -349,15 +349,17 @@ def _lines_clean(text: str) -> str:
 
 
 def _lines(file: str) -> list[str]:
-    """Read the lines of a file or of standard input, without line ends. Raises ReadError if it is not UTF-8."""
-    raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    """Read the lines of a file or of standard input, without line ends. Raises ReadError."""
+    from phrasemate.text.corpus import spool
+    from phrasemate.text.text_file import numbered_lines
+
+    if file != "-":
+        return [line for _, line in numbered_lines(Path(file))]
+    path = spool(None, "standard input")
     try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise ReadError(file, line, f"not UTF-8 ({error.reason})", "convert it, e.g. with iconv -t utf-8") from None
-    lines = text.split("\n")
-    return [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
+        return [line for _, line in numbered_lines(path, "standard input")]
+    finally:
+        path.unlink()
 
 
 _HUGGING_FACE = re.compile(r"(\w[\w.-]*/)?\w[\w.-]*")  # NAME or OWNER/NAME

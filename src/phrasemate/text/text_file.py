@@ -187,13 +187,13 @@ def suffix_of(path: str | os.PathLike[str]) -> tuple[str, bool]:
     return (path.with_suffix("") if is_gzip else path).suffix.lower(), is_gzip
 
 
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: Path, name: str = "") -> Iterator[tuple[int, str]]:
     """Yield number (from 1) and text of each line of a UTF-8 file, which is gzip if its name ends in .gz.
 
-    Raises ReadError with file and line.
+    Raises ReadError with file and line; ``name`` is that of the file in errors, by default its path.
     """
     with without_options():
-        yield from TextFile(path, str(path), path.suffix == ".gz", "utf-8", Damage(skip=False)).lines()
+        yield from TextFile(path, name or str(path), path.suffix == ".gz", "utf-8", Damage(skip=False)).lines()
 
 
 class TextFile:
