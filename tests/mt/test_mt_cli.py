@@ -154,7 +154,7 @@ def test_a_run_that_translates_nothing_is_an_error_and_writes_nothing(
     server.mood = lambda number, body: (400, b"too long", {})
     result = translate(text, server, "--form", "plain", "-o", out, "--force")
     assert result.exit_code == 1
-    assert "none of 3 lines was translated, first line 1: the server said 400: too long" in result.stderr
+    assert "no line was translated, first line 1: the server said 400: too long" in result.stderr
     assert out.read_text("utf-8") == "mine"
     assert [path.name for path in tmp_path.glob("news.en*")] == ["news.en"]
     for options in ((), ("--json",)):
@@ -258,6 +258,7 @@ def test_standard_input_with_windows_line_ends(server: Double) -> None:
     arguments = ["mt", "-", "--source-lang", "de", "--target-lang", "en", "--llm", server.url, "--form", "plain"]
     result = CliRunner().invoke(app, arguments, input="\ufeffeins\r\nzwei\r\n".encode())
     assert result.stdout == "EINS\nZWEI\n"
+    assert "1 line, 0 not translated" in CliRunner().invoke(app, arguments, input=b"drei\n").stderr
 
 
 def test_a_compressed_text_and_a_document(server: Double, tmp_path: Path) -> None:

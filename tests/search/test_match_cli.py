@@ -77,6 +77,8 @@ def test_what_is_printed(invoke: Invoke) -> None:
         "without a match: 1 target term: cloud",
         "in no sentence: 1 target term, compared by wording alone",
     ]
+    Path("de.txt").write_text("Hund\nHund\n", "utf-8")
+    assert "repeated: 1 source term, compared once" in invoke("de.txt", "en.tsv", *TEXT, *EASY).stderr.splitlines()
 
 
 def test_a_table_and_the_rest(invoke: Invoke) -> None:

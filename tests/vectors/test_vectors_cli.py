@@ -46,7 +46,7 @@ def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoder: Model) -> I
 def test_distil_two_languages_in_one_space(invoke: Invoke) -> None:
     result = invoke("distil", "en.txt", "-o", "en", "--dim", "4", "--words", "12", "--lang", "en", "--contexts", "2")
     assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith("en: 12 words of 4 numbers, the rarest 1 times in the text, in ")
+    assert result.stdout.startswith("en: 12 words of 4 numbers, the rarest 1 time in the text, in ")
     result = invoke("distil", "both.tsv", "-o", "de", "--column", "2", "--space", "en", "--json")
     facts = json.loads(result.stdout)
     assert (facts["out"], facts["words"], facts["dim"], facts["skipped"]) == ("de", 15, 4, [])

@@ -115,7 +115,7 @@ def say_matches(matching: Matching, to: Path | None, as_json: bool) -> None:
         if alone := matching.alone[place]:
             typer.echo(f"in no sentence: {count(alone, f'{side} term')}, compared by wording alone", err=True)
         if repeats := matching.repeated[place]:
-            typer.echo(f"passed over: {count(repeats, f'{side} term')} that stand in the list before", err=True)
+            typer.echo(f"repeated: {count(repeats, f'{side} term')}, compared once", err=True)
 
 
 WRITTEN = (".tsv", ".csv", ".jsonl", ".xlsx", ".tbx")

@@ -26,7 +26,7 @@ from phrasemate.cli.options import (
     pairs_of,
 )
 from phrasemate.cli.progress import stages
-from phrasemate.cli.shell import DefaultGroup, clean
+from phrasemate.cli.shell import DefaultGroup, clean, count
 from phrasemate.errors import EndpointError, InputError, needs_extra
 from phrasemate.utils.machine import cache_folder
 
@@ -257,13 +257,12 @@ def _translate(translator: Translator, lines: list[str], client: Client, sinks: 
         errors, repeats, cut = errors + bool(item.failure), repeats + item.answer.cached, cut + item.answer.cut
         first = first or (f"line {item.request.number}: {item.failure}" if item.failure else "")
         show("translating", number, len(lines))
-    summary = (
-        f"{len(lines):,} lines, {errors:,} not translated, {repeats:,} answers known before, {client.requests:,} asked"
-    )
+    summary = f"{count(len(lines), 'line')}, {errors:,} not translated, "
+    summary += f"{repeats:,} answers known before, {client.requests:,} asked"
     summary += f" ({client.repeats:,} again)" if client.repeats else ""
     summary += f", {cut:,} cut at --max-tokens" if cut else ""
     if errors and errors == sum(1 for line in lines if line.strip()):
-        raise EndpointError(f"none of {errors:,} lines was translated, first {first}; give the same command again")
+        raise EndpointError(f"no line was translated, first {first}; give the same command again")
     sinks.finish()
     typer.echo(summary, err=True)
     if errors:

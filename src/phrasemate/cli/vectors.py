@@ -12,6 +12,7 @@ import typer
 from phrasemate.cli import options
 from phrasemate.cli.options import argument, flag, option
 from phrasemate.cli.progress import RESUMABLE, stages
+from phrasemate.cli.shell import count
 
 if TYPE_CHECKING:
     from phrasemate.text import Corpus
@@ -189,7 +190,7 @@ def report(out: Path, vectors: WordVectors, started: float, as_json: bool, corpu
     """Print what was made, in one line; before it what was skipped."""
     seconds = time.perf_counter() - started
     facts = {"out": str(out), "words": len(vectors), "dim": vectors.dim, "language": vectors.language}
-    last = f", the rarest {vectors.counts[-1]:,} times in the text" if vectors.counts is not None else ""
+    last = f", the rarest {count(vectors.counts[-1], 'time')} in the text" if vectors.counts is not None else ""
     if coverage := vectors.facts.get("covered"):
         last = f", {coverage:,} of them read without a sentence"
     text = f"{out}: {len(vectors):,} words of {vectors.dim} numbers{last}, in {seconds:.1f} s"
