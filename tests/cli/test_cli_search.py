@@ -65,6 +65,9 @@ def test_explaining_says_what_speaks_for_a_group(
     lines = invoke("search", "idx", "--explain", QUERY).stdout.splitlines()
     expected = "for: dictionary +1.2, meaning by itself +0.7; against: length and frequency -0.9"
     assert lines[lines.index("  1. bench  50%, 3 times, mine") + 1].strip() == expected
+    monkeypatch.setattr(cli_fakes, "bench", lambda: replace(group, reasons={}))  # without a scorer
+    lines = invoke("search", "idx", "--explain", QUERY).stdout.splitlines()
+    assert lines[2].strip() == "for: the similarity of its vectors alone"
 
 
 def test_without_filters_none_is_handed_on(invoke: Invoke, library: Library) -> None:

@@ -108,6 +108,8 @@ def _figures(group: Group, with_language: bool) -> str:
 
 def _reasons(group: Group) -> str:
     """Format the reasons for and against a group in one line, the strongest first."""
+    if not group.reasons:
+        return "for: the similarity of its vectors alone"
     reasons = sorted(group.reasons.items(), key=lambda reason: -abs(reason[1]))
     pros = [f"{kind} {value:+.1f}" for kind, value in reasons if value >= LEAST_REASON]
     cons = [f"{kind} {value:+.1f}" for kind, value in reasons if value <= -LEAST_REASON]
