@@ -24,7 +24,7 @@ from phrasemate.lexicon.inflection import (
 )
 
 RELATED = 0.7  # least reliability of the endings of two forms with a common English equivalent
-SURE = 0.92  # the same without one: a rare word may be listed with an equivalent of its own
+SURE = 0.92  # the same of two forms of one stem without one: a rare form may be listed with an equivalent of its own
 ALIKE = 0.1  # probability mass of English equivalents, at least, that two forms share
 _IRREGULAR = """
     ate:eat became:become bought:buy broke:break broken:break brought:bring built:build came:come caught:catch
@@ -58,14 +58,13 @@ def are_forms(one: str, other: str, stems: str, other_stems: str, language: str)
     differ_in_affixes = stems != other_stems and have_same_base(stems, other_stems, language)
     if differ_in_affixes and language in PROCLITICS:
         return True
-    is_certain = have_same_stems or differ_in_affixes
-    reliability = 1.0 if is_certain else reliability_of_endings(one, other, language)
-    if reliability < RELATED:
+    reliability = reliability_of_endings(one, other, language)
+    if not (have_same_stems or differ_in_affixes or reliability >= RELATED):
         return False
     meanings, other_meanings = _meanings(one, language), _meanings(other, language)
-    if not (meanings and other_meanings):
-        return reliability >= CERTAIN
-    return overlap(meanings, other_meanings) >= ALIKE or reliability_of_endings(one, other, language) >= SURE
+    if meanings and other_meanings:
+        return overlap(meanings, other_meanings) >= ALIKE or (have_same_stems and reliability >= SURE)
+    return have_same_stems or differ_in_affixes or reliability >= CERTAIN
 
 
 @lru_cache(1 << 14)
