@@ -215,6 +215,7 @@ def reliability_of_endings(one: str, other: str, language: str) -> float:
     """
     endings = bundled_endings()
     rules, least = endings.rules(language) if endings else {}, _least(language)
-    longest = _common(without_accents(one), without_accents(other), least) if rules else 0
-    lengths = (longest, _common(one, other, least)) if longest else ()
-    return max([rules.get((one[length:], other[length:]), 0.0) for length in lengths], default=0.0)
+    length = _common(without_accents(one), without_accents(other), least) if rules else 0
+    if not length:
+        return 0.0
+    return max(rules.get((one[length:], other[length:]), 0.0), _reliability(one, other, rules, least))
