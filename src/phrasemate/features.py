@@ -194,9 +194,12 @@ def _fill_words(column: Mapping[str, Floats], query: Query, candidates: Sequence
     forms = [stemmed_form(candidate.core or candidate.wording, query.language) for candidate in candidates]
     lengths = np.array([count for _, count, _ in forms])
     common = [[stem for stem in stems if stem in query_stems] for stems, _, _ in forms]
-    column["covered"][:] = [len(stems) / max(len(form[0]), 1) for stems, form in zip(common, forms, strict=True)]
-    column["covers"][:] = [_share_met(required_stems, stems) for stems in common]
-    column["composed"][:] = [_composed(required_parts, stems) for stems in common]
+    column["composed"][:] = LEAST_LOG if required_parts else 0
+    for number, stems in enumerate(common):
+        if stems:  # of most candidates, the query has no word
+            column["covered"][number] = len(stems) / len(forms[number][0])
+            column["covers"][number] = _share_met(required_stems, stems)
+            column["composed"][number] = _composed(required_parts, stems)
     column["word by word"][:] = (column["covered"] == 1) & (column["covers"] == 1) & (length > 1)
     column["covers function words"][:] = [_share_met(optional, stems) for stems in common] if optional else 1
     column["words"][:] = np.maximum(lengths - length, 0)
@@ -206,17 +209,13 @@ def _fill_words(column: Mapping[str, Floats], query: Query, candidates: Sequence
 
 def _share_met(parts: Sequence[KeysView[str]], stems: Collection[str]) -> float:
     """Compute the share of a query's words with at least one equivalent among some stems."""
-    if not stems:  # as for most candidates
-        return 0.0
-    return sum([not part.isdisjoint(stems) for part in parts]) / max(len(parts), 1)
+    return sum([not part.isdisjoint(stems) for part in parts]) / len(parts)
 
 
 def _composed(parts: Sequence[Mapping[str, float]], stems: Collection[str]) -> float:
     """Compute the mean log probability of a query's words, each with its likeliest translation among some stems."""
-    if not stems:
-        return LEAST_LOG if parts else 0.0
     likeliest = [max([part[stem] for stem in stems if stem in part], default=0.0) for part in parts]
-    return sum(map(_log, likeliest)) / max(len(parts), 1)
+    return sum(map(_log, likeliest)) / len(parts)
 
 
 def _log(probability: float) -> float:

@@ -414,5 +414,9 @@ def test_wordings_that_begin_so_are_those_of_a_plain_comparison() -> None:
             assert [wordings[row] for row in wordings.beginning_with(start)] == [
                 t for t in texts if t.startswith(start)
             ]
+    starts = ["abcdefghx", "abcdefgh", "", "b", "für"]
+    assert [[wordings[row] for row in rows] for rows in wordings.beginning_with_each(starts)] == [
+        [text for text in texts if text.startswith(start)] for start in starts
+    ]
     assert not wordings.beginning_with("abcdefghx")
     assert not wordings.beginning_with("b")
