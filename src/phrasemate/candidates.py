@@ -119,10 +119,17 @@ class Candidate:
 
 
 class Part(NamedTuple):
-    """A word of a query: stems of its equivalents with their probabilities, and whether translations may omit it."""
+    """A word of a query: the stems of each equivalent -> its probability, and whether translations may omit the word.
 
-    stems: dict[str, float]
+    An equivalent may have several stems: "member state" for "Mitgliedstaat".
+    """
+
+    equivalents: dict[tuple[str, ...], float]
     optional: bool
+
+    def likeliest(self) -> list[tuple[tuple[str, ...], float]]:
+        """Return the `CHOICES` likeliest equivalents, each with its probability."""
+        return sorted(self.equivalents.items(), key=lambda item: -item[1])[:CHOICES]
 
 
 class QueryWords(NamedTuple):
@@ -258,16 +265,16 @@ def parts(phrase: str, dictionaries: Dictionaries, language: str = "") -> list[P
     if not any(articles(name or "en") for name in dictionaries.languages):
         pieces = [piece for piece in pieces if folded(piece) not in articles(language)] or pieces
     for word in pieces:
-        stems: dict[str, float] = {}
+        stems: dict[tuple[str, ...], float] = {}
         entries = dictionaries.equivalents(word, language)
         for equivalent in entries:
-            for form in stemmed_form(folded(equivalent.text), equivalent.language or "en")[0]:
+            if form := stemmed_form(folded(equivalent.text), equivalent.language or "en")[0]:
                 stems[form] = max(stems.get(form, 0.0), equivalent.weight)
         is_optional = folded(word) in grammatical_words(language)
         if entries:
             likeliest = max(entries, key=attrgetter("weight"))
             is_optional |= likeliest.text in grammatical_words(likeliest.language or "en")
-        translations.append(Part(stems or {stemmed(word, "en"): UNKNOWN}, is_optional))
+        translations.append(Part(stems or {(stemmed(word, "en"),): UNKNOWN}, is_optional))
     return translations
 
 
@@ -324,18 +331,19 @@ def compositions(table: Wordings, query: Sequence[Part], language: str) -> list[
     """
     if not 2 <= len(query) <= MOST_PARTS:
         return []
-    combinations: list[tuple[float, list[str]]] = [(1.0, [])]
+    combinations: list[tuple[float, list[tuple[str, ...]]]] = [(1.0, [])]
     for part in query:
-        likeliest = sorted(part.stems.items(), key=lambda item: -item[1])[:CHOICES]
-        choices = [*likeliest, *([("", 0.5)] if part.optional else [])]
+        choices = [*part.likeliest(), *([((), 0.5)] if part.optional else [])]
         extensions = [
-            (probability * factor, [*stems, stem] if stem else stems)
-            for probability, stems in combinations
-            for stem, factor in choices
+            (probability * factor, [*parts_so_far, stems])
+            for probability, parts_so_far in combinations
+            for stems, factor in choices
         ]
         # exact: a likeliest combination extends one of the likeliest so far
         combinations = sorted(extensions, key=lambda item: -item[0])[:COMPOSED]
-    orders = [wording_of(order, language) for _, stems in combinations for order in (stems, stems[::-1])]
+    orders = [
+        wording_of(list(chain(*order)), language) for _, choice in combinations for order in (choice, choice[::-1])
+    ]
     return list(dict.fromkeys(chain(*table.of_stems(orders))))
 
 
@@ -475,7 +483,7 @@ def with_function_word(
         for number, phrase in enumerate(phrases_of(sample)):
             beside = _beside(phrase, language)
             word = respell(beside[0], language) if beside else ""
-            if word in particles and stem(word, language) in query[0].stems:
+            if word in particles and (stem(word, language),) in query[0].equivalents:
                 groups.setdefault(beside, []).append(number)
         for beside, numbers in groups.items():
             count = round(len(every) * len(numbers) / len(sample))
@@ -511,8 +519,7 @@ def _translations(table: Wordings, query: Sequence[Part], language: str) -> list
     """List the wordings of an index that translate the words of a query, likeliest first."""
     if len(query) > 1:
         return compositions(table, query, language)
-    likeliest = sorted(query[0].stems.items(), key=lambda item: -item[1])[:CHOICES]
-    return list(chain(*table.of_stems([stem for stem, _ in likeliest])))
+    return list(chain(*table.of_stems([wording_of(stems, language) for stems, _ in query[0].likeliest()])))
 
 
 def in_expressions(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, KeysView, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -186,36 +186,34 @@ def _fill_listings(column: Mapping[str, Floats], candidates: Sequence[Candidate]
 def _fill_words(column: Mapping[str, Floats], query: Query, candidates: Sequence[Candidate]) -> None:
     """Fill in the features that compare the words of the candidates with those of the query."""
     query_parts, length = query.words.parts, len(query.words.parts)  # a compound is as long as its parts
-    query_stems = {stem for part in query_parts for stem in part.stems}
-    required_parts = [part.stems for part in query_parts if not part.optional]
-    optional = [part.stems.keys() for part in query_parts if part.optional] if required_parts else []
-    required_parts = required_parts or [part.stems for part in query_parts]
-    required_stems = [stems.keys() for stems in required_parts]
+    query_stems = {stem for part in query_parts for stems in part.equivalents for stem in stems}
+    required_parts = [part.equivalents for part in query_parts if not part.optional]
+    optional = [part.equivalents for part in query_parts if part.optional] if required_parts else []
+    required_parts = required_parts or [part.equivalents for part in query_parts]
     forms = [stemmed_form(candidate.core or candidate.wording, query.language) for candidate in candidates]
     lengths = np.array([count for _, count, _ in forms])
     common = [[stem for stem in stems if stem in query_stems] for stems, _, _ in forms]
     column["composed"][:] = LEAST_LOG if required_parts else 0
+    column["covers function words"][:] = not optional
     for number, stems in enumerate(common):
         if stems:  # of most candidates, the query has no word
+            present = set(stems)
+            probabilities = [_likeliest(part, present) for part in required_parts]
             column["covered"][number] = len(stems) / len(forms[number][0])
-            column["covers"][number] = _share_met(required_stems, stems)
-            column["composed"][number] = _composed(required_parts, stems)
+            column["covers"][number] = np.count_nonzero(probabilities) / len(required_parts)
+            column["composed"][number] = sum(map(_log, probabilities)) / len(required_parts)
+            if optional:
+                shares = [_likeliest(part, present) > 0 for part in optional]
+                column["covers function words"][number] = sum(shares) / len(optional)
     column["word by word"][:] = (column["covered"] == 1) & (column["covers"] == 1) & (length > 1)
-    column["covers function words"][:] = [_share_met(optional, stems) for stems in common] if optional else 1
     column["words"][:] = np.maximum(lengths - length, 0)
     column["fewer words"][:] = np.maximum(length - lengths, 0)
     column["function word"][:] = [function_word for _, _, function_word in forms]
 
 
-def _share_met(parts: Sequence[KeysView[str]], stems: Collection[str]) -> float:
-    """Compute the share of a query's words with at least one equivalent among some stems."""
-    return sum([not part.isdisjoint(stems) for part in parts]) / len(parts)
-
-
-def _composed(parts: Sequence[Mapping[str, float]], stems: Collection[str]) -> float:
-    """Compute the mean log probability of a query's words, each with its likeliest translation among some stems."""
-    likeliest = [max([part[stem] for stem in stems if stem in part], default=0.0) for part in parts]
-    return sum(map(_log, likeliest)) / len(parts)
+def _likeliest(equivalents: Mapping[tuple[str, ...], float], stems: set[str]) -> float:
+    """Return the highest probability of an equivalent with all its stems among some stems, 0 if there is none."""
+    return max([value for form, value in equivalents.items() if stems.issuperset(form)], default=0.0)
 
 
 def _log(probability: float) -> float:

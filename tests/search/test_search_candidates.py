@@ -19,7 +19,6 @@ from phrasemate.candidates import (
     OCCURRENCES,
     SMALLEST,
     UNCOUNTED,
-    UNKNOWN,
     UNLISTED,
     Dictionaries,
     Listing,
@@ -345,7 +344,10 @@ def test_phrases_of_several_words_are_translated_word_by_word(tmp_path: Path) ->
         index.add([Document.from_texts("english", texts)], lang="en")
         with index.wordings() as search:
             same = parts("gleiche Ziele", Dictionaries([mine], ["en"]))
-            assert [part.stems for part in same] == [{"same": 0.5, "equal": 0.4}, {"goal": 0.6, "target": 0.3}]
+            assert [part.equivalents for part in same] == [
+                {("same",): 0.5, ("equal",): 0.4},
+                {("goal",): 0.6, ("target",): 0.3},
+            ]
             assert compositions(search.table, same, "en") == [
                 "same goals",
                 "target same",
@@ -366,13 +368,13 @@ def test_the_likeliest_of_all_combinations_of_five_words_are_looked_up(optional:
 
     draw, table = np.random.default_rng(7), Table()
     query = [
-        Part({f"{word}{number}": weight for number, weight in enumerate(draw.random(4).tolist())}, optional)
+        Part({(f"{word}{number}",): weight for number, weight in enumerate(draw.random(4).tolist())}, optional)
         for word in "abcde"
     ]
     assert compositions(table, query, "en") == []  # type: ignore[arg-type]
-    choices = [[*part.stems.items(), *([("", 0.5)] if optional else [])] for part in query]
+    choices = [[*part.equivalents.items(), *([((), 0.5)] if optional else [])] for part in query]
     every = sorted(product(*choices), key=lambda choice: -prod(weight for _, weight in choice))
-    expected = [" ".join(stem for stem, _ in choice if stem) for choice in every[: candidates.COMPOSED]]
+    expected = [" ".join(stem for stems, _ in choice for stem in stems) for choice in every[: candidates.COMPOSED]]
     assert table.stemmed[::2] == expected
     assert table.stemmed[1::2] == [" ".join(reversed(wording.split())) for wording in expected]
     assert len({wording.split()[0] for wording in expected}) > 1  # the first word varies, too
@@ -702,46 +704,6 @@ def test_an_expression_may_have_several_content_words() -> None:
     assert (one.wording, one.core, one.leading, one.trailing) == ("from time to time", "time to time", 1, 0)
 
 
-def test_the_bundled_lexicon_splits_compounds() -> None:
-    dictionaries = Dictionaries([bundled_lexicon()], ["en"])
-    for language in ("de", ""):
-        first, last = parts("Schweigeminute", dictionaries, language)
-        assert "silenc" in first.stems
-        assert "minut" in last.stems
-    assert len(parts("Grenzgebiet", dictionaries, "de")) == 2
-    assert len(parts(20 * "essens", dictionaries, "de")) == 1  # too long for a word
-
-
-def test_a_compound_that_is_not_listed_counts_as_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = Dictionary(arbeit={"work": 0.5}, schlüssel={"key": 0.5}, Arbeitszimmer={"study": 0.5})
-    dictionaries = Dictionaries([mine], ["en"])
-    monkeypatch.setattr(dictionaries, "knows", lambda form, language: form in ("arbeit", "schlüssel", "zimmer"))
-    assert [part.stems for part in parts("Arbeitsschlüssel", dictionaries, "de")] == [{"work": 0.5}, {"key": 0.5}]
-    assert [part.stems for part in parts("Arbeitszimmer", dictionaries, "de")] == [{"studi": 0.5}]
-    assert len(parts("Arbeitsschlüssel", dictionaries, "fr")) == 1
-    monkeypatch.setattr(dictionaries, "knows", lambda form, language: form in ("haus", "raum"))
-    assert [part.stems for part in parts("Hausraum", dictionaries, "de")] == [{"haus": UNKNOWN}, {"raum": UNKNOWN}]
-
-
-def test_a_compound_of_unknown_language_is_cut_if_its_languages_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    dictionaries, listed = Dictionaries([Dictionary()], ["en"]), {"de": ("wind", "mühle"), "nl": ("wind", "molen")}
-    monkeypatch.setattr(dictionaries, "knows", lambda form, language: form in listed.get(language, ()))
-    assert [list(part.stems) for part in parts("Windmühle", dictionaries)] == [["wind"], ["mühle"]]
-    listed["sv"] = listed["de"]
-    assert len(parts("Windmühle", dictionaries)) == 2
-    listed["sv"] = ("wind", "mü", "windmü", "hle", "windm", "ühle")
-    assert len(parts("Windmühle", dictionaries)) == 1  # or "windm" and "ühle"
-    assert len(parts("Windmühle", dictionaries, "de")) == 2
-    assert len(parts("Windmühle", dictionaries, "fr")) == 1
-
-
-def test_the_first_part_is_a_stem_only_in_languages_with_such_compounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    dictionaries = Dictionaries([Dictionary()], ["en"])
-    monkeypatch.setattr(dictionaries, "knows", lambda form, language: form in ("schweigen", "minute"))
-    assert [list(part.stems) for part in parts("Schweigeminute", dictionaries, "de")] == [["schweigen"], ["minut"]]
-    assert len(parts("Schweigeminute", dictionaries, "sv")) == 1
-
-
 def test_a_wording_that_its_language_lacks_is_looked_up_in_any() -> None:
     class German(Dictionary):
         def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
@@ -752,15 +714,6 @@ def test_a_wording_that_its_language_lacks_is_looked_up_in_any() -> None:
         assert [text for text, *_ in Dictionaries([mine], ["en"]).equivalents("Bank", language)] == ["bench"]
     assert Dictionaries([mine], ["fr"]).equivalents("Bank", "de") == []  # the index has no English
     assert len(Dictionaries([mine], ["fr", ""]).equivalents("Bank", "de")) == 1  # it may have
-
-
-def test_equivalents_have_the_stems_of_their_language() -> None:
-    def stems(text: str, language: str) -> dict[str, float]:
-        lexicon: Any = SimpleNamespace(equivalents=lambda *_: [Equivalent(text, 0.5, "mine", language)])
-        return parts("x", Dictionaries([lexicon], [""]), "fr")[0].stems
-
-    assert stems("häuser", "de") == {"haus": 0.5}
-    assert stems("houses", "en") == stems("houses", "") == {"hous": 0.5}
 
 
 def test_an_induced_lexicon_alone_knows_forms(tmp_path: Path) -> None:
@@ -787,7 +740,7 @@ def test_a_leading_function_word_is_looked_for_before_the_translation_of_the_res
         of_stems=lambda stems: [["autumn"] if stem == "autumn" else [] for stem in stems],
         occurrences=lambda wordings: [np.arange(4) for _ in wordings],
     )
-    query = [Part({"in": 0.9, "the": 0.1}, True), Part({"autumn": 0.8, "fall": 0.2}, False)]
+    query = [Part({("in",): 0.9, ("the",): 0.1}, True), Part({("autumn",): 0.8, ("fall",): 0.2}, False)]
     both = with_function_word(table, query, "en", lambda ids: [phrases[number] for number in ids])
     assert [(one.wording, one.ids.tolist(), one.count, one.leading) for one in both] == [
         ("in the autumn", [0], round(4 * 1 / 4), 2),

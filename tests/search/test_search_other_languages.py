@@ -74,14 +74,14 @@ def test_a_function_word_is_looked_for_on_the_side_of_the_noun_on_which_a_langua
     expected: list[tuple[str, list[int], int, int]],
 ) -> None:
     phrases = marked(*sentences)
-    query = [Part(stems, True), Part({rest: 0.9}, False)]
+    query = [Part({(stem,): weight for stem, weight in stems.items()}, True), Part({(rest,): 0.9}, False)]
     results = with_function_word(table_of(phrases), query, language, lambda ids: [phrases[number] for number in ids])
     assert [(one.wording, one.ids.tolist(), one.leading, one.trailing) for one in results] == expected
 
 
 def test_all_translations_share_one_number_of_occurrences_that_are_read() -> None:
     phrases = marked(*["v [praze]"] * 3 * BESIDE, *["v [brně]"] * (BESIDE + 1))
-    query = [Part({"v": 0.7}, True), Part({"praze": 0.6, "brně": 0.3}, False)]
+    query = [Part({("v",): 0.7}, True), Part({("praze",): 0.6, ("brně",): 0.3}, False)]
     phrase_ids: list[int] = []
 
     def phrases_of(ids: Any) -> list[Phrase]:
@@ -132,7 +132,7 @@ def test_a_vowel_sign_at_the_end_of_a_word_is_no_punctuation() -> None:
 def test_the_words_of_unspaced_wordings_are_compared_one_by_one() -> None:
     assert stemmed_form("大学医院", "zh") == (("大学", "医院"), 2, False)
     phrases = marked("[大学医院]很大。")
-    query = [Part({"大学": 0.9}, False), Part({"医院": 0.9}, False)]
+    query = [Part({("大学",): 0.9}, False), Part({("医院",): 0.9}, False)]
     assert compositions(table_of(phrases), query, "zh") == ["大学医院"]
 
 
