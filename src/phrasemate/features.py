@@ -127,8 +127,18 @@ def _described(query: Query, candidates: Sequence[Candidate], ids: Ids, stored: 
     is_same = np.array([candidate.wording == wording for candidate in candidates])
     column["same wording"][:] = is_same & ~is_listed
     column["no lexicon"][:] = query.words.no_lexicon
-    same_row = int(is_same.argmax()) if is_same.any() and query.words.stands_for_itself else -1
+    must_be_right = is_same.any() and query.words.stands_for_itself and not _has_translation(column, query, candidates)
+    same_row = int(is_same.argmax()) if must_be_right else -1
     return CandidateSet(list(candidates), table, ids[order], cosines[order, 0], bounds, same_row)
+
+
+def _has_translation(column: Mapping[str, Floats], query: Query, candidates: Sequence[Candidate]) -> bool:
+    """Whether a candidate translates the query word by word by other words: "collective agreement" for "convention
+    collective".
+    """
+    stems = stemmed_form(folded(query.phrase), query.language)[0]
+    numbers = column["word by word"].nonzero()[0].tolist()
+    return any(stemmed_form(candidates[number].wording, query.language)[0] != stems for number in numbers)
 
 
 def _fill_meaning(

@@ -146,3 +146,23 @@ def test_a_function_word_is_looked_for_before_an_equivalent_of_several_words() -
 def test_an_equivalent_without_words_counts_for_nothing() -> None:
     lexicon: Any = SimpleNamespace(equivalents=lambda *_: [Equivalent("……", 0.5, "mine", "zh")])
     assert equivalents_of(parts("pause", Dictionaries([lexicon], [""]), "fr")) == [{"paus": UNKNOWN}]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "rival", "must_be_right"),
+    [
+        ("convention collective", "collective agreement", False),
+        ("convention collective", "collective", True),  # lacks a word
+        ("blue chip", "blue chips", True),  # the same words
+    ],
+)
+def test_a_phrase_need_not_stand_for_itself_beside_its_translation(
+    phrase: str, rival: str, must_be_right: bool
+) -> None:
+    mine = dictionary(convention={"agreement": 0.2}, collective={"collective": 0.6})
+    query = QueryWords("fr", parts(phrase, Dictionaries([mine], ["en"]), "fr"), {}, stands_for_itself=True)
+    proposed = [Candidate(wording, UNLISTED, np.array([0]), 1) for wording in (rival, phrase)]
+    vector = np.array([[1.0, 0.0]], np.float32)
+    search: Any = SimpleNamespace(vectors=lambda ids: np.ones((len(ids), 2), np.float32))
+    (described,) = describe(search, [phrase], [proposed], vector, vector, "en", [query])
+    assert described.same == (1 if must_be_right else -1)
