@@ -30,6 +30,8 @@ def are_one_answer(one: str, other: str, language: str) -> bool:
         ("sv", "far", "farliga"),  # father, dangerous
         ("tr", "soru", "sorun"),  # question, problem
         ("pl", "kupić", "kupę"),  # buy, heap
+        ("uk", "біля", "білі"),  # near, white
+        ("bg", "част", "час"),  # part, hour
         ("ar", "ملك", "الملكة"),  # king, the queen
         ("ar", "كتابة", "كتاب"),  # writing, book
         ("ja", "前", "お前"),  # before, you
@@ -49,6 +51,9 @@ def test_other_words_of_one_stem_or_base_are_two_answers(language: str, one: str
         ("nl", "wapens", "wapen"),  # weapon
         ("ro", "cartea", "cărți"),  # book
         ("fi", "puuta", "puu"),  # tree
+        ("uk", "міста", "місто"),  # city; less reliable endings suffice without a stemmer
+        ("uk", "картина", "картину"),  # picture; the lexicon has no common equivalent
+        ("bg", "работа", "работи"),  # work
         ("ja", "部屋", "お部屋"),  # room
         ("ja", "医者", "お医者さん"),  # doctor
         ("zh", "孩子", "孩子们"),  # child

@@ -4,6 +4,9 @@ The Finnish stemmer gives kirja (book) and kirje (letter) one stem, but the Poli
 signs are needed. The wordings must have the same stem, known endings or known affixes. And if the lexicon has both,
 they must share an English equivalent, unless their endings are a very reliable pair. Stemmers that know the words of
 their language need no second sign, nor do Hebrew and Arabic proclitics.
+
+For a language without a stemmer, such as Ukrainian, less reliable endings suffice. Where there is one, words with
+different stems are often derived words. Without one, they are mostly forms.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from phrasemate.lexicon.inflection import (
     ENGLISH_FUNCTION_WORDS,
     PROCLITICS,
     has_rough_stemmer,
+    has_stemmer,
     have_same_base,
     same_words,
     stem,
@@ -25,6 +29,7 @@ from phrasemate.lexicon.inflection import (
 
 RELATED = 0.7  # least reliability of the endings of two forms with a common English equivalent
 SURE = 0.92  # the same of two forms of one stem without one: a rare form may be listed with an equivalent of its own
+UNSTEMMED = 0.6, 0.7  # `RELATED` and `CERTAIN` for a language without a stemmer
 ALIKE = 0.1  # probability mass of English equivalents, at least, that two forms share
 _IRREGULAR = """
     ate:eat became:become bought:buy broke:break broken:break brought:bring built:build came:come caught:catch
@@ -58,13 +63,17 @@ def are_forms(one: str, other: str, stems: str, other_stems: str, language: str)
     differ_in_affixes = stems != other_stems and have_same_base(stems, other_stems, language)
     if differ_in_affixes and language in PROCLITICS:
         return True
+    is_stemmed = has_stemmer(language)
+    related, certain = (RELATED, CERTAIN) if is_stemmed else UNSTEMMED
     reliability = reliability_of_endings(one, other, language)
-    if not (have_same_stems or differ_in_affixes or reliability >= RELATED):
+    if not (have_same_stems or differ_in_affixes or reliability >= related):
         return False
     meanings, other_meanings = _meanings(one, language), _meanings(other, language)
     if meanings and other_meanings:
-        return overlap(meanings, other_meanings) >= ALIKE or (have_same_stems and reliability >= SURE)
-    return have_same_stems or differ_in_affixes or reliability >= CERTAIN
+        if overlap(meanings, other_meanings) >= ALIKE:
+            return True
+        return have_same_stems and reliability >= SURE if is_stemmed else reliability >= certain
+    return have_same_stems or differ_in_affixes or reliability >= certain
 
 
 @lru_cache(1 << 14)
