@@ -78,6 +78,13 @@ def test_words_with_very_reliable_endings_are_one_answer() -> None:
     assert are_one_answer("фраза", "фразу", "ru")  # phrase; the lexicon has the second as passphrase only
 
 
+def test_long_words_without_a_common_meaning_need_less_reliable_endings() -> None:
+    """Few different words of one stem have many common letters."""
+    assert are_one_answer("отделение", "отделения", "ru")  # department; the lexicon has the first as branch and ward
+    assert not are_one_answer("bereit", "bereits", "de")  # ready, already: six common letters
+    assert not are_one_answer("muchacho", "muchacha", "es")  # boy, girl
+
+
 def test_accents_that_change_in_the_stem_do_not_separate_forms() -> None:
     assert are_one_answer("pokój", "pokoju", "pl")  # room
     assert are_one_answer("kéz", "kezét", "hu")  # hand

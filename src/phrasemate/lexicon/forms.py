@@ -20,6 +20,7 @@ from phrasemate.lexicon.induced import bundled_lexicon
 from phrasemate.lexicon.inflection import (
     ENGLISH_FUNCTION_WORDS,
     PROCLITICS,
+    common_beginning,
     has_rough_stemmer,
     has_stemmer,
     have_same_base,
@@ -29,6 +30,8 @@ from phrasemate.lexicon.inflection import (
 
 RELATED = 0.7  # least reliability of the endings of two forms with a common English equivalent
 SURE = 0.92  # the same of two forms of one stem without one: a rare form may be listed with an equivalent of its own
+SURE_OF_LONG = 0.87  # the same if the forms begin with `LONG` common letters
+LONG = 7
 UNSTEMMED = 0.6, 0.7  # `RELATED` and `CERTAIN` for a language without a stemmer
 ALIKE = 0.1  # probability mass of English equivalents, at least, that two forms share
 _IRREGULAR = """
@@ -72,7 +75,9 @@ def are_forms(one: str, other: str, stems: str, other_stems: str, language: str)
     if meanings and other_meanings:
         if overlap(meanings, other_meanings) >= ALIKE:
             return True
-        return have_same_stems and reliability >= SURE if is_stemmed else reliability >= certain
+        if not is_stemmed:
+            return reliability >= certain
+        return have_same_stems and reliability >= (SURE_OF_LONG if common_beginning(one, other) >= LONG else SURE)
     return have_same_stems or differ_in_affixes or reliability >= certain
 
 
