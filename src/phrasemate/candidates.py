@@ -29,6 +29,7 @@ from phrasemate.lexicon import (
     SenseVectors,
     stemmed,
 )
+from phrasemate.lexicon.forms import are_inflections
 from phrasemate.lexicon.induced import articles, elided_article, grammatical_words
 from phrasemate.lexicon.inflection import (
     ENGLISH_FUNCTION_WORDS,
@@ -36,7 +37,6 @@ from phrasemate.lexicon.inflection import (
     LONGEST_COMPOUND,
     SHORTEST_PART,
     STEMS,
-    are_inflections,
     compound,
     elision,
     stem,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from phrasemate import load_model
-from phrasemate.candidates import UNLISTED, Candidate
+from phrasemate.candidates import UNLISTED, Candidate, Dictionaries, equivalents
 from phrasemate.index import Index
+from phrasemate.lexicon import bundled_lexicon, stemmed
 from phrasemate.search import Searcher, by_words
 from phrasemate.types import Document
 
@@ -99,6 +102,21 @@ def test_irregular_english_forms_are_one_meaning() -> None:
 
 def test_unlisted_words_of_one_stem_are_one_answer() -> None:
     assert are_one_answer("quarkbällchen", "quarkbällchens", "de")
+
+
+def test_an_equivalent_does_not_stand_for_other_words_with_its_stem() -> None:
+    forms = ["casa", "casas", "caso", "casos"]  # house, case
+    assert {stemmed(form, "es") for form in forms} == {stemmed("casa", "es")}
+    table: Any = SimpleNamespace(of_stems=lambda stems: [forms if stem == "cas" else [] for stem in stems])
+    lexicon = bundled_lexicon()
+    assert lexicon is not None
+    listed = equivalents(table, "house", Dictionaries([lexicon], ["es"]), "en")
+    assert set(forms).intersection(listed) == {"casa", "casas"}
+
+
+def test_a_word_with_and_without_an_arabic_proclitic_is_one_answer() -> None:
+    assert stemmed("الوزير", "ar") == stemmed("للوزير", "ar")  # the minister, for the minister
+    assert are_one_answer("الوزير", "للوزير", "ar")
 
 
 def test_a_book_and_a_letter_are_two_answers_in_finnish(tmp_path: Path) -> None:

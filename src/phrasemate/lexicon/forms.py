@@ -20,13 +20,16 @@ from phrasemate.lexicon.induced import bundled_lexicon
 from phrasemate.lexicon.inflection import (
     ENGLISH_FUNCTION_WORDS,
     PROCLITICS,
+    are_english_inflections,
     common_beginning,
+    content_words,
     has_rough_stemmer,
     has_stemmer,
     have_same_base,
     same_words,
     stem,
 )
+from phrasemate.text.languages import primary
 
 RELATED = 0.7  # least reliability of the endings of two forms with a common English equivalent
 SURE = 0.92  # the same of two forms of one stem without one: a rare form may be listed with an equivalent of its own
@@ -34,6 +37,7 @@ SURE_OF_LONG = 0.87  # the same if the forms begin with `LONG` common letters
 LONG = 7
 UNSTEMMED = 0.6, 0.7  # `RELATED` and `CERTAIN` for a language without a stemmer
 ALIKE = 0.1  # probability mass of English equivalents, at least, that two forms share
+LITTLE = 0.01  # the same of an inflected form that is looked up: a missing form is worse than one too many
 _IRREGULAR = """
     ate:eat became:become bought:buy broke:break broken:break brought:bring built:build came:come caught:catch
     children:child chosen:choose chose:choose did:do done:do drank:drink drove:drive eaten:eat fed:feed feet:foot
@@ -60,25 +64,52 @@ def are_forms(one: str, other: str, stems: str, other_stems: str, language: str)
     >>> are_forms("kraj", "krajów", "kraj", "krajów", "pl"), are_forms("kirja", "kirje", "kirj", "kirj", "fi")
     (True, False)
     """
-    have_same_stems = stems == other_stems and same_words(one, other, language)
-    if have_same_stems and not has_rough_stemmer(language):
-        return True
+    if stems == other_stems and same_words(one, other, language):
+        return _agree(one, other, language, ALIKE)
     differ_in_affixes = stems != other_stems and have_same_base(stems, other_stems, language)
     if differ_in_affixes and language in PROCLITICS:
         return True
     is_stemmed = has_stemmer(language)
     related, certain = (RELATED, CERTAIN) if is_stemmed else UNSTEMMED
     reliability = reliability_of_endings(one, other, language)
-    if not (have_same_stems or differ_in_affixes or reliability >= related):
+    if not (differ_in_affixes or reliability >= related):
         return False
+    mass = _shared_meaning(one, other, language)
+    if mass is None:
+        return differ_in_affixes or reliability >= certain
+    return mass >= ALIKE or (not is_stemmed and reliability >= certain)
+
+
+def are_inflections(one: str, other: str, language: str) -> bool:
+    """Whether two folded wordings with the same stems are inflected forms of the same words, also of different tenses.
+
+    One common English equivalent suffices, however rare: the Italian "persona" and "persone" have only "person".
+
+    >>> are_inflections("talks", "talked", "en"), are_inflections("küche", "kuchen", "de")
+    (True, False)
+    """
+    language = primary(language)
+    if language == "en":
+        return are_english_inflections(one, other)
+    first, second = (" ".join(content_words(wording, language)) for wording in (one, other))  # without articles
+    return _agree(first, second, language, LITTLE)
+
+
+def _agree(one: str, other: str, language: str, least: float) -> bool:
+    """Whether two wordings with the same stems share ``least`` of their equivalents, or need no common equivalent."""
+    if not has_rough_stemmer(language) or (language in PROCLITICS and have_same_base(one, other, language)):
+        return True
+    mass = _shared_meaning(one, other, language)
+    if mass is None or mass >= least:
+        return True
+    threshold = SURE_OF_LONG if common_beginning(one, other) >= LONG else SURE
+    return reliability_of_endings(one, other, language) >= threshold
+
+
+def _shared_meaning(one: str, other: str, language: str) -> float | None:
+    """Return the probability mass of English equivalents that two wordings share, None unless both are listed."""
     meanings, other_meanings = _meanings(one, language), _meanings(other, language)
-    if meanings and other_meanings:
-        if overlap(meanings, other_meanings) >= ALIKE:
-            return True
-        if not is_stemmed:
-            return reliability >= certain
-        return have_same_stems and reliability >= (SURE_OF_LONG if common_beginning(one, other) >= LONG else SURE)
-    return have_same_stems or differ_in_affixes or reliability >= certain
+    return overlap(meanings, other_meanings) if meanings and other_meanings else None
 
 
 @lru_cache(1 << 14)

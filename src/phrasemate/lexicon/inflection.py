@@ -219,15 +219,12 @@ def _differs_in_e(one: str, other: str) -> bool:
     return any(ends_in_accent) and not all(ends_in_accent) and all(map(_ANY_E.search, (one, other)))
 
 
-def are_inflections(one: str, other: str, lang: str) -> bool:
-    """Whether two folded wordings with the same stems are inflected forms of the same words, also of different tenses.
+def are_english_inflections(one: str, other: str) -> bool:
+    """Whether two folded English wordings with the same stems are inflected forms, also of different tenses.
 
-    In other languages than English, all wordings with the same stems are. In English, derived words have the same stem
-    too, such as "evidence" and "evidently", or "witness" and "wit".
+    Derived words have the same stem too, such as "evidence" and "evidently", or "witness" and "wit".
     """
-    return primary(lang) != "en" or _share_bases(
-        content_words(one, "en"), content_words(other, "en"), _PLURALS + _VERBAL
-    )
+    return _share_bases(content_words(one, "en"), content_words(other, "en"), _PLURALS + _VERBAL)
 
 
 def without_proclitics(wording: str, lang: str) -> list[str]:
