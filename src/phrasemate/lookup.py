@@ -27,6 +27,7 @@ from phrasemate.index import BaseIndex
 from phrasemate.index.store import SentenceRow
 from phrasemate.index.types import Filters
 from phrasemate.lexicon import bundled_lexicon, stemmed
+from phrasemate.lexicon.forms import are_inflections
 from phrasemate.lexicon.locutions import general_words
 from phrasemate.lexicon.spelling import spellings
 from phrasemate.text import folded, words
@@ -441,26 +442,31 @@ def _unspaced_forms(query: str, language: str, end: float) -> tuple[Find, list[s
 
 
 def _forms(query: str, language: str) -> tuple[Find, list[str]]:
-    """Return a function that finds consecutive words with the stems of the query's words, and fragments to find these.
+    """Return a function that finds consecutive inflected forms of the query's words, and fragments to find these.
 
-    A word must also contain what the word of the query has in common with its stem (`_core`).
+    A form has the stem of the word (`are_inflections`), and contains what the word has in common with it (`_core`).
     """
     language = language or "en"
-    query_words = [_key(query[start:end]) for start, end in words(query)]
-    stems = [_key(stemmed(query[start:end], language)) for start, end in words(query)]
-    cores = [_core(*pair, language) for pair in zip(query_words, stems, strict=True)]
+    query_words = [query[start:end] for start, end in words(query)]
+    stems = [_key(stemmed(word, language)) for word in query_words]
+    cores = [_core(_key(word), stem, language) for word, stem in zip(query_words, stems, strict=True)]
     patterns = [re.compile("".join(f"[{re.escape(letters)}]" for letters in core)) for core in cores]
     size = len(stems)
+
+    @cache
+    def is_form(form: str, place: int) -> bool:
+        """Whether a word that matches the pattern of a word of the query is a form of it."""
+        return _key(stemmed(form, language)) == stems[place] and are_inflections(
+            folded(query_words[place]), folded(form), language
+        )
 
     def find(text: str) -> Iterator[tuple[int, int]]:
         spans = words(text)
         forms = [_compared(plain(text[start:end])) for start, end in spans]
         for at in range(len(spans) - size + 1):
             window = spans[at : at + size]
-            if all(
-                pattern.search(_key(word)) and _key(stemmed(word, language)) == stem
-                for word, pattern, stem in zip(forms[at : at + size], patterns, stems, strict=True)
-            ):
+            candidates = enumerate(zip(forms[at : at + size], patterns, strict=True))
+            if all(pattern.search(_key(form)) and is_form(form, place) for place, (form, pattern) in candidates):
                 yield window[0][0], window[-1][1]
 
     return find, _fragments(max(cores, key=len))

@@ -52,7 +52,7 @@ def test_wildcards(index: Index) -> None:
 
 def test_forms(index: Index) -> None:
     assert matches(index, "bank", "forms") == ["bank", "banks", "Bank", "Banking"]  # one stem, by Snowball
-    assert matches(index, "security", "forms") == ["secured", "security", "securities"]  # one stem
+    assert matches(index, "security", "forms") == ["security", "securities"]  # "secured" has this stem, too
 
 
 FORMS = {
@@ -174,6 +174,25 @@ def test_forms_are_those_of_each_document_in_its_language(tmp_path: Path) -> Non
         assert [line.match for line in answer.lines] == ["Haus", "Häuser"]
         assert "die" not in dict(answer.after)  # a function word, two places away
         assert matches(index, "bench", "forms") == ["benches"]
+
+
+@pytest.mark.parametrize(
+    ("language", "query", "forms", "other"),
+    [
+        ("de", "Küche", ["Küchen"], ["Kuchen"]),  # kitchen, cake
+        ("es", "casa", ["casas"], ["caso", "casos"]),  # house, case
+        ("it", "persona", ["persone"], []),  # person, people: "person" is a rare equivalent
+        ("fi", "kirja", ["kirjan", "kirjat"], ["kirje", "kirjeen"]),  # book, letter
+        ("en", "witness", ["witnesses", "witnessed"], ["wits"]),
+        ("ar", "الوزير", ["للوزير"], []),  # the minister, for the minister
+    ],
+)
+def test_other_words_of_one_stem_are_not_forms(
+    tmp_path: Path, language: str, query: str, forms: list[str], other: list[str]
+) -> None:
+    with Index.create(tmp_path / "idx", FakeModel()) as index:
+        index.add([Document.from_texts("a.txt", [query, *forms, *other])], lang=language)
+        assert matches(index, query, "forms") == [query, *forms]
 
 
 def test_a_form_without_a_letter_of_its_stem_is_found_by_reading_everything(tmp_path: Path) -> None:
