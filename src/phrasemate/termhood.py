@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,8 +24,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from phrasemate.encode import FrequentWords
+from phrasemate.lexicon.forms import are_forms
 from phrasemate.lexicon.induced import elided_article
-from phrasemate.lexicon.inflection import OWN_STEMMERS, endings, has_stemmer, same_words, stemmed_all
+from phrasemate.lexicon.inflection import has_stemmer, stem, stemmed_all
 from phrasemate.lexicon.locutions import OF, general_words
 from phrasemate.text import folded, words
 from phrasemate.text.languages import CAPITAL_NOUNS, primary
@@ -52,8 +52,6 @@ WEIGHTS = {  # of the features; fitted by bench/law_terms.py --part fit
 LONG = 3  # words; terms seldom have more
 NESTED = 0.8  # share of occurrences within one longer phrase above which `fold_parts` drops the shorter one
 BIAS = -21.48
-_ENDINGS = 3  # maximum length of the endings in which inflected forms of a word differ
-_ENGLISH_ENDINGS = frozenset({"", "s", "es", "y", "ies", "'s"})  # so that "invest" and "investment" stay two terms
 _CODE = re.compile(r"[_{}<>\\|=@$%^~`]|[a-z]\.[a-z]{2}")  # within a phrase
 _BESIDE = frozenset("_{}<>\\|=@$%^~`")  # characters directly before or after a phrase that make it code
 _OPENING = ",:(\"'“„«‘"  # the last character before a defined phrase that does not begin its sentence
@@ -130,10 +128,9 @@ Phrases = Mapping[str, PhraseStatistics]
 def merge_inflected(phrases: Phrases, language: str) -> dict[str, PhraseStatistics]:
     """Merge the inflected forms of each phrase under the most frequent form, in order of first occurrence.
 
-    The words of two forms have equal stems, and differ only in their endings. In English, the endings must be in a
-    list; in other languages with a Snowball stemmer, they must be short. In German, a noun and a verb are never forms
-    of one phrase. French "l'école" and "d'école" are forms of "école" (`elided_article`). For a language without a
-    stemmer, the phrases are returned unchanged.
+    The words of two forms have equal stems, and are forms of one word (`are_forms`). In German, a noun and a verb are
+    never forms of one phrase. French "l'école" and "d'école" are forms of "école" (`elided_article`). For a language
+    without a stemmer, the phrases are returned unchanged.
     """
     if not has_stemmer(language):
         return dict(phrases)
@@ -166,38 +163,18 @@ def _is_noun(places: Sequence[Occurrence], language: str) -> bool:
 
 
 def _inflects(one: str, other: str, language: str) -> bool:
-    """Return whether two wordings with equal stems are forms of one phrase, word by word (`_same_word`)."""
+    """Return whether two wordings with equal stems are forms of one phrase, word by word (`are_forms`)."""
     pairs = zip(*(_without_articles(wording, language) for wording in (one, other)), strict=False)
-    is_same = (first == second or _same_word(first, second, language) for first, second in pairs)
+    is_same = (
+        first == second or are_forms(first, second, stem(first, language), stem(second, language), language)
+        for first, second in pairs
+    )
     return one.count(" ") == other.count(" ") and all(is_same)
 
 
 def _without_articles(wording: str, language: str) -> list[str]:
     """Split a wording into words without elided articles and prepositions."""
     return [word[elided_article(word, language) :] for word in wording.split(" ")]
-
-
-def _same_word(one: str, other: str, language: str) -> bool:
-    """Return whether two words differ only in their endings, as `merge_inflected` says.
-
-    Diacritics are ignored, except in French -é (`same_words`).
-    """
-    if language in OWN_STEMMERS:
-        return True
-    if not same_words(one, other, language):
-        return False
-    plain = _without_marks(one)
-    ending, other_ending = endings(plain, _without_marks(other))
-    if language == "en":
-        return {ending, other_ending} <= _ENGLISH_ENDINGS
-    return len(plain) > len(ending) + 1 and max(len(ending), len(other_ending)) <= _ENDINGS
-
-
-def _without_marks(word: str) -> str:
-    """Remove the diacritics of a word."""
-    if word.isascii():
-        return word
-    return "".join(sign for sign in unicodedata.normalize("NFD", word) if not unicodedata.combining(sign))
 
 
 def _merge(phrases: Phrases, keys: Sequence[str]) -> PhraseStatistics:

@@ -384,6 +384,20 @@ def test_known_terms_are_marked_in_any_form() -> None:
     assert {term.text: term.in_glossary for term in marked} == {"Banken": True, "Steuer": False}
 
 
+def test_other_words_of_one_stem_are_other_terms() -> None:
+    extracted = terms(
+        Believer({"küche": 1.0, "küchen": 1.0, "kuchen": 1.0}),
+        "Die Küche.",
+        "Zwei Küchen.",
+        "Der Kuchen.",
+        language="de",
+    )
+    assert {term.text: [form for form, _ in term.variants] for term in extracted} == {
+        "Küche": ["Küche", "Küchen"],
+        "Kuchen": ["Kuchen"],
+    }
+
+
 def test_a_tokenizer_tells_frequent_words_from_rare_ones(model: Model) -> None:
     probability = tokenizer_reference(model.runtime.tokenizer).log_probability
     assert probability("und") > probability("zeit") > probability("treuhandkonto")
