@@ -70,6 +70,14 @@ def test_entries_of_an_inflected_term(glossary: Glossary) -> None:
     assert glossary.of("Frist") == []  # of a language that nobody has said
 
 
+def test_other_words_of_one_stem_have_entries_of_their_own(glossary: Glossary) -> None:
+    glossary.add(Entry("die Küche", "kitchen", "de"))
+    glossary.add(Entry("evidence", "Beweis", "en"))
+    assert [entry.target for entry in glossary.of("Küchen")] == ["kitchen"]
+    assert glossary.of("Kuchen") == []  # cake
+    assert glossary.of("evidently") == []
+
+
 def test_terms_of_many_entries_are_those_of_each_alone(glossary: Glossary) -> None:
     """In the order of the entries, after every change."""
     entries = [Entry("die Banken", "banks", "de"), Entry("BANK", "bench"), Entry("banks", "Banken", "en")]

@@ -13,6 +13,7 @@ from typing import Any
 
 from phrasemate.errors import GlossaryDamaged, GlossaryUnwritable, InputError
 from phrasemate.lexicon import stemmed
+from phrasemate.lexicon.forms import are_inflections
 from phrasemate.text import Term, folded
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.tables import harmless
@@ -234,8 +235,13 @@ class _TermIndex:
                 self._places.setdefault(key, []).append(place)
 
     def of(self, source: str) -> list[Entry]:
-        """Return the entries of a term, in the order of the glossary."""
-        places = {place for key in self._keys(source, self._languages) for place in self._places.get(key, ())}
+        """Return the entries of a term and of its inflected forms (`are_inflections`), in the order of the glossary."""
+        places = {
+            place
+            for key in self._keys(source, self._languages)
+            for place in self._places.get(key, ())
+            if are_inflections(folded(self.entries[place].source), folded(source), key[0])
+        }
         return [self.entries[place] for place in sorted(places)]
 
     @staticmethod

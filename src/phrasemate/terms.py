@@ -32,6 +32,7 @@ from phrasemate.encode.pooling import by_examples
 from phrasemate.encode.segmenter import JOINT
 from phrasemate.errors import InputError
 from phrasemate.lexicon import bundled_lexicon
+from phrasemate.lexicon.forms import are_inflections
 from phrasemate.lexicon.induced import elided_article, grammatical_words
 from phrasemate.lexicon.inflection import stemmed
 from phrasemate.results import Group, SearchRequest, usual_spelling
@@ -508,10 +509,16 @@ def mark_known(terms: Iterable[DocumentTerm], glossary: Iterable[Term]) -> list[
     """Set ``in_glossary`` for the terms that are in a glossary, regardless of case, hyphens and inflection."""
     entries = list(glossary)
     languages = {term.language for term in entries}
-    wordings = {key for term in entries for key in (wording(term.text), stemmed(term.text, term.language))}
+    wordings, terms_with = {wording(term.text) for term in entries}, defaultdict[tuple[str, str], set[str]](set)
+    for term in entries:
+        terms_with[term.language, stemmed(term.text, term.language)].add(folded(term.text))
 
     def is_listed(form: str) -> bool:
-        return wording(form) in wordings or any(stemmed(form, language) in wordings for language in languages)
+        return wording(form) in wordings or any(
+            are_inflections(term, folded(form), language)
+            for language in languages
+            for term in terms_with.get((language, stemmed(form, language)), ())
+        )
 
     return [replace(term, in_glossary=any(is_listed(form) for form, _ in term.variants)) for term in terms]
 

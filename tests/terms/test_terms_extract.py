@@ -398,6 +398,12 @@ def test_other_words_of_one_stem_are_other_terms() -> None:
     }
 
 
+def test_other_words_with_the_stem_of_a_known_term_are_not_marked() -> None:
+    extracted = terms(Believer({"küchen": 1.0, "kuchen": 1.0}), "Die Küchen.", "Der Kuchen.", language="de")
+    marked = mark_known(extracted, [Term("Küche", "de")])
+    assert {term.text: term.in_glossary for term in marked} == {"Küchen": True, "Kuchen": False}
+
+
 def test_a_tokenizer_tells_frequent_words_from_rare_ones(model: Model) -> None:
     probability = tokenizer_reference(model.runtime.tokenizer).log_probability
     assert probability("und") > probability("zeit") > probability("treuhandkonto")
