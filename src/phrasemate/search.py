@@ -32,9 +32,9 @@ from phrasemate.lexicon import (
     bundled_senses,
 )
 from phrasemate.lexicon.endings import SYLLABLES
-from phrasemate.lexicon.forms import are_forms
+from phrasemate.lexicon.forms import are_forms, regular
 from phrasemate.lexicon.induced import elided_article
-from phrasemate.lexicon.inflection import without_affixes
+from phrasemate.lexicon.inflection import are_english_inflections, without_affixes
 from phrasemate.lexicon.spelling import without_accents
 from phrasemate.lexicon.wordings import wording_of
 from phrasemate.query import EXPECTED, parse_query
@@ -599,6 +599,7 @@ def by_words(
 ) -> list[list[int]]:
     """Group candidates that are forms of the same words (`are_forms`); return the first ``most`` groups of an order.
 
+    English verb forms are one group, too: "said", "saying" and "say". Their difference matters to terms, but not here.
     Chinese wordings are compared without their word boundaries: ICU splits 图书馆, but not 圖書館.
     """
     groups: list[list[int]] = []
@@ -608,7 +609,7 @@ def by_words(
         stems = _stems(wording, language)
         beginnings = {without_accents(rest)[:SYLLABLES]: None for rest in without_affixes(stems, language)}
         neighbours = chain.from_iterable(by_beginning.get(beginning, ()) for beginning in beginnings)
-        related = (group for head, group, of_head in neighbours if are_forms(head, wording, of_head, stems, language))
+        related = (group for head, group, of_head in neighbours if _are_forms(head, wording, of_head, stems, language))
         group = next(related, None)
         if group is not None:
             group.append(number)
@@ -620,7 +621,16 @@ def by_words(
 
 
 def _stems(wording: str, language: str) -> str:
-    return wording_of(proposals.stemmed_form(wording, language)[0], language)
+    """Return the stemmed form of a wording; an irregular English form has the stem of its base."""
+    base = regular(wording) if language == "en" else wording
+    return wording_of(proposals.stemmed_form(base, language)[0], language)
+
+
+def _are_forms(one: str, other: str, stems: str, other_stems: str, language: str) -> bool:
+    """Whether two wordings with these stems are one answer."""
+    if language == "en":
+        return stems == other_stems and are_english_inflections(regular(one), regular(other))
+    return are_forms(one, other, stems, other_stems, language)
 
 
 def _answer(

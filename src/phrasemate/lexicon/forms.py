@@ -112,6 +112,15 @@ def _shared_meaning(one: str, other: str, language: str) -> float | None:
     return overlap(meanings, other_meanings) if meanings and other_meanings else None
 
 
+def regular(wording: str) -> str:
+    """Replace the irregular forms in a folded English wording by their bases.
+
+    >>> regular("men said")
+    'man say'
+    """
+    return " ".join([_BASES.get(word, word) for word in wording.split(" ")])
+
+
 @lru_cache(1 << 14)
 def _meanings(wording: str, language: str) -> Mapping[str, float]:
     """Map the stemmed English equivalents of exactly this wording to their shares of its probability."""
