@@ -197,6 +197,24 @@ def test_help_is_quick_to_load() -> None:
     assert result.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("library", ["typer", "threadpoolctl", "numpy"])
+def test_ctrl_c_during_an_import_ends_with_130_and_no_traceback(library: str) -> None:
+    """Ctrl-C arrives while Python looks for a library that the command line, or every command, or this one needs."""
+    code = (
+        "import sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {library!r}:\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from phrasemate.__main__ import main\n"
+        "sys.argv = ['phrasemate', 'search', 'idx', '[[x]]']\n"
+        "main()"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr.removeprefix("stopped\n")) == (130, "")
+
+
 def test_help_keeps_the_marks_of_its_examples(invoke: Invoke) -> None:
     assert '"Er sitzt auf der [[Bank]]."' in invoke("search", "--help").stdout
 

@@ -113,6 +113,6 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; the entry point ``phrasemate``."""
+    """Run the command line."""
     settle_streams()
     app(prog_name="phrasemate")
