@@ -6,6 +6,7 @@ import copy
 import multiprocessing
 import pkgutil
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,21 +15,25 @@ import numpy as np
 import pytest
 
 import phrasemate as pm
-from phrasemate.align import NeuralAligner
+from phrasemate.align import EflomalAligner, NeuralAligner, ParallelText, PhraseSettings
+from phrasemate.dataset import DatasetSettings
 from phrasemate.errors import IndexExists, InputError, MissingExtra, ModelError, QueryError
 from phrasemate.examples import ExampleIndex
+from phrasemate.index import IndexSettings
 from phrasemate.index.backup import backup, restore, upgrade
 from phrasemate.index.types import Filters
 from phrasemate.lexicon import Dictionary, DictionaryFolder, open_dictionaries
 from phrasemate.lookup import lookup
-from phrasemate.match import MatchSide, match_terms
+from phrasemate.match import MatchSettings, MatchSide, match_terms
 from phrasemate.mine import Mining, mine
-from phrasemate.mt import FORMS, Cache, read_form
+from phrasemate.mt import FORMS, Cache, Endpoint, Hints, read_form
 from phrasemate.reranker import load_reranker
 from phrasemate.results import SearchRequest
 from phrasemate.terms import document_terms
 from phrasemate.text import Term, read_terms, split_sentences, words
-from phrasemate.vectors import Sentences
+from phrasemate.training.lora import LoraSettings
+from phrasemate.vectors import DistilSettings, SelfLearning, Sentences, read_fasttext, read_lexicon
+from phrasemate.vectors.ppmi import PPMISettings
 
 STORY = pm.Document.from_texts("story", ["She sat on the bench in the park.", "The bank lends money."])
 QUERY = "Er sitzt auf der [[Bank]]."
@@ -87,7 +92,7 @@ def test_a_wrong_argument_is_refused_at_once(call: Callable[[], object]) -> None
 
 def test_each_error_says_what_is_wrong() -> None:
     for call, reason in (
-        (lambda: SearchRequest(k=2.5), "^k 2.5 .* both whole numbers"),  # type: ignore[arg-type]
+        (lambda: SearchRequest(k=2.5), "^k: 2.5; expected a whole number"),  # type: ignore[arg-type]
         (lambda: pm.read(""), "^an empty path; expected a file"),
         (lambda: pm.read(["a.txt"]), r"^\['a.txt'\]: expected a path; give several one by one"),  # type: ignore[arg-type]
     ):
@@ -118,19 +123,96 @@ def test_a_path_is_a_text_or_a_path(call: Callable[[Any], object], tmp_path: Pat
     ("call", "reason"),
     [
         (lambda: pm.load_model(5), "^5: expected a path"),  # type: ignore[arg-type]
-        (lambda: pm.load_model(threads=True), "^threads: True; expected 1 or more"),
+        (lambda: pm.load_model(threads=True), "^threads: True; expected 1 or more, a whole number"),
+        (lambda: pm.load_model(threads=2.0), "^threads: 2.0; expected 1 or more, a whole number"),  # type: ignore[arg-type]
+        (lambda: pm.load_model(device=3), "^3: expected the name of a device, such as GPU"),  # type: ignore[arg-type]
+        (lambda: pm.Phrase(3, 0, 1), "^3: expected a text"),  # type: ignore[arg-type]
+        (lambda: ParallelText("a.tsv", columns=("a", "b")), "^columns a,b; expected two different numbers"),  # type: ignore[arg-type]
+        (lambda: read_lexicon("a.tsv", columns=(1,)), "^columns 1; expected two different numbers from 1"),  # type: ignore[arg-type]
+        (lambda: ParallelText("a.tmx", languages="de"), "^languages 'de'; expected two codes"),  # type: ignore[arg-type]
+        (lambda: Mining(languages="de"), "^languages 'de'; expected two codes"),  # type: ignore[arg-type]
+        (lambda: list(read_terms("a.tsv", column=True)), "^column=True; expected a name, or a number from 1"),
+        (lambda: read_fasttext("a.vec", limit="9"), "^limit: '9'; expected 1 or more, a whole number"),  # type: ignore[arg-type]
+        (lambda: EflomalAligner(chunk="9"), "^chunk: '9'; expected 1 or more, a whole number"),  # type: ignore[arg-type]
         (lambda: split_sentences(None), "^None: expected a text"),  # type: ignore[arg-type]
         (lambda: split_sentences("One.", None), "^None: expected a text"),  # type: ignore[arg-type]
         (lambda: words(None), "^None: expected a text"),  # type: ignore[arg-type]
         (lambda: pm.read("a.txt", encoding=None), "^encoding=None is unknown; expected one such as"),  # type: ignore[arg-type]
         (lambda: pm.read("a.txt", text_field=None), "^None: expected a text"),  # type: ignore[arg-type]
         (lambda: pm.read("a.txt", column=2.5), "^column=2.5; expected a name, or a number from 1"),  # type: ignore[arg-type]
-        (lambda: Mining(lexicon="d.tsv"), "^lexicon 'd.tsv'; expected True"),  # type: ignore[arg-type]
+        (lambda: Mining(lexicon="d.tsv"), "^lexicon: 'd.tsv'; expected True or False"),  # type: ignore[arg-type]
     ],
 )
 def test_a_foreign_error_becomes_one_of_input(call: Callable[[], object], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         call()
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [
+        (DatasetSettings, "examples"),
+        (partial(Endpoint, "http://127.0.0.1/v1"), "max_tokens"),
+        (DistilSettings, "words"),
+        (Hints, "width"),
+        (IndexSettings, "chunk"),
+        (LoraSettings, "steps"),
+        (MatchSettings, "examples"),
+        (Mining, "k"),
+        (PhraseSettings, "max_words"),
+        (PPMISettings, "window"),
+        (SearchRequest, "k"),
+        (SelfLearning, "initial"),
+    ],
+)
+def test_settings_take_numbers_of_any_type_and_refuse_other_values(kind: Callable[..., Any], number: str) -> None:
+    value = getattr(kind(**{number: np.int64(40)}), number)
+    assert (value, type(value)) == (40, int)
+    for wrong in ("40", 40.0, True, None):
+        with pytest.raises(InputError, match=f"^{number}: {wrong!r}; expected a whole number$"):
+            kind(**{number: wrong})
+
+
+def test_settings_check_their_texts_and_shares_too() -> None:
+    assert MatchSettings(threshold=np.float32(0.5)).threshold == 0.5
+    assert type(MatchSettings(threshold=np.float32(0.5)).threshold) is float
+    assert MatchSettings(mutual=np.True_).mutual is True  # type: ignore[arg-type]
+    for wrong, reason in (
+        ({"threshold": "x"}, "threshold: 'x'; expected a number"),
+        ({"threshold": float("nan")}, "threshold: nan; expected a number"),
+        ({"mutual": "no"}, "mutual: 'no'; expected True or False"),
+        ({"pooling": 3}, "pooling: 3; expected a text"),
+    ):
+        with pytest.raises(InputError, match=f"^{reason}"):
+            MatchSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_settings_are_not_a_dict(model: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^settings \{'k': 2\}; expected Mining\(\.\.\.\)"):
+        mine([STORY], [STORY], model, settings={"k": 2})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^settings \{'chunk': 2\}; expected IndexSettings\(\.\.\.\)"):
+        pm.Index.create(tmp_path / "idx", model, settings={"chunk": 2})  # type: ignore[arg-type]
+    assert not (tmp_path / "idx").exists()
+
+
+def test_numbers_of_numpy_are_numbers(folder: Path, model: Any, tmp_path: Path) -> None:
+    assert pm.load_model(threads=np.int64(1)).runtime.threads == 1
+    assert model.segment(["The bank lends money."], max_words=np.int32(1)) == model.segment(
+        ["The bank lends money."], max_words=1
+    )
+    options = {"max_words": np.int64(2), "threshold": np.float32(0.5)}
+    with pm.Index.create(tmp_path / "idx", model, threads=np.int64(1), segment=options) as index:
+        index.add([STORY])
+        assert index.manifest.segment == {"max_words": 2, "threshold": 0.5}
+    with pm.Index.open(folder, model, threads=np.int64(1)) as index:
+        assert len(pm.Searcher(index).search(QUERY, k=np.int64(1)).groups) == 1
+        with pytest.raises(InputError, match=r"^count: 'x'; expected 0 or more, a whole number"):
+            index.around(1, "x")  # type: ignore[arg-type]
+    table = tmp_path / "table.tsv"
+    table.write_text("1\tThe bank is closed.\n2\tA bench.\n")
+    (document,) = pm.read(table, column=np.int64(2))  # type: ignore[arg-type]
+    assert [sentence.text for sentence in document.sentences()] == ["The bank is closed.", "A bench."]
+    assert [term.text for term in read_terms(table, column=np.int64(2))] == ["The bank is closed.", "A bench."]  # type: ignore[arg-type]
 
 
 def test_a_model_refuses_what_it_cannot_encode(model: Any) -> None:

@@ -37,7 +37,7 @@ from phrasemate.rank import numbered
 from phrasemate.text import folded
 from phrasemate.text.formats.units import Term, TermPair
 from phrasemate.text.languages import primary
-from phrasemate.types import Phrase, Progress, Run, check_opened
+from phrasemate.types import Phrase, Progress, Run, check_fields, check_opened, to_settings
 from phrasemate.utils import import_extra
 from phrasemate.utils.arrays import Floats, Ids
 from phrasemate.utils.knn import nearest, neighbour_means
@@ -87,6 +87,7 @@ class MatchSettings:
     evidence: int = 1
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.margin not in (AUTO, *THRESHOLDS):
             raise InputError(f"margin {self.margin!r}; expected one of {', '.join((AUTO, *THRESHOLDS))}")
         for name, least in (("examples", 0), ("neighbours", 1), ("candidates", 1), ("evidence", 0), ("bare", 0)):
@@ -247,7 +248,7 @@ def match_terms(
     Raises MissingExtra if one-to-one matching needs a package that is not installed.
     """
     check_opened(model, "a model, such as load_model(path)")
-    settings = settings or MatchSettings()
+    settings = to_settings(settings, MatchSettings)
     if settings.one_to_one:
         matching_function()
     for side in (source, target):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Integral
 from typing import Any
 
 from phrasemate.errors import InputError
 from phrasemate.index.types import Filters
-from phrasemate.types import Hit, Phrase
+from phrasemate.types import Hit, Phrase, check_fields
 
 DOUBT = 0.2  # of answers with less confidence, 19 of 20 are wrong (results/log/benchmarks.md)
 
@@ -37,11 +36,10 @@ class SearchRequest:
     languages: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        are_whole = isinstance(self.k, Integral) and isinstance(self.contexts, Integral)
-        if not are_whole or self.k < 1 or self.contexts < 0:
+        check_fields(self)
+        if self.k < 1 or self.contexts < 0:
             raise InputError(
-                f"k {self.k!r} and contexts {self.contexts!r}: expected k of 1 or more and contexts of 0 or more, "
-                f"both whole numbers"
+                f"k {self.k} and contexts {self.contexts}; expected k of 1 or more and contexts of 0 or more"
             )
         filters = self.filters  # consumes iterators, once
         object.__setattr__(self, "documents", filters.documents)

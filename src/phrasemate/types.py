@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
-from numbers import Integral
+from numbers import Integral, Real
 from os import PathLike
-from typing import Any, NamedTuple, Protocol
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, Protocol, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,10 +52,10 @@ def text_tuple(values: Iterable[str], items: str) -> tuple[str, ...]:
     return texts
 
 
-def check_text(value: object) -> None:
-    """Raise InputError for anything but a text."""
+def check_text(value: object, expected: str = "a text") -> None:
+    """Raise InputError for anything but a text; ``expected`` says what the text is."""
     if not isinstance(value, str):
-        raise InputError(f"{repr(value)[:40]}: expected a text")
+        raise InputError(f"{repr(value)[:40]}: expected {expected}")
 
 
 def check_path(value: object) -> None:
@@ -66,6 +68,110 @@ def check_opened(value: object, opening: str) -> None:
     """Raise InputError for a name, path or None instead of an open object; ``opening`` says what is expected."""
     if value is None or isinstance(value, str | PathLike):
         raise InputError(f"{value!r}: expected {opening}")
+
+
+def to_whole(name: str, value: object, least: int = 1) -> int:
+    """Convert a whole number of any type, such as NumPy's, to an int.
+
+    Raises InputError, with the ``name`` of the value, for anything else, such as True and 2.0, and for a number below
+    ``least``.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(f"{name}: {repr(value)[:40]}; expected {least} or more, a whole number")
+    return int(value)
+
+
+def thread_count(threads: int | None) -> int | None:
+    """Convert a number of threads to an int; None, which stands for one per processor, is kept.
+
+    Raises InputError as `to_whole` does.
+    """
+    return None if threads is None else to_whole("threads", threads)
+
+
+def to_column(column: object) -> str | int | None:
+    """Convert the column of a table: a name, a number from 1 of any type, or None.
+
+    Raises InputError for anything else, such as 0 and "".
+    """
+    if column is None or (isinstance(column, str) and column):
+        return column
+    if isinstance(column, bool) or not isinstance(column, Integral) or column < 1:
+        raise InputError(f"column={repr(column)[:40]}; expected a name, or a number from 1")
+    return int(column)
+
+
+def check_columns(columns: object) -> None:
+    """Raise InputError unless the columns of a table are two different numbers from 1."""
+    numbers = columns if isinstance(columns, Sequence) else [columns]
+    is_pair = len(numbers) == 2 and all(isinstance(number, Integral) for number in numbers)
+    if not is_pair or numbers[0] == numbers[1] or min(numbers) < 1:
+        text = ",".join(map(str, numbers))[:40]
+        raise InputError(f"columns {text}; expected two different numbers from 1, such as 1,2")
+
+
+def check_language_pair(languages: object) -> None:
+    """Raise InputError unless languages are two codes, each of a valid form or "" for unknown."""
+    if isinstance(languages, str) or not isinstance(languages, Sequence) or len(languages) != 2:
+        raise InputError(f"languages {repr(languages)[:40]}; expected two codes, such as ('de', 'en')")
+    for code in languages:
+        check_language(code)
+
+
+_KINDS: dict[type, tuple[type | tuple[type, ...], str]] = {  # type of a value -> types to convert, their name
+    bool: ((bool, np.bool_), "True or False"),
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    str: (str, "a text"),
+}
+
+
+def to_plain(name: str, value: object, kind: type) -> Any:
+    """Convert a value to a bool, int, float or str, which is its expected ``kind``; an int may stand for a float.
+
+    NumPy's numbers become Python's, since JSON and SQLite cannot hold the former. Raises InputError, with the ``name``
+    of the value, for another type and for NaN.
+    """
+    types, expected = _KINDS[kind]
+    if not isinstance(value, types) or (isinstance(value, bool) and kind is not bool) or value != value:
+        raise InputError(f"{name}: {repr(value)[:40]}; expected {expected}")
+    return value if isinstance(value, int | float | str) else kind(value)
+
+
+@cache
+def _plain_fields(kind: Hashable) -> dict[str, tuple[type, bool]]:
+    """Return the type of each field of a dataclass that `to_plain` converts, and whether the field may be None."""
+    fields: dict[str, tuple[type, bool]] = {}
+    for name, hint in get_type_hints(kind).items():
+        choices = {*get_args(hint)} if isinstance(hint, UnionType) else {hint}
+        plain = choices - {NoneType}
+        if len(plain) == 1 and plain <= {*_KINDS}:
+            fields[name] = plain.pop(), NoneType in choices
+    return fields
+
+
+def check_fields(settings: Any) -> None:
+    """Convert the fields of a frozen dataclass that are numbers, texts or True or False, or None, as `to_plain` does.
+
+    Raises InputError for a value of another type.
+    """
+    settings_type: Any = type(settings)
+    for name, (kind, is_optional) in _plain_fields(settings_type).items():
+        value = getattr(settings, name)
+        if not (value is None and is_optional):
+            object.__setattr__(settings, name, to_plain(name, value, kind))
+
+
+_Settings = TypeVar("_Settings")
+
+
+def to_settings(settings: _Settings | None, kind: type[_Settings]) -> _Settings:
+    """Return settings, or the default ones for None. Raises InputError for anything else, such as a dict."""
+    if settings is None:
+        return kind()
+    if not isinstance(settings, kind):
+        raise InputError(f"settings {repr(settings)[:40]}; expected {kind.__name__}(...)")
+    return settings
 
 
 class Span(NamedTuple):
@@ -153,7 +259,8 @@ def iterate_documents(documents: Iterable[Document]) -> Iterator[Document]:
 class Phrase:
     """A phrase in its context: ``context[start:end]``.
 
-    Raises InputError if the offsets are not whole numbers, or do not mark at least one character of the context.
+    Raises InputError if the context is not a text, if the offsets are not whole numbers, or if they do not mark at
+    least one character of the context.
 
     >>> Phrase("Er sitzt auf der Bank.", 17, 21).text
     'Bank'
@@ -164,6 +271,7 @@ class Phrase:
     end: int
 
     def __post_init__(self) -> None:
+        check_text(self.context)
         if not type(self.start) is type(self.end) is int:
             for name, offset in (("start", self.start), ("end", self.end)):
                 if not isinstance(offset, Integral):

@@ -49,7 +49,7 @@ def test_absent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_senseless_settings(fake: list[dict[str, Any]]) -> None:
-    with pytest.raises(InputError, match="chunk 0"):
+    with pytest.raises(InputError, match="chunk: 0"):
         EflomalAligner(chunk=0)
     with pytest.raises(InputError, match="grow-diag-final-and"):
         EflomalAligner("both")

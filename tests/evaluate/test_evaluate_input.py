@@ -116,7 +116,7 @@ def test_settings_that_make_no_sense_are_named_before_anything_is_computed(
         run(settings_of("segmenter", distractors=1000))
     with pytest.raises(InputError, match="no language"):
         run(settings_of("alignment", langs=()))
-    with pytest.raises(InputError, match="seed -1; expected 0 or more"):
+    with pytest.raises(InputError, match="seed: -1; expected 0 or more"):
         run(settings_of("polysemy", seed=-1))
 
 

@@ -109,7 +109,7 @@ def test_a_seed_below_zero_is_named_before_anything_is_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("phrasemate.evaluate.xpr.evaluate_rows", lambda *_: pytest.fail("computed"))
-    with pytest.raises(InputError, match="seed -1; expected 0 or more"):
+    with pytest.raises(InputError, match="seed: -1; expected 0 or more"):
         run(one_row(tmp_path, seed=-1))
 
 

@@ -217,7 +217,7 @@ def test_a_senseless_target_is_refused(tmp_path: Path, target: float) -> None:
 
 
 def test_a_seed_below_zero_is_refused(tmp_path: Path) -> None:
-    with Index.create(tmp_path / "idx", FakeModel()) as index, pytest.raises(InputError, match="seed -1: expected 0"):
+    with Index.create(tmp_path / "idx", FakeModel()) as index, pytest.raises(InputError, match="seed: -1; expected 0"):
         index.optimize(target_recall=0.9, seed=-1)
 
 

@@ -130,7 +130,7 @@ def test_what_vectors_are_made_of() -> None:
 @pytest.mark.parametrize("name", ["threshold", "least_score", "bare"])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_numbers_that_are_invalid(name: str, value: float) -> None:
-    with pytest.raises(InputError, match=f"{name} {value}; expected"):
+    with pytest.raises(InputError, match=f"{name}:? {value}; expected"):
         MatchSettings(**{name: value})
 
 

@@ -54,7 +54,7 @@ def test_the_first_ones(write: Callable[..., Path]) -> None:
     np.testing.assert_array_equal(vectors.matrix, np.array([[0.5, -1], [1e-3, 2.25]], np.float32))
     assert calls == [(2, 2)]
     assert len(read_fasttext(write(GOOD), limit=99)) == 3
-    with pytest.raises(InputError, match="limit 0"):
+    with pytest.raises(InputError, match="limit: 0"):
         read_fasttext(write(GOOD), limit=0)
 
 

@@ -23,6 +23,7 @@ from phrasemate.errors import InputError
 from phrasemate.lexicon.inflection import LINKING, LONGEST_COMPOUND, STEMS, compound, stem
 from phrasemate.text.languages import primary
 from phrasemate.text.normalize import folded
+from phrasemate.types import check_language_pair, to_whole
 from phrasemate.utils import import_extra
 
 CHUNK = 200_000  # sentence pairs per chunk: enough to learn from; about 1 GB of memory
@@ -58,10 +59,12 @@ class EflomalAligner:
         languages: tuple[str, str] = ("", ""),
     ) -> None:
         symmetrise([], [], symmetrisation)  # raises InputError for an unknown name
-        if chunk < 1 or model not in MODELS:
-            raise InputError(f"chunk {chunk}, model {model}; expected a chunk of 1 or more and model 1, 2 or 3")
+        if model not in MODELS:
+            raise InputError(f"model {model!r}; expected 1, 2 or 3")
+        check_language_pair(languages)
         self._eflomal = import_extra("eflomal", "eflomal", "align")
-        self.symmetrisation, self.chunk, self.model, self.languages = symmetrisation, chunk, model, languages
+        self.chunk, self.model = to_whole("chunk", chunk), model
+        self.symmetrisation, self.languages = symmetrisation, languages
         self._priors: _Priors | None = None
 
     @property

@@ -31,7 +31,7 @@ from phrasemate.align.symmetrise import Links
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.formats.bilingual import format_of, read_bilingual
 from phrasemate.text.text_file import Damage, SkippedInput, TextFile, numbered_lines, without_options
-from phrasemate.types import Phrase, PhrasePair, Progress
+from phrasemate.types import Phrase, PhrasePair, Progress, check_columns, check_fields, check_language_pair, to_settings
 from phrasemate.utils.storage import ResumableFile, sha256_of
 
 _BLOCK = 1 << 20
@@ -66,8 +66,8 @@ class ParallelText:
         languages: tuple[str, str] = ("", ""),
     ) -> None:
         self.source, self.target = Path(source), None if target is None else Path(target)
-        if min(columns) < 1 or columns[0] == columns[1]:
-            raise InputError(f"columns {columns[0]},{columns[1]}; expected two different numbers from 1, such as 1,2")
+        check_columns(columns)
+        check_language_pair(languages)
         self.columns, self.languages, self.damage = columns, languages, Damage(skip)
         self._has_units = target is None and format_of(source) != ""
         if any(languages) and not self._has_units:
@@ -237,6 +237,9 @@ class PhraseSettings:
     least: int = LEAST
     loose: bool = False
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 def align_files(
     text: ParallelText,
@@ -331,7 +334,7 @@ def pair_files(
     Raises ReadError and InputError as `align_files` does, and ReadError for links that do not belong to the text. With
     ``skip``, such a line is listed and gets no phrase pairs.
     """
-    settings, start = settings or PhraseSettings(), time.perf_counter()
+    settings, start = to_settings(settings, PhraseSettings), time.perf_counter()
     total = text.count(Path(links))
     facts = _inputs(text) | {"links": _identity(Path(links)), "tokenised": str(tokenised), "settings": str(settings)}
     count = blank = 0

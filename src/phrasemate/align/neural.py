@@ -36,7 +36,7 @@ from phrasemate.encode import Model
 from phrasemate.encode.pooling import pool_mean, token_rows, unit
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
-from phrasemate.types import check_opened
+from phrasemate.types import check_opened, to_plain
 from phrasemate.utils import import_extra
 from phrasemate.utils.arrays import Flags, Floats, Rows
 from phrasemate.utils.machine import parts
@@ -97,7 +97,7 @@ class NeuralAligner:
             raise InputError(f"method {method!r}, units {units!r}; expected {expected}")
         if method in ("itermax", "mwmf") and symmetrisation is not None:
             raise InputError(f"{method} has no directions to symmetrise; use intersection or softmax")
-        if not 0 <= ties <= 1:
+        if not 0 <= to_plain("ties", ties, float) <= 1:
             raise InputError(f"ties {ties}; expected a number from 0 (letters do not count) to 1")
         if method == "mwmf":
             _optimize()  # raises MissingExtra now rather than after the first chunk
@@ -106,8 +106,8 @@ class NeuralAligner:
             raise InputError(f"pooling {pooling!r}; expected mean, or head for the last layer of a model with a head")
         self.pooling = pooling or ("head" if uses_head else "mean")
         usual = (HEAD_THRESHOLD, HEAD_TEMPERATURE) if self.pooling == "head" else (THRESHOLD, TEMPERATURE)
-        threshold = usual[0] if threshold is None else threshold
-        temperature = usual[1] if temperature is None else temperature
+        threshold = to_plain("threshold", usual[0] if threshold is None else threshold, float)
+        temperature = to_plain("temperature", usual[1] if temperature is None else temperature, float)
         if not (0 < threshold < 1 and temperature > 0):
             raise InputError(
                 f"threshold {threshold}, temperature {temperature}; expected 0 < threshold < 1 and temperature > 0"

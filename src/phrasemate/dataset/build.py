@@ -31,7 +31,7 @@ from phrasemate.errors import InputError, ReadError
 from phrasemate.text import SkippedInput, read, split_sentences, words
 from phrasemate.text.formats.tables import meant
 from phrasemate.text.text_file import Damage, TextFile, numbered_lines
-from phrasemate.types import Phrase, Progress, check_language
+from phrasemate.types import Phrase, Progress, check_columns, check_language, to_settings
 from phrasemate.utils.storage import NewFile, atomic_file, locked, sha256_of, write_text
 
 _HOW = "2"  # version of the reading of files; to be increased when the same file gives other sentences
@@ -245,7 +245,7 @@ def build(
         progress: Called with a label, the number of finished steps, and the number of all steps (0: not known).
         skipped: What was skipped in the texts, for the report.
     """
-    start, settings, removals = time.perf_counter(), settings or DatasetSettings(), Counter[str]()
+    start, settings, removals = time.perf_counter(), to_settings(settings, DatasetSettings), Counter[str]()
     candidate_pairs = candidates(_report_progress(pairs, progress), languages, settings, removals)
     pair_count = len(candidate_pairs) + removals.total()
     examples: list[dict[str, list[Phrase]]] = []
@@ -400,7 +400,7 @@ def build_files(
     Raises InputError for arguments that do not fit or a data set that already exists, ReadError for what cannot be
     read.
     """
-    settings, languages = settings or DatasetSettings(), (source.language, target.language)
+    settings, languages = to_settings(settings, DatasetSettings), (source.language, target.language)
     _check(source, target, pairs, links, columns, settings)
     folder = Path(out) / "-".join(languages)
     if not force and any((folder / f"{split}.jsonl").exists() for split in SPLITS):
@@ -425,8 +425,7 @@ def phrase_pairs(path: str | Path, columns: tuple[int, int] = (1, 2)) -> Pairs:
     Raises InputError for equal columns or columns below 1, ReadError for a missing file or a line with fewer columns.
     """
     path = Path(path)
-    if min(columns) < 1 or columns[0] == columns[1]:
-        raise InputError(f"columns {columns[0]},{columns[1]}; expected two different numbers from 1, such as 1,2")
+    check_columns(columns)
     if not path.is_file():
         raise ReadError(str(path), 0, "not a file" if path.exists() else "no such file", "check the path")
     file = TextFile(path, str(path), path.suffix == ".gz", "utf-8", Damage(skip=False))

@@ -23,6 +23,7 @@ from phrasemate.dataset.wikixpr import SPLITS, ExamplePair
 from phrasemate.errors import InputError, needs_extra
 from phrasemate.text import folded, words
 from phrasemate.text.normalize import composed, plain
+from phrasemate.types import check_fields
 
 if TYPE_CHECKING:
     from babel import Locale
@@ -248,6 +249,7 @@ class DatasetSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not 0 <= self.copies <= 1:
             raise InputError(f"copies={self.copies}; expected a share from 0 to 1 (1 keeps all)")
         if self.unit not in UNITS:

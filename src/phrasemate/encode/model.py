@@ -27,7 +27,7 @@ from phrasemate.encode.runtime import STRETCH, Runtime, States, stretches
 from phrasemate.encode.scoring import load_confidence, load_scorer
 from phrasemate.encode.segmenter import NgramSegmenter, Segmenter, SegmentOptions
 from phrasemate.errors import InputError, ModelDamaged
-from phrasemate.types import Phrase, Span, check_path, phrase_list, text_tuple
+from phrasemate.types import Phrase, Span, check_path, check_text, phrase_list, text_tuple
 from phrasemate.utils.arrays import Floats, Offsets, Rows
 from phrasemate.utils.machine import single_blas
 
@@ -109,6 +109,8 @@ def load_model(path: str | Path | None = None, threads: int | None = None, devic
     """
     if path is not None:
         check_path(path)
+    if device is not None:
+        check_text(device, "the name of a device, such as GPU or CUDA")
     device = device or os.environ.get(DEVICE) or "CPU"
     return Model(bundled_folder() if path is None else Path(path), threads, path is None, device)
 

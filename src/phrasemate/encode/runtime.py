@@ -35,7 +35,8 @@ from phrasemate.encode.model_folder import output_name
 from phrasemate.encode.tokenizer import BLANK, Tokens, open_tokenizer
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported, first_line, needs_extra
 from phrasemate.text.normalize import visible, visible_places
-from phrasemate.utils.machine import cache_folder, check_memory, check_threads, cores
+from phrasemate.types import thread_count
+from phrasemate.utils.machine import cache_folder, check_memory, cores
 from phrasemate.utils.storage import atomic_file, map_arrays
 
 CONVERTER = "openvino.tools.ovc"
@@ -225,7 +226,7 @@ class Runtime:
     def __init__(
         self, folder: Path, config: Mapping[str, Any], threads: int | None = None, device: str = "CPU"
     ) -> None:
-        check_threads(threads)
+        threads = thread_count(threads)
         self._process, self._lock = os.getpid(), Lock()
         check_memory(_LIBRARIES + _COPIES * sum(path.stat().st_size for path in folder.iterdir() if path.is_file()))
         self.threads = threads or cores()

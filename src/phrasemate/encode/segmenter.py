@@ -32,7 +32,7 @@ from phrasemate.errors import InputError
 from phrasemate.text import folded, words
 from phrasemate.text.japanese import stem_length
 from phrasemate.text.normalize import INVISIBLE, folded_parts
-from phrasemate.types import Span
+from phrasemate.types import Span, to_whole
 from phrasemate.utils.arrays import Flags, Floats, Rows
 
 MAX_WORDS = 5  # longer phrases are rare in use, and the index grows with every word
@@ -119,7 +119,7 @@ def check_options(threshold: float = 1, max_words: int | None = None, overlappin
     """Check segmenter options. Raises InputError for an invalid value; an unknown option is a TypeError."""
     if not isinstance(threshold, Real) or not 0 <= threshold <= 1:
         raise InputError(f"threshold: {threshold!r}; expected 0 to 1")
-    if max_words is not None and (not isinstance(max_words, int) or not 1 <= max_words < 1 << 31):
+    if max_words is not None and (to_whole("max_words", max_words) >= 1 << 31):
         raise InputError(f"max_words: {str(max_words)[:20]}; expected 1 or more")
     if not isinstance(overlapping, bool):
         raise InputError(f"overlapping: {overlapping}; expected true or false")

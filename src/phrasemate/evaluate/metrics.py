@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from phrasemate.errors import InputError
+from phrasemate.types import to_whole
 from phrasemate.utils import import_extra
 from phrasemate.utils.arrays import Doubles
 
@@ -116,10 +117,8 @@ class Estimate(NamedTuple):
 
 
 def check_seed(seed: int) -> int:
-    """Return the seed. Raises InputError for a negative one, which NumPy does not accept."""
-    if seed < 0:
-        raise InputError(f"seed {seed}; expected 0 or more")
-    return seed
+    """Return the seed as an int. Raises InputError for a negative one, which NumPy does not accept."""
+    return to_whole("seed", seed, 0)
 
 
 def resampled_means(

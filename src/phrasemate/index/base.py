@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -36,7 +35,7 @@ from phrasemate.index.wordings import WordingSearch
 from phrasemate.text.languages import speaks
 from phrasemate.text.names import name_of
 from phrasemate.text.normalize import composed
-from phrasemate.types import Document, Hit, Phrase, Run, Sentence
+from phrasemate.types import Document, Hit, Phrase, Run, Sentence, to_whole
 from phrasemate.utils.machine import single_blas
 
 if TYPE_CHECKING:
@@ -350,7 +349,7 @@ class BaseIndex(ABC):
 
         Raises InputError for an unknown or deleted phrase.
         """
-        phrase, count = operator.index(phrase), min(operator.index(count), _MOST_NEIGHBOURS)
+        phrase, count = to_whole("phrase", phrase, 0), min(to_whole("count", count, 0), _MOST_NEIGHBOURS)
         with self.store.reading():
             (phrase_row,) = self.store.sentences_of([phrase])
             if phrase_row is None:

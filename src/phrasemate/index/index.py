@@ -44,8 +44,17 @@ from phrasemate.index.types import (
     VerifyReport,
 )
 from phrasemate.index.wordings import WordingSearch
-from phrasemate.types import Document, check_language, check_opened, check_path
-from phrasemate.utils.machine import check_threads, single_blas, trim_heap
+from phrasemate.types import (
+    Document,
+    check_language,
+    check_opened,
+    check_path,
+    thread_count,
+    to_plain,
+    to_settings,
+    to_whole,
+)
+from phrasemate.utils.machine import single_blas, trim_heap
 
 DEPTHS = (1, 10)  # k of the recall@k that `Index.optimize` can aim at
 
@@ -104,7 +113,7 @@ class Index(BaseIndex):
         """
         check_path(path)
         folder, manifest = Path(path), Manifest.of(model, segment)
-        check_threads(threads)
+        threads, settings = thread_count(threads), to_settings(settings, IndexSettings)
         make_folder(folder)
         with writer(folder):
             make_folder(folder)  # again: another process may have created an index before this one held the lock
@@ -135,7 +144,7 @@ class Index(BaseIndex):
         from phrasemate.index.lance.tables import is_tables
 
         check_path(path)
-        check_threads(threads)
+        threads = thread_count(threads)
         if model is not None:
             check_opened(model, "a model, such as load_model(path)")
         if Path(path, SHARDS_JSON).is_file():
@@ -164,7 +173,7 @@ class Index(BaseIndex):
         except BaseException:
             store.close()
             raise
-        return cls(folder, manifest, store, model, settings or IndexSettings(), threads)
+        return cls(folder, manifest, store, model, to_settings(settings, IndexSettings), threads)
 
     def close(self) -> None:
         """Close the store, and release the FAISS file and the vectors in memory."""
@@ -254,12 +263,11 @@ class Index(BaseIndex):
         from phrasemate.index.tuning import tune
 
         with self._writing():
-            if target_recall is not None and not 0 < target_recall <= 1:
+            if target_recall is not None and not 0 < to_plain("target recall", target_recall, float) <= 1:
                 raise InputError(f"target recall {target_recall}: expected above 0 and at most 1")
             if at not in DEPTHS:
                 raise InputError(f"recall@{at}: expected at {' or '.join(map(str, DEPTHS))}")
-            if seed < 0:
-                raise InputError(f"seed {seed}: expected 0 or more")
+            seed = to_whole("seed", seed, 0)
             transactions.optimise_words(self.store)
             with self.store.lock, schema.translate_errors(self.path):
                 self.store.connection.execute("VACUUM")

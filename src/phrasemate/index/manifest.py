@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import numpy as np
+
 from phrasemate.errors import IndexDamaged, IndexMissing, IndexUnsupported, InputError, PhraseIndexError
 from phrasemate.index.types import IndexModel
 from phrasemate.types import check_opened
@@ -64,12 +66,14 @@ class Manifest:
         from phrasemate.encode.segmenter import SegmentOptions, check_options
 
         try:
-            check_options(**(segment or {}))
-        except TypeError as error:
+            options = dict(segment or {})
+            check_options(**options)
+        except (TypeError, ValueError) as error:
             names = ", ".join(SegmentOptions.__annotations__)
-            raise InputError(f"segment {dict(segment or {})}: expected options of {names}") from error
+            raise InputError(f"segment {repr(segment)[:80]}: expected options of {names}") from error
+        options = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
         where = None if model.path is None else str(model.path)
-        return cls(model.name, model.hash, where, model.dim, generation, dict(segment or {}))
+        return cls(model.name, model.hash, where, model.dim, generation, options)
 
     def write(self, path: Path) -> None:
         write_json(path, asdict(self))

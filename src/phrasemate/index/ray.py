@@ -42,7 +42,7 @@ from phrasemate.index.lance.store import Layout
 from phrasemate.index.lance.tables import Tables, options_for, place_of
 from phrasemate.index.store import check_model
 from phrasemate.index.types import AddReport, IndexModel, IndexSettings, Progress
-from phrasemate.types import Document, check_language
+from phrasemate.types import Document, check_language, to_settings
 
 
 class Failure(NamedTuple):
@@ -379,7 +379,7 @@ def build(
             from phrasemate.encode import load_model
 
             create(tables, model or load_model(threads=1), dict(segment or {}))
-        driver = Driver(tables, settings or IndexSettings(), chunks, lang, progress)
+        driver = Driver(tables, to_settings(settings, IndexSettings), chunks, lang, progress)
         return driver.run(documents, lambda recipe: Pool(recipe, workers, driver.committed, worker))
 
 

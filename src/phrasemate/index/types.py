@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.types import text_tuple
+from phrasemate.types import check_fields, text_tuple
 
 if TYPE_CHECKING:
     from phrasemate.encode.segmenter import SegmentOptions
@@ -119,6 +119,9 @@ class IndexSettings:
     nprobe: int = 128  # least number of inverted lists to read for a query; half of it costs 0.01 recall@10
     train: int = 4_096  # vectors to train the 4-bit codes on, at least 64 for each inverted list
     block: int = 16_384  # vectors that are converted to float32 at once
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,17 @@ from phrasemate.reranker import Attention, load_reranker
 from phrasemate.text.formats.bilingual import write_units
 from phrasemate.text.formats.units import Side, Unit
 from phrasemate.text.normalize import plain
-from phrasemate.types import Document, PhrasePair, Progress, Run, Scorer, check_opened, iterate_documents
+from phrasemate.types import (
+    Document,
+    PhrasePair,
+    Progress,
+    Run,
+    Scorer,
+    check_opened,
+    iterate_documents,
+    thread_count,
+    to_settings,
+)
 from phrasemate.utils.arrays import Floats, Halves
 from phrasemate.utils.machine import cores, load_faiss, single_blas
 from phrasemate.utils.margin import margin_of
@@ -378,7 +388,7 @@ def mine(
     ``force``), MissingExtra for a language check without its package.
     """
     check_opened(model, "a model, such as load_model(path)")
-    settings = settings or Mining()
+    settings = to_settings(settings, Mining)
     known_texts = [(normal(first), normal(second)) for first, second in known]
     mates = list({(plain(first), plain(second)): (first, second) for first, second in known_texts}.values())
     look = _look(model, settings, scorer)
@@ -388,7 +398,7 @@ def mine(
         _check_threshold(settings, look)
     checks = [checker(language, settings.check) for language in settings.languages]
     documents = list(iterate_documents(source)), list(iterate_documents(target))
-    load_faiss(threads or cores())
+    load_faiss(thread_count(threads) or cores())
     facts = _identity(documents, model, settings)
     folder = WorkFolder(mkdtemp(prefix="phrasemate-mine-") if work is None else work, facts, force, work is None)
     try:

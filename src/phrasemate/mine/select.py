@@ -14,7 +14,7 @@ from phrasemate.errors import InputError
 from phrasemate.mine.collection import CHECKS, Counts, Place
 from phrasemate.mine.neighbours import ENGINES
 from phrasemate.text.normalize import plain
-from phrasemate.types import Run
+from phrasemate.types import Run, check_fields, check_language_pair
 from phrasemate.utils.arrays import Flags, Floats
 from phrasemate.utils.margin import lead, margin_of, neighbour_pairs, neighbourhood
 
@@ -141,6 +141,8 @@ class Mining:
     lexicon: bool = True
 
     def __post_init__(self) -> None:
+        check_fields(self)
+        check_language_pair(self.languages)
         words = {"margin": MARGINS, "pairing": PAIRING, "check": CHECKS, "engine": ENGINES, "rerank": RERANK}
         for name, choices in words.items():
             if getattr(self, name) not in choices:
@@ -151,8 +153,6 @@ class Mining:
             raise InputError(f"margin {self.margin!r} and rerank 'words'; it needs the margin 'regression'")
         if self.k < 1:
             raise InputError(f"k {self.k}; expected 1 or more neighbours")
-        if not isinstance(self.lexicon, bool):
-            raise InputError(f"lexicon {self.lexicon!r}; expected True, for the bundled lexicon, or False")
         if self.length_ratio is not None and not self.length_ratio > 1:
             raise InputError(f"length ratio {self.length_ratio}; expected more than 1, or none")
         if self.copies is not None and not 0 < self.copies <= 1:

@@ -30,6 +30,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from phrasemate.errors import EndpointError, InputError, needs_extra
 from phrasemate.mt.prompt import Prompt
+from phrasemate.types import check_fields
 
 if TYPE_CHECKING:
     import httpx2
@@ -256,6 +257,7 @@ class Endpoint:
     tries: int = 6
 
     def __post_init__(self) -> None:
+        check_fields(self)
         try:
             parts = urlsplit(self.url)
         except ValueError as error:  # [::1

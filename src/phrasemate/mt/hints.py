@@ -34,7 +34,7 @@ from phrasemate.search import Searcher
 from phrasemate.text import folded, words
 from phrasemate.text.languages import primary
 from phrasemate.text.sentences import is_of
-from phrasemate.types import Hit, Phrase, Progress, Span, text_tuple
+from phrasemate.types import Hit, Phrase, Progress, Span, check_fields, text_tuple
 from phrasemate.utils.storage import NewFile
 
 WIDE = 20  # number of equivalents in which one that occurs in a given translation is searched
@@ -149,6 +149,7 @@ class Hints:
     least: int = 2
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.segmenter not in ("learned", "ngram"):
             raise InputError(f"segmenter {self.segmenter!r}; expected learned or ngram")
         if self.k < 1 or self.contexts < 0 or self.width < 20 or self.budget < 0:

@@ -31,7 +31,7 @@ from phrasemate.text.formats.registry import Options, sentences
 from phrasemate.text.formats.xml import kind_of
 from phrasemate.text.names import display_name, name_of
 from phrasemate.text.text_file import LINE_LIMIT, Damage, SkippedInput, TextFile, keeps_line_ends, suffix_of
-from phrasemate.types import Document, Sentence, check_language, check_text
+from phrasemate.types import Document, Sentence, check_language, check_text, to_column
 
 SUFFIXES: Mapping[str, str] = {  # suffix -> format
     **{".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".tbx": "tbx", ".tsv": "tsv", ".txt": "txt"},
@@ -408,13 +408,10 @@ class Corpus:
 
 
 def _column(column: str | int | None) -> str | int | None:
-    """Check a column and convert digits to a number. Raises InputError unless it is a name, None or 1 and above."""
+    """Convert digits to the number of a column. Raises InputError unless it is a name, None or 1 and above."""
     if isinstance(column, str) and column.strip().isdecimal() and len(column.strip()) < 10:
         column = int(column)
-    is_name_or_number = column is None or (isinstance(column, str | int) and not isinstance(column, bool))
-    if not is_name_or_number or column == "" or (isinstance(column, int) and column < 1):
-        raise InputError(f"column={column!r}; expected a name, or a number from 1")
-    return column
+    return to_column(column)
 
 
 def _encoding(name: str) -> str:

@@ -32,7 +32,7 @@ from phrasemate.text.formats.xml import Item
 from phrasemate.text.languages import speaks
 from phrasemate.text.normalize import composed
 from phrasemate.text.text_file import Damage, TextFile, suffix_of, without_options
-from phrasemate.types import check_path
+from phrasemate.types import check_path, to_column
 from phrasemate.utils.storage import NewFile
 
 _READ = ".txt, .tsv, .csv, .tbx, MultiTerm's .xml (each also with .gz) and .xlsx"
@@ -78,6 +78,7 @@ def read_terms(path: str | os.PathLike[str], language: str = "", column: str | i
     Raises ReadError.
     """
     check_path(path)
+    column = to_column(column)
     path, (suffix, is_gzip) = Path(path), suffix_of(path)
     file = TextFile(path, str(path), is_gzip, "utf-8", Damage(skip=False))
     if suffix in (".tbx", ".xml"):
@@ -173,8 +174,6 @@ def _of_table(name: str, rows: Iterator[Row], language: str, column: str | int |
 
 def _places(name: str, sheet: str, header: list[str], column: str | int | None) -> dict[str, int]:
     """Map fields of `Term` to columns (from 0) if the first row is a header, else return an empty dict."""
-    if isinstance(column, int) and column < 1:
-        raise InputError(f"column={column}; expected a name, or a number from 1")
     if isinstance(column, int):
         return {}
     columns = {cell.lower(): at for at, cell in reversed(list(enumerate(header)))}

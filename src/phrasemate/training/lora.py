@@ -22,6 +22,7 @@ from torch import Tensor
 from phrasemate.errors import InputError, ModelError, needs_extra
 from phrasemate.text.text_file import numbered_lines
 from phrasemate.training.trainer import faults_explained, short_of_memory
+from phrasemate.types import check_fields, to_settings
 from phrasemate.utils.storage import unlock
 
 IGNORED = -100  # label of a token without a loss, the default of torch's cross-entropy
@@ -64,6 +65,7 @@ class LoraSettings:
     precision: str = "fp32"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.precision not in DTYPES or self.chunk < 1:
             raise InputError(f"{asdict(self)}; expected precision fp32 or bf16, and chunk from 1")
         if min(self.steps, self.batch, self.rank, self.alpha, self.max_tokens) < 1 or not 0 < self.rate < math.inf:
@@ -105,7 +107,7 @@ def train_lora(
     Raises InputError for unusable data, ModelError for an unusable model or a loss that is not finite, and MissingExtra
     without the extra "train".
     """
-    settings = settings or LoraSettings()
+    settings = to_settings(settings, LoraSettings)
     with needs_extra("train", "peft"):
         from peft import LoraConfig, get_peft_model
     lessons = read_lessons(data)

@@ -32,12 +32,6 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def check_threads(threads: int | None) -> None:
-    """Raise InputError for a number of threads below 1; None, which stands for one per processor, is accepted."""
-    if threads is not None and not (type(threads) is int and threads > 0):  # not a bool
-        raise InputError(f"threads: {threads!r}; expected 1 or more")
-
-
 def share_heaps() -> None:
     """Make all threads share two heaps of glibc. With a heap per thread, 80 MB of free memory would stay reserved.
 

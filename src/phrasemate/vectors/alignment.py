@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
+from phrasemate.types import check_fields, to_settings
 from phrasemate.utils.arrays import Doubles, Floats, Rows
 from phrasemate.utils.knn import blocks, nearest, neighbour_means
 from phrasemate.utils.margin import csls_penalties
@@ -136,6 +137,7 @@ class SelfLearning:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         whole = (self.vocabulary, self.initial, self.neighbours, self.patience, self.most)
         if min(whole) < 1 or not 0 < self.keep <= 1 or self.growth <= 1 or self.seed < 0:
             raise InputError(f"{self}: expected counts of 1 or more, a seed from 0, 0 < keep <= 1 and growth > 1")
@@ -362,7 +364,7 @@ def map_unsupervised(
 
     Raises InputError as `map_supervised` does.
     """
-    settings = settings or SelfLearning()
+    settings = to_settings(settings, SelfLearning)
     source, target = _prepared(source, target, method)
     x, z = source.matrix, target.matrix
     if lexicon is None:

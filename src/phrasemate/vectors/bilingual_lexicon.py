@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.text_file import numbered_lines
+from phrasemate.types import check_columns
 from phrasemate.utils.arrays import Rows
 from phrasemate.utils.knn import nearest
 from phrasemate.utils.margin import csls_penalties
@@ -34,8 +35,7 @@ def read_lexicon(path: str | Path, columns: tuple[int, int] = (1, 2)) -> list[tu
 
     Raises ReadError, with file and line, for a line without a word in these columns, and for a file without pairs.
     """
-    if min(columns) < 1 or columns[0] == columns[1]:
-        raise InputError(f"columns {columns[0]},{columns[1]}; expected two different numbers from 1")
+    check_columns(columns)
     path, pairs = Path(path), []
     for number, text in numbered_lines(path):
         if not text.strip():

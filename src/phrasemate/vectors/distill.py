@@ -22,7 +22,7 @@ from phrasemate.encode import Model
 from phrasemate.encode.heads import principal_axes
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
-from phrasemate.types import Phrase, Progress
+from phrasemate.types import Phrase, Progress, check_fields, to_settings, to_whole
 from phrasemate.utils.arrays import Floats
 from phrasemate.utils.storage import ResumableSum
 from phrasemate.vectors.vocabulary import Contexts, count_words, sample_contexts
@@ -59,6 +59,7 @@ class DistilSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.words < 1 or not 1 <= self.least <= self.contexts or self.seed < 0:
             raise InputError(f"{self}: expected numbers of 1 or more, a seed from 0, and least <= contexts")
 
@@ -89,7 +90,7 @@ def distil(
     Raises InputError for a ``dim`` above the encoder's width or the number of words, and for a ``space`` of another
     model, pooling or layer. Texts without words, or that can be read only once, raise it too.
     """
-    settings = settings or DistilSettings()
+    settings = to_settings(settings, DistilSettings)
     _check_dim(dim if space is None else 1, _width(model, settings.pooling), "the width before the projection")
     projection = None if space is None else shared_projection(space, model, settings.pooling, settings.layer)
     states = mean_states(model, texts, settings, language, partial, progress)
@@ -189,7 +190,7 @@ def _width(model: Model, pooling: str) -> int:
 
 def _check_dim(dim: int, limit: int, limit_name: str) -> None:
     """Raise InputError unless ``dim`` is from 1 to a limit, which the message names."""
-    if not 0 < dim <= limit:
+    if to_whole("dim", dim) > limit:
         raise InputError(f"dim {dim}; expected 1 to {limit:,}, {limit_name}")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
-from phrasemate.types import Progress
+from phrasemate.types import Progress, check_fields, to_settings
 from phrasemate.utils import import_extra
 from phrasemate.vectors.vocabulary import EVERY, count_words, tokens
 from phrasemate.vectors.word_vectors import WordVectors
@@ -48,6 +48,7 @@ class PPMISettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if min(self.words, self.dim, self.window, self.least) < 1 or self.shift <= 0 or self.seed < 0:
             raise InputError(f"{self}: expected numbers of 1 or more, a seed from 0 and a shift above 0")
 
@@ -68,7 +69,7 @@ def train_ppmi(
 
     Raises MissingExtra without SciPy, and InputError for texts that are too small for ``dim`` or can be read only once.
     """
-    settings = settings or PPMISettings()
+    settings = to_settings(settings, PPMISettings)
     _scipy()
     vocabulary = count_words(texts, settings.words, settings.least, progress)
     if len(vocabulary.words) <= settings.dim:

@@ -40,6 +40,7 @@ from phrasemate.index.ray import connected, cpus
 from phrasemate.index.store import State, check_model
 from phrasemate.index.types import IndexModel, IndexSettings, IndexStats, Scope, VerifyReport
 from phrasemate.index.verify import check_parts, check_sentences, common_figures
+from phrasemate.types import to_settings
 from phrasemate.utils.arrays import Floats, Ids
 
 log = logging.getLogger("phrasemate.index")
@@ -265,7 +266,7 @@ class ClusterIndex(BaseIndex):
         Raises MissingExtra, IndexMissing, IndexDamaged, IndexUnsupported, ModelMismatch, PhraseIndexError.
         """
         place = place_of(path)
-        index = cls(Tables(place, options_for(place)), model, readonly, settings or IndexSettings(), threads)
+        index = cls(Tables(place, options_for(place)), model, readonly, to_settings(settings, IndexSettings), threads)
         if model is not None:
             check_model(place, index.manifest, model)
         return index
