@@ -11,6 +11,7 @@ import pytest
 from dictionary_files import write_dictd, write_stardict
 
 from phrasemate.errors import IndexDamaged, InputError, ReadError
+from phrasemate.glossary import Entry, write_glossary
 from phrasemate.lexicon import Dictionary, DictionaryFolder, Equivalent, dictionary, formats, open_dictionaries
 from phrasemate.lexicon.dictionary import terms_in
 from phrasemate.text import Side, Term, TermPair, Unit, write_pairs, write_terms, write_units
@@ -217,6 +218,25 @@ def test_headers_name_columns(tmp_path: Path) -> None:
     assert texts(opened(path), "bench") == ["Bank"]
     [lexicon] = open_dictionaries([path], ["de", "en"])
     assert lexicon.languages == ["de", "en"]
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv", ".xlsx"])
+def test_a_table_that_phrasemate_wrote_has_one_wording_in_a_cell(tmp_path: Path, suffix: str) -> None:
+    wordings = ["input; output", "salt, pepper", "teacher(s)", 'the "big" one', '"salt; pepper"', "=sum(a;b)", "adj."]
+    pairs = [TermPair(Term(f"Wort {n}", "de"), Term(text, "en")) for n, text in enumerate(wordings)]
+    write_pairs(tmp_path / f"pairs{suffix}", pairs)
+    lexicon = opened(tmp_path / f"pairs{suffix}")
+    assert [texts(lexicon, f"Wort {n}") for n in range(len(wordings))] == [[text] for text in wordings]
+
+
+def test_a_glossary_as_a_table_has_one_wording_in_a_cell(tmp_path: Path) -> None:
+    path = tmp_path / "glossary.csv"
+    entries = [Entry("Ein-/Ausgabe", "input; output", "de", "en"), Entry("Lehrer(in)", "teacher(s)", "de", "en")]
+    write_glossary(path, entries, "csv")
+    lexicon = opened(path)
+    assert [texts(lexicon, entry.source) for entry in entries] == [["input; output"], ["teacher(s)"]]
+    path.write_text("German,English\nEin-/Ausgabe,input; output\n", "utf-8")  # a table of another program
+    assert texts(opened(path), "Ein-/Ausgabe") == ["input", "output"]
 
 
 def test_ding_lines(tmp_path: Path) -> None:

@@ -31,6 +31,13 @@ from phrasemate.lexicon.formats import alternatives, definition_equivalents, pla
         ("Bank, f; Ufer, n.", ["Bank", "Ufer"]),
         ("Ferien, f pl", ["Ferien"]),
         ("Abgeordnete, m/f, Deputierte", ["Abgeordnete", "Deputierte"]),
+        ("bench (seat; furniture); bank", ["bench", "bank"]),
+        ('"salt; pepper"; spice', ["salt; pepper", "spice"]),
+        ('"salt, pepper", spice', ["salt, pepper", "spice"]),
+        ("«sel; poivre»; épice", ["sel; poivre", "épice"]),
+        ("„Salz; Pfeffer“; Gewürz", ["Salz; Pfeffer", "Gewürz"]),
+        ('the "cut; paste" menu; edit', ['the "cut; paste" menu', "edit"]),
+        ('5" disk; 3" disk', ['5" disk', '3" disk']),  # inches
         ("f", ["f"]),
         ("Volt, V", ["Volt", "V"]),  # no class of words
     ],

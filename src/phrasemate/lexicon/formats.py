@@ -1,12 +1,14 @@
 """Parsers of dictionary files: tables, term bases, translation memories, StarDict, dictd.
 
-Cells and definitions are cleaned by a few cautious rules; any other text is kept as it is.
+Tables that phrasemate wrote have one term in a cell, which is kept as it is. Cells of other tables and definitions are
+cleaned by a few cautious rules; any other text is kept.
 
 - Notes in brackets are removed: "(...)", "[...]", "{...}", "<...>". The text of a note is kept if a cell has nothing
   else. Letters in brackets within a word are part of it: "colo(u)r" gives "colour".
 - A pronunciation between slashes is removed: "bench /bentʃ/".
 - Semicolons, bars and the ideographic comma separate equivalents: "house; building". A comma does so only if each part
-  has one or two words; a part that is an article ("Haus, das") is a note.
+  has one or two words; a part that is an article ("Haus, das") is a note. No separator counts inside quotation marks,
+  which are removed if they enclose an equivalent: '"salt; pepper"; spice' gives "salt; pepper" and "spice".
 - A grammatical abbreviation with a full stop at the end is removed: "Haus n.", "to go v.".
 
 StarDict files are parsed as its documentation "Format for StarDict dictionary files" describes.
@@ -29,7 +31,7 @@ from phrasemate.text.formats.bilingual import one_line, stream_units
 from phrasemate.text.formats.tables import csv_rows, meant, sheet_rows, tsv_rows
 from phrasemate.text.formats.units import UNKNOWN
 from phrasemate.text.languages import language_code, languages_in
-from phrasemate.text.term_lists import stream_terms
+from phrasemate.text.term_lists import PAIR_COLUMNS, stream_terms
 from phrasemate.text.text_file import Damage, TextFile
 
 _MOST = 50  # equivalents of one cell, at most
@@ -39,8 +41,10 @@ _NOTES = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}|<[^<>]*>|（[^（）]*�
 _OPTIONAL = re.compile(r"(?<=\w)\((\w+)\)(?=\w)")
 _BRACKETS = re.compile(r"[()\[\]{}<>（）【】]")
 _PRONOUNCED = re.compile(r"\s/[^/]{1,100}/(?=\s|$)")
-_PARTS = re.compile(r"\s*[;|；、]\s*")
-_COMMAS = re.compile(r"\s*[,，،]\s*")
+_QUOTATION = rf"""(?<!\w)(?:"[^"]{{1,{_LONGEST}}}"|[“„][^“”]{{1,{_LONGEST}}}[“”]|«[^«»]{{1,{_LONGEST}}}»)(?!\w)"""
+_PARTS = re.compile(rf"(?:{_QUOTATION}|[^;|；、])+")
+_PIECES = re.compile(rf"(?:{_QUOTATION}|[^,，،])+")
+_ENCLOSED = re.compile(_QUOTATION)
 _SEPARATOR, _COMMA = re.compile("[;|；、]"), re.compile("[,，،]")
 _ARTICLES = {
     *("der", "die", "das", "le", "la", "les", "l'", "un", "une", "el", "los", "las", "il", "lo", "gli", "the", "to")
@@ -101,8 +105,8 @@ def _bare(cell: str) -> str:
 
 
 def _split(text: str, words: int) -> Iterator[str]:
-    for part in _PARTS.split(text) if _SEPARATOR.search(text) else [text]:
-        pieces = [_tidy(piece) for piece in _COMMAS.split(part)] if _COMMA.search(part) else [_tidy(part)]
+    for part in _PARTS.findall(text) if _SEPARATOR.search(text) else [text]:
+        pieces = [_tidy(piece) for piece in _PIECES.findall(part)] if _COMMA.search(part) else [_tidy(part)]
         pieces = pieces[:1] + [piece for piece in pieces[1:] if not _GRAMMAR_ALONE.fullmatch(piece)]
         pieces = [piece for piece in pieces if piece and piece.casefold() not in _ARTICLES]
         if all(piece.count(" ") < words for piece in pieces):
@@ -115,6 +119,7 @@ def _distinct(texts: Iterator[str]) -> list[str]:
     distinct: dict[str, None] = {}
     for text in texts:
         text = _tidy(_GRAMMAR.sub("", text) if "." in text else text)
+        text = text[1:-1].strip() if _ENCLOSED.fullmatch(text) else text
         if text and len(text) <= _LONGEST and any(map(str.isalnum, text)):
             distinct.setdefault(text)
         if len(distinct) == _MOST:
@@ -178,7 +183,7 @@ def table_entries(path: Path) -> Iterator[Entry]:
 
     A first row with names of languages ("de", "German", "Deutsch"), or with "source" and "target" (or "term" and
     "translation"), or with one of each, selects the columns. Otherwise the first two columns are used, and the file
-    name may give the languages.
+    name may give the languages. A table that `write_pairs` or `write_glossary` wrote has one wording in a cell.
     """
     file = text_file(path)
     suffix = ending(path)
@@ -220,6 +225,7 @@ def _after_comment(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int,
 
 def _sheet_entries(path: Path, rows: Iterator[tuple[str, int, list[str]]]) -> Iterator[Entry]:
     first = next(rows)
+    wordings = _whole if _is_written(first[2]) else alternatives
     sides = _header(first[2])
     if not sides:
         names = languages_in(path.name)
@@ -227,11 +233,22 @@ def _sheet_entries(path: Path, rows: Iterator[tuple[str, int, list[str]]]) -> It
         rows = chain([first], rows)
     pairs, start = 0, first[1]
     for _, _, cells in rows:
-        entry = [(lang, text) for column, lang in sides if column < len(cells) for text in alternatives(cells[column])]
+        entry = [(lang, text) for column, lang in sides if column < len(cells) for text in wordings(cells[column])]
         pairs += len({lang for lang, _ in entry}) > 1
         yield entry
     if not pairs:
         raise ReadError(str(path), start, "no row with two wordings", "give a table with one entry per row")
+
+
+def _whole(cell: str) -> list[str]:
+    """Return a cell as one wording, unchanged; no wording for a blank cell."""
+    text = one_line(cell)
+    return [text] if text else []
+
+
+def _is_written(header: list[str]) -> bool:
+    """Tell whether a table has the header row that `write_pairs` or `write_glossary` writes."""
+    return tuple(header[: len(PAIR_COLUMNS)]) == PAIR_COLUMNS or header[-2:-1] == ["Term_Example"]
 
 
 def _header(cells: list[str]) -> list[tuple[int, int | str]]:

@@ -51,7 +51,17 @@ _FIELDS = {  # column name in lower case -> field of `Term`
     "note": "note",
     "context": "contexts",
 }
-_COLUMNS = ("source", "target", "score", "source_language", "target_language", "id", "definition", "note", "context")
+PAIR_COLUMNS = (
+    "source",
+    "target",
+    "score",
+    "source_language",
+    "target_language",
+    "id",
+    "definition",
+    "note",
+    "context",
+)
 _NOTED = 100  # maximum number of languages to collect for an error message
 
 Row = tuple[str, int, list[str]]  # name of the sheet or "", line, cells
@@ -296,7 +306,7 @@ def _table(rows: Iterable[TermPair]) -> Iterator[Sequence[Any]]:
     rows = iter(rows)
     first = next(rows, None)
     extra = [] if first is None else list(first.metadata)
-    yield [*_COLUMNS, *extra]
+    yield [*PAIR_COLUMNS, *extra]
     for pair in rows if first is None else chain([first], rows):
         source, target = pair.source, pair.target
         score = "" if pair.score is None else round(pair.score, 6)
