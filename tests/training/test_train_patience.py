@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,28 @@ def test_with_patience_the_last_model_is_kept_only_if_it_is_the_best(tmp_path: P
         json.loads((tmp_path / name / "model" / "training.json").read_text())["step"] for name in ("patient", "plain")
     ]
     assert steps == [4, 20]
+
+
+def test_a_step_begins_only_if_it_and_the_evaluation_before_it_end_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = scripted([0.0] * 10, tmp_path)
+    clock = [0.0]
+
+    def slow(method: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            clock[0] += seconds
+            return method(*arguments)
+
+        return call
+
+    monkeypatch.setattr("phrasemate.training.trainer.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(run.task, "backward", slow(run.task.backward, 10))
+    monkeypatch.setattr(run.task, "evaluate", slow(run.task.evaluate, 30))
+    run.run(minutes=2.5)  # six steps and two evaluations take 120 s; the third evaluation and a step would take 40 s
+    assert (run.step, clock[0]) == (6, 120)
+    run.run(minutes=0.5)  # less than an evaluation and a step
+    assert (run.step, clock[0]) == (6, 120)
 
 
 def test_a_run_from_before_there_was_patience_continues(tmp_path: Path) -> None:

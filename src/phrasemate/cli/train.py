@@ -27,7 +27,15 @@ States = Annotated[
 ]
 Run = Annotated[Path, option("--out", "-o", "RUN", "The folder of the run.")]
 Changes = Annotated[list[str] | None, option("--set", "TABLE.KEY=VALUE", "Change one setting of CONFIG (repeatable).")]
-Minutes = Annotated[float | None, option("--minutes", "M", "Stop after M minutes, with a checkpoint.", min=0)]
+Minutes = Annotated[
+    float | None,
+    option(
+        "--minutes",
+        "M",
+        "Stop after M minutes, with a checkpoint. Evaluations count, but not the loading before the first step.",
+        min=0,
+    ),
+]
 Device = Annotated[str, option("--device", "auto|cpu|cuda", "Device to train on.")]
 Workers = Annotated[
     int | None,

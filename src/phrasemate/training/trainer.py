@@ -290,6 +290,7 @@ class Trainer(Generic[B]):
         self.step, self.evaluated, self.best, self.seconds, self.stale = 0, 0, -math.inf, 0.0, 0
         self.saved = 0  # step of the last checkpoint
         self.last: Metrics = {}
+        self._longest: dict[str, float] = {}  # seconds of the longest step, evaluation and checkpoint
         self._sums: Metrics = {}  # metrics of the steps since the last log line
         self._checkpoint = Checkpoint(folder / "checkpoint")
         self._group = processes.group()
@@ -304,6 +305,9 @@ class Trainer(Generic[B]):
 
     def run(self, minutes: float = math.inf, progress: Callable[[Event], None] = lambda _: None) -> Metrics:
         """Train to the end, or for at most ``minutes``; returns the last metrics.
+
+        The limit includes evaluations and checkpoints: a step begins only if it and what follows it will end in time,
+        as far as earlier ones tell. So the first step, evaluation and checkpoint of a run may exceed it.
 
         Resumes from the last checkpoint if there is one. Writes a checkpoint when time is up and on Ctrl-C, which is
         raised again after the current step, so that the checkpoint is consistent.
@@ -335,7 +339,7 @@ class Trainer(Generic[B]):
         with _interrupts() as interrupts:
 
             def over() -> bool:
-                stop = bool(interrupts) or time.monotonic() >= deadline
+                stop = bool(interrupts) or time.monotonic() + self._needed() >= deadline
                 return processes.total([float(stop)], self.device, greatest=True)[0] > 0
 
             self._steps(over, progress)
@@ -393,6 +397,19 @@ class Trainer(Generic[B]):
             if self._writes:
                 (self.folder / "metrics.jsonl").unlink(missing_ok=True)
 
+    def _needed(self) -> float:
+        """Estimate the seconds of the next step, of an evaluation before it or at the end, and of the checkpoint."""
+        evaluates = self._evaluation_is_due() or self.step + 1 == self.settings.end
+        parts = ["step", "checkpoint", *(["evaluation"] if evaluates else [])]
+        return sum(self._longest.get(part, 0.0) for part in parts)
+
+    @contextmanager
+    def _timed(self, part: str) -> Iterator[None]:
+        """Note the longest time that a part of the work has taken."""
+        start_time = time.monotonic()
+        yield
+        self._longest[part] = max(self._longest.get(part, 0.0), time.monotonic() - start_time)
+
     def _steps(self, over: Callable[[], bool], progress: Callable[[Event], None]) -> None:
         settings = self.settings
         with closing(self._steps_ahead()) as batches:
@@ -401,7 +418,8 @@ class Trainer(Generic[B]):
                 if self.finished:
                     break
                 start_time = time.perf_counter()
-                metrics = self._one_step(next(batches))
+                with self._timed("step"):
+                    metrics = self._one_step(next(batches))
                 self.step += 1
                 self.seconds += time.perf_counter() - start_time
                 for name, value in (metrics | {"seconds": time.perf_counter() - start_time, "steps": 1}).items():
@@ -486,14 +504,18 @@ class Trainer(Generic[B]):
         self.last = {name: value / count for name, value in sums.items()} | rate
         self._write({"step": self.step, **self.last, "lr": learning_rate(self.step - 1, self.settings)})
 
+    def _evaluation_is_due(self) -> bool:
+        """Tell whether to evaluate: at the interval of the settings and at the end, once per step even after a stop."""
+        is_due = self.step == self.settings.end
+        is_due |= bool(self.settings.evaluate and self.step and self.step % self.settings.evaluate == 0)
+        return is_due and self.evaluated != self.step
+
     def _evaluate_if_due(self) -> None:
-        """Evaluate at the interval of the settings and at the end, once per step even if the run was resumed."""
-        due = self.step == self.settings.end
-        due |= bool(self.settings.evaluate and self.step and self.step % self.settings.evaluate == 0)
-        if not due or self.evaluated == self.step:
+        if not self._evaluation_is_due():
             return
         self.task.module.eval()
-        metrics = self.task.evaluate(self.autocast)
+        with self._timed("evaluation"):
+            metrics = self.task.evaluate(self.autocast)
         self.task.module.train()
         # All processes use the first one's score.
         metrics["score"] = processes.total([metrics["score"] if self._writes else 0.0], self.device)[0]
@@ -543,7 +565,8 @@ class Trainer(Generic[B]):
             lines = log.stat().st_size
         facts: dict[str, Any] = {"step": self.step, "evaluated": self.evaluated, "best": self.best, "stale": self.stale}
         facts |= {"seconds": self.seconds, "metrics": lines, "sums": self._sums}
-        self._checkpoint.save(tensors, facts)
+        with self._timed("checkpoint"):
+            self._checkpoint.save(tensors, facts)
         self.saved = self.step
 
     @torch.no_grad()
