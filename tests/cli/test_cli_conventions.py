@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ import typer.main
 from typer.testing import CliRunner
 
 from phrasemate.cli import app
+from phrasemate.cli.options import pairs_of
 from phrasemate.cli.shell import PANELS, RENAMED, current_names
+from phrasemate.errors import ReadError
 
 
 def test_every_former_name_leads_to_an_option() -> None:
@@ -41,6 +44,15 @@ def test_a_former_name_works_and_warns() -> None:
     assert result.stderr.startswith(
         "warning: --lang is now called --source-lang\nwarning: --most is now called --limit\n"
     )
+
+
+@pytest.mark.parametrize("content", ["", "\n\n"])
+def test_a_file_without_a_pair_of_sentences_is_an_error_with_its_name(tmp_path: Path, content: str) -> None:
+    """Such a file may be given to mine --calibrate, to mt --examples and to mt prepare."""
+    path = tmp_path / "pairs.tsv"
+    path.write_text(content, "utf-8")
+    with pytest.raises(ReadError, match=r"pairs\.tsv: no pair of sentences in it"):
+        list(pairs_of(path, "de", "en", "--source-lang and --target-lang"))
 
 
 def test_help_has_groups_of_options() -> None:

@@ -160,7 +160,10 @@ def test_errors(invoke: Invoke, arguments: tuple[str, ...], code: int, expected:
 def test_a_file_without_known_pairs_is_not_passed_over(invoke: Invoke) -> None:
     Path("blank.tsv").write_text("\n", "utf-8")
     result = invoke("de.txt", "en.txt", "-o", "x.tsv", *COMMON, "--calibrate", "blank.tsv")
-    assert (result.exit_code, result.stderr) == (1, "error: 0 pairs to calibrate with; expected 20 or more\n")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "error: blank.tsv: no pair of sentences in it; give a file with a pair in each line\n",
+    )
 
 
 def test_text_that_is_none(invoke: Invoke) -> None:

@@ -58,8 +58,8 @@ def test_a_line_that_is_none_names_file_and_line(tmp_path: Path, content: str) -
 
 def test_an_empty_or_absent_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
-    for name in ("empty.jsonl", "absent.jsonl"):
-        with pytest.raises(ReadError, match="phrasemate pairs"):
+    for name, reason in (("empty.jsonl", "an empty file; expected phrase pairs"), ("absent.jsonl", "cannot be read")):
+        with pytest.raises(ReadError, match=rf"{name}: {reason}.*; make it with phrasemate pairs"):
             PairFile(tmp_path / name)
 
 

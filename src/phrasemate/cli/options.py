@@ -194,15 +194,21 @@ def pairs_of(path: Path, source: str, target: str, options: str) -> Iterator[tup
     """Yield the sentence pairs of a parallel text, for a command without the options ``--langs`` and ``--columns``.
 
     If both languages are known, a translation memory gives its units in these, whatever their order in the file.
-    Raises ReadError, which names ``options`` as those that choose the languages.
+    Raises ReadError, which names ``options`` as those that choose the languages, and for a file without a pair.
     """
     from phrasemate.align import ParallelText
     from phrasemate.text.formats.bilingual import format_of
 
     primary_languages = [re.split("[-_]", language)[0] for language in (source, target)]  # de-AT matches any German
     languages = (primary_languages[0], primary_languages[1]) if all(primary_languages) and format_of(path) else ("", "")
+    is_empty = True
     try:
-        yield from (pair for pair in ParallelText(path, languages=languages) if all(pair))
+        for pair in ParallelText(path, languages=languages):
+            if all(pair):
+                is_empty = False
+                yield pair
+        if is_empty:
+            raise ReadError(str(path), 0, "no pair of sentences in it", "give a file with a pair in each line")
     except ReadError as error:
         remedy = _NO_OPTION.sub("", error.remedy).replace("--langs, source first", options).replace("--langs", options)
         raise ReadError(error.file, error.line, error.reason, remedy) from error

@@ -66,8 +66,12 @@ class PairFile:
         try:
             with path.open("rb") as file:
                 self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:
+        except OSError as error:
             raise ReadError(str(path), 0, f"cannot be read ({error})", "make it with phrasemate pairs") from error
+        except ValueError:  # a file of 0 bytes cannot be mapped
+            raise ReadError(
+                str(path), 0, "an empty file; expected phrase pairs", "make it with phrasemate pairs"
+            ) from None
         ends = np.concatenate([[0], *self._line_ends()])
         self._bounds = np.append(ends, len(self._data)) if ends[-1] != len(self._data) else ends
 
