@@ -34,7 +34,7 @@ from phrasemate.text import folded, words
 from phrasemate.text.japanese import KANA
 from phrasemate.text.languages import primary
 from phrasemate.text.normalize import Alignment, composed, plain, visible, without_compatibles
-from phrasemate.types import Hit, Phrase, check_opened, check_text
+from phrasemate.types import Hit, Phrase, check_opened, check_text, to_whole
 
 WAYS = ("words", "forms", "regex")
 ORDERS = ("text", "left", "right")
@@ -115,9 +115,9 @@ class Lookup:
 def lookup(
     index: BaseIndex,
     query: str,
-    way: str = "words",
-    order: str = "text",
-    most: int = 100,
+    how: str = "words",
+    sort: str = "text",
+    limit: int = 100,
     documents: Sequence[str] | None = None,
     languages: Sequence[str] | None = None,
     name: str = "",
@@ -133,11 +133,11 @@ def lookup(
     Args:
         index: Index to search.
         query: Text to look up.
-        way: "words" finds whole words, with ``*`` for any letters and ``?`` for one letter. "forms" also finds
+        how: "words" finds whole words, with ``*`` for any letters and ``?`` for one letter. "forms" also finds
             inflected forms, and Chinese in traditional and simplified characters. "regex" takes a regular expression
             in the syntax of the package regex.
-        order: Order of the lines: "text", or by the words to the "left" or "right" of the match.
-        most: Maximum number of lines.
+        sort: Order of the lines: "text", or by the words to the "left" or "right" of the match.
+        limit: Maximum number of lines.
         documents: Names of the documents to search, or folders, or patterns with ``*``; None for all.
         languages: Languages of the documents to search; None for all.
         name: Name of the index in the lines.
@@ -147,15 +147,16 @@ def lookup(
             their metadata "translation" is the text of the index.
         near: Word that must be among the counted words near a match; "" for none.
 
-    Raises InputError for an empty text, a text without a letter or digit, an invalid regular expression, an unknown
-    way, order or side, and an unknown document or language.
+    Raises InputError for an empty text, a text without a letter or digit, and an invalid regular expression. Raises it
+    also for an unknown ``how``, ``sort`` or ``side``, a ``limit`` below 1, and an unknown document or language.
     """
     check_opened(index, "an index, such as Index.open(path)")
     for text in (query, near):
         check_text(text)
-    for value, values in ((way, WAYS), (order, ORDERS), (side, SIDES)):
+    limit = to_whole("limit", limit)
+    for option, value, values in (("how", how, WAYS), ("sort", sort, ORDERS), ("side", side, SIDES)):
         if value not in values:
-            raise InputError(f"{value[:20]!r}: expected one of {', '.join(values)}")
+            raise InputError(f"{option} {repr(value)[:20]}; expected one of {', '.join(values)}")
     if not query.strip():
         raise InputError("the text to look up is empty")
     tally, whole = _Tally(name), True
@@ -167,7 +168,7 @@ def lookup(
         tags = [infos[number].language for number in sorted(document_ids)] or [""]
         if side == "translation":
             tags = [_language_of_translations(index)]
-        finders = {tag: _finder(query.strip(), way, tag, end) for tag in tags}
+        finders = {tag: _finder(query.strip(), how, tag, end) for tag in tags}
         function_words_of = {tag: frozenset(map(_key, general_words(tag))) for tag in finders}
         fragments, near_key = _united([fragments for _, fragments in finders.values()]), _key(near)
         try:
@@ -189,11 +190,11 @@ def lookup(
         except _TimeOver:
             whole = False
     lines = tally.lines
-    if lines and order != "text":
+    if lines and sort != "text":
         candidate = Candidate(query, 1.0, tally.count, tuple(lines), 1.0, language=lines[0].hit.language)
         column = Column(name, (candidate,))
-        lines = list(arranged(column, order).candidates[0].lines)
-    return Lookup(query, tally.count, tally.sentences, tuple(lines[:most]), **tally.most_frequent(), whole=whole)
+        lines = list(arranged(column, sort).candidates[0].lines)
+    return Lookup(query, tally.count, tally.sentences, tuple(lines[:limit]), **tally.most_frequent(), whole=whole)
 
 
 class _Tally:

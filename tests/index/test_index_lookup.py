@@ -6,6 +6,7 @@ from itertools import product
 from pathlib import Path
 from unicodedata import normalize
 
+import numpy as np
 import pytest
 from index_fakes import FakeModel
 
@@ -304,17 +305,26 @@ def test_frequency_and_neighbours(index: Index) -> None:
 
 
 def test_lines_are_sorted_by_their_contexts(index: Index) -> None:
-    right = [line.right.split()[0] for line in lookup(index, "collateral", order="right").lines if line.right != "."]
+    right = [line.right.split()[0] for line in lookup(index, "collateral", sort="right").lines if line.right != "."]
     assert right == sorted(right)
-    neighbours = [line.left.split()[-1] for line in lookup(index, "bank*", order="left").lines if line.left]
+    neighbours = [line.left.split()[-1] for line in lookup(index, "bank*", sort="left").lines if line.left]
     assert neighbours == ["a", "the", "The", "Two"]
 
 
 def test_documents_and_limits(index: Index) -> None:
     assert len(matches(index, "collateral", documents=["b/"])) == 2
-    assert len(matches(index, "collateral", most=1)) == 1
+    assert len(matches(index, "collateral", limit=1)) == 1
     with pytest.raises(InputError):
         lookup(index, "…")
+    assert len(matches(index, "collateral", limit=np.int64(1))) == 1
+    for options, reason in (
+        ({"limit": "1"}, "limit: '1'; expected 1 or more, a whole number"),
+        ({"limit": 0}, "limit: 0; expected 1 or more"),
+        ({"how": 3}, "how 3; expected one of words, forms, regex"),
+        ({"sort": "score"}, "sort 'score'; expected one of text, left, right"),
+    ):
+        with pytest.raises(InputError, match=f"^{reason}"):
+            lookup(index, "collateral", **options)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="expected a text"):
         lookup(index, "collateral", near=["pledge"])  # type: ignore[arg-type]
     with pytest.raises(InputError):

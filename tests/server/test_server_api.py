@@ -70,6 +70,14 @@ def test_half_a_character_in_a_document_is_an_escape(client: TestClient, folder:
     assert answer.json()["results"][0]["groups"][0]["hits"][0]["context"] == "A zebra \udc80 grazes."
 
 
+def test_a_look_up_has_the_options_of_the_command_line_and_their_former_names(client: TestClient) -> None:
+    names = ({"how": "regex", "sort": "left", "limit": 1}, {"way": "regex", "order": "left", "most": 1})
+    first, second = (ask(client, "/lookup", query="[a-z]+", **options) for options in names)
+    assert first == second
+    assert first["count"] > len(first["lines"]) == 1
+    assert "limit: expected 1 or more" in refused(client, "/lookup", 422, "invalid", query="bank", limit=0)
+
+
 def test_filters(client: TestClient) -> None:
     assert ask(client, "/search", query="[[bank]]", k=1, documents=["english.txt"], languages=["en"])["results"]
     assert "has no language 'de'; it has 'en'" in refused(

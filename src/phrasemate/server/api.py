@@ -207,7 +207,7 @@ def _add_questions(api: APIRouter, library: Library, settings: Settings) -> None
         name = body.index or library.names[0]
 
         def answer(searcher: Searcher) -> Response:
-            filters = (body.way, body.order, body.most, body.documents, body.languages, name)
+            filters = (body.how, body.sort, body.limit, body.documents, body.languages, name)
             places = lookup(searcher.index, body.query, *filters, go_on, side=body.side, near=body.near)
             return _answer({"index": name, **places.as_dict()})
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 
@@ -221,16 +221,20 @@ class Lookup(RequestBody):
 
     limits: ClassVar[Limits] = {
         "query": [("maxLength", "sentence_characters")],
-        "most": [("maximum", "hits")],
+        "limit": [("maximum", "hits")],
         "documents": [("maxItems", "filters"), ("maxLength", "characters")],
         "languages": [("maxItems", "filters"), ("maxLength", "characters")],
         "near": [("maxLength", "sentence_characters")],
     }
     query: str = Field(description="Words, with * for any letters and ? for one, or a regular expression.")
     index: str = INDEX
-    way: Literal["words", "forms", "regex"] = Field("words", description="forms: inflected forms too.")
-    order: Literal["text", "left", "right"] = Field("text", description="Order of the lines.")
-    most: int = Field(100, ge=1, description="Lines, at most.")
+    how: Literal["words", "forms", "regex"] = Field(
+        "words", validation_alias=AliasChoices("how", "way"), description="forms: inflected forms too."
+    )
+    sort: Literal["text", "left", "right"] = Field(
+        "text", validation_alias=AliasChoices("sort", "order"), description="Order of the lines."
+    )
+    limit: int = Field(100, ge=1, validation_alias=AliasChoices("limit", "most"), description="Lines, at most.")
     documents: list[str] | None = Field(None, description="In these documents only.")
     languages: list[str] | None = Field(None, description="In these languages only.")
     side: Literal["text", "translation"] = Field(

@@ -174,8 +174,8 @@ async def _look_up(
     if len(query) > longest:
         raise Refusal("too_long", f"the query is too long; {longest} characters is the limit")
     options: dict[str, Any] = {"documents": [fields["doc"]] if fields["doc"] else None, "name": name}
-    options |= {"near": fields["near"], "most": LOOKED_UP}
-    options |= {"way": fields["how"] or WAYS[0], "order": fields["sort"] or LOOKUP_ORDERS[0]}
+    options |= {"near": fields["near"], "limit": LOOKED_UP}
+    options |= {"how": fields["how"] or WAYS[0], "sort": fields["sort"] or LOOKUP_ORDERS[0]}
     for side in sides:
         result = await work(library, library.ask, name, partial(_places, query=query, options=options, side=side))
         if result.count:

@@ -542,7 +542,7 @@ async def _places(
 
     def ask(searcher: Searcher) -> Lookup:
         options: dict[str, Any] = {"documents": documents, "name": name, "progress": go_on, "seconds": BRIEFLY}
-        return lookup(searcher.index, text, way, most=PLACES, side=side, **options)
+        return lookup(searcher.index, text, way, limit=PLACES, side=side, **options)
 
     try:
         places: Lookup = await work(library, library.ask, name, ask)
