@@ -220,8 +220,8 @@ def test_a_snapshot_cannot_be_changed_within(index: Index) -> None:
 
 def test_an_id_that_no_phrase_has(index: Index) -> None:
     index.add([Document.from_texts("a", ["one two"])])
-    for phrase in (-1, 1 << 70):
-        with pytest.raises(InputError, match="ids of this index are below"):
+    for phrase, message in ((-1, "expected 0 or more"), (1 << 70, "ids of this index are below")):
+        with pytest.raises(InputError, match=message):
             index.around(phrase)
 
 

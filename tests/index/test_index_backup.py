@@ -257,7 +257,7 @@ def test_what_an_index_was_tuned_for_goes_with_it(tmp_path: Path, monkeypatch: p
     folder = make(tmp_path / "idx")
     with Index.open(folder, FakeModel(), settings=SMALL) as index:
         index.optimize(target_recall=0.9, at=10, seed=3)
-    monkeypatch.setattr("phrasemate.index.index.IndexSettings", lambda: SMALL)
+    monkeypatch.setattr("phrasemate.index.index.to_settings", lambda settings, kind: settings or SMALL)
     backup(folder, tmp_path / "copy")
     restore(tmp_path / "copy", tmp_path / "restored")
     upgrade(folder, FakeModel(dim=8, name="new"))

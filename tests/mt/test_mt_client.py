@@ -209,9 +209,10 @@ def test_the_key_of_a_request_depends_on_all_of_it() -> None:
         ({"url": "http://me:s3cret@h/v1"}, "holds a user name or password"),
         ({"url": "http://h/v1", "api": "magic"}, "expected chat or completions"),
         ({"url": "http://h/v1", "tries": 0}, "must be above 0"),
-        ({"url": "http://h/v1", "timeout": float("nan")}, "must be above 0"),
+        ({"url": "http://h/v1", "timeout": float("nan")}, "timeout: nan; expected a number"),
         ({"url": "http://h/v1", "timeout": 1e300}, "up to 1,000,000 seconds"),
-        ({"url": "http://h/v1", "temperature": float("nan")}, "temperature 0 or more"),
+        ({"url": "http://h/v1", "temperature": float("nan")}, "temperature: nan; expected a number"),
+        ({"url": "http://h/v1", "temperature": -1.0}, "temperature 0 or more"),
     ],
 )
 def test_an_endpoint_that_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:
