@@ -127,8 +127,8 @@ def _meanings(wording: str, language: str) -> Mapping[str, float]:
     lexicon = bundled_lexicon()
     sums: dict[str, float] = defaultdict(float)
     for english, probability in lexicon.into_english(wording, language) if lexicon else ():
-        words = english.split()
+        words = regular(english).split()
         content = [word for word in words if word not in ENGLISH_FUNCTION_WORDS] or words
-        sums[" ".join([stem(_BASES.get(word, word), "en") for word in content])] += probability
+        sums[" ".join([stem(word, "en") for word in content])] += probability
     total = sum(sums.values())
     return {english: probability / total for english, probability in sums.items()}
