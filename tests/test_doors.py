@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import phrasemate as pm
-from phrasemate.align import EflomalAligner, NeuralAligner, ParallelText, PhraseSettings
+from phrasemate.align import NeuralAligner, ParallelText, PhraseSettings
 from phrasemate.dataset import DatasetSettings
 from phrasemate.errors import IndexExists, InputError, MissingExtra, ModelError, QueryError
 from phrasemate.examples import ExampleIndex
@@ -133,7 +133,6 @@ def test_a_path_is_a_text_or_a_path(call: Callable[[Any], object], tmp_path: Pat
         (lambda: Mining(languages="de"), "^languages 'de'; expected two codes"),  # type: ignore[arg-type]
         (lambda: list(read_terms("a.tsv", column=True)), "^column=True; expected a name, or a number from 1"),
         (lambda: read_fasttext("a.vec", limit="9"), "^limit: '9'; expected 1 or more, a whole number"),  # type: ignore[arg-type]
-        (lambda: EflomalAligner(chunk="9"), "^chunk: '9'; expected 1 or more, a whole number"),  # type: ignore[arg-type]
         (lambda: split_sentences(None), "^None: expected a text"),  # type: ignore[arg-type]
         (lambda: split_sentences("One.", None), "^None: expected a text"),  # type: ignore[arg-type]
         (lambda: words(None), "^None: expected a text"),  # type: ignore[arg-type]

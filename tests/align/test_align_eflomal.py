@@ -49,8 +49,9 @@ def test_absent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_senseless_settings(fake: list[dict[str, Any]]) -> None:
-    with pytest.raises(InputError, match="chunk: 0"):
-        EflomalAligner(chunk=0)
+    for chunk in (0, "9"):
+        with pytest.raises(InputError, match=f"chunk: {chunk!r}; expected 1 or more, a whole number"):
+            EflomalAligner(chunk=chunk)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="grow-diag-final-and"):
         EflomalAligner("both")
 
