@@ -17,6 +17,7 @@ from phrasemate.text import folded
 from phrasemate.utils.arrays import Flags, Floats, Ids
 
 NEAREST = 3  # occurrences in the feature "contexts"
+POWER = 3  # of the share of an equivalent that a candidate has: "room" counts as an eighth of "living room"
 AT_ONCE = 16  # queries whose candidates' vectors are in memory together
 _COMPARED = ("context", "contexts", "type", "probability", "collocates")  # features compared among listed candidates
 _LISTED_COLUMNS = np.array([FEATURES.index(f"listed {name}") for name in (*_COMPARED, "shift")])
@@ -208,12 +209,14 @@ def _fill_words(column: Mapping[str, Floats], query: Query, candidates: Sequence
     for number, stems in enumerate(common):
         if stems:  # of most candidates, the query has no word
             present = set(stems)
-            probabilities = [_likeliest(part, present) for part in required_parts]
+            translations = [_translation(part, present) for part in required_parts]
             column["covered"][number] = len(stems) / len(forms[number][0])
-            column["covers"][number] = np.count_nonzero(probabilities) / len(required_parts)
-            column["composed"][number] = sum(map(_log, probabilities)) / len(required_parts)
+            column["covers"][number] = sum([share for share, _ in translations]) / len(required_parts)
+            column["composed"][number] = sum([_log(probability) for _, probability in translations]) / len(
+                required_parts
+            )
             if optional:
-                shares = [_likeliest(part, present) > 0 for part in optional]
+                shares = [_translation(part, present)[0] for part in optional]
                 column["covers function words"][number] = sum(shares) / len(optional)
     column["word by word"][:] = (column["covered"] == 1) & (column["covers"] == 1) & (length > 1)
     column["words"][:] = np.maximum(lengths - length, 0)
@@ -221,9 +224,16 @@ def _fill_words(column: Mapping[str, Floats], query: Query, candidates: Sequence
     column["function word"][:] = [function_word for _, _, function_word in forms]
 
 
-def _likeliest(equivalents: Mapping[tuple[str, ...], float], stems: set[str]) -> float:
-    """Return the highest probability of an equivalent with all its stems among some stems, 0 if there is none."""
-    return max([value for form, value in equivalents.items() if stems.issuperset(form)], default=0.0)
+def _translation(equivalents: Mapping[tuple[str, ...], float], stems: set[str]) -> tuple[float, float]:
+    """Return how far a candidate with some stems translates a word with these equivalents.
+
+    They are the highest share of an equivalent's stems that the candidate has, to the power of `POWER`, and the highest
+    product of this and the equivalent's probability.
+    """
+    shares = [
+        ((len(stems.intersection(form)) / len(form)) ** POWER, probability) for form, probability in equivalents.items()
+    ]
+    return max([share for share, _ in shares]), max([share * probability for share, probability in shares])
 
 
 def _log(probability: float) -> float:

@@ -628,8 +628,9 @@ def _stems(wording: str, language: str) -> str:
 
 def _are_forms(one: str, other: str, stems: str, other_stems: str, language: str) -> bool:
     """Whether two wordings with these stems are one answer."""
-    if language == "en":
-        return stems == other_stems and are_english_inflections(regular(one), regular(other))
+    if language == "en":  # "to the station" is another answer than "station"
+        alike = stems == other_stems and one.startswith("to ") == other.startswith("to ")
+        return alike and are_english_inflections(regular(one), regular(other))
     return are_forms(one, other, stems, other_stems, language)
 
 

@@ -584,8 +584,9 @@ def test_numbers_are_computed_once_when_they_are_read() -> None:
 def test_inflected_forms_are_one_answer() -> None:
     wordings = ["understand", "understands", "adviser", "understandable", "advise", "advisers", "human rights"]
     wordings += ["human right", "advising", "told", "men said", "telling", "man says"]
+    wordings += ["to the station", "station", "the stations"]
     some = [candidates.Candidate(wording, UNLISTED, np.arange(1), 1) for wording in wordings]
-    groups = by_words(some, range(len(some)), "en", 9)
+    groups = by_words(some, range(len(some)), "en", 99)
     assert [[wordings[number] for number in group] for group in groups] == [
         ["understand", "understands"],
         ["adviser", "advisers"],
@@ -594,6 +595,8 @@ def test_inflected_forms_are_one_answer() -> None:
         ["human rights", "human right"],
         ["told", "telling"],
         ["men said", "man says"],
+        ["to the station"],
+        ["station", "the stations"],
     ]
     assert by_words(some, range(len(some)), "en", 1) == [[0, 1]]
 

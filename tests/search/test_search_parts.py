@@ -124,10 +124,10 @@ def test_an_equivalent_of_several_words_counts_as_a_whole() -> None:
     values = described.features[:, [FEATURES.index(name) for name in names]].tolist()
     assert values == [
         pytest.approx([1, 1, (log(0.5) + log(0.8)) / 2, 1]),
-        pytest.approx([1, 0.5, (log(0.5) - 6) / 2, 0]),  # "members" is only a part of an equivalent
+        pytest.approx([1, (1 + 1 / 8) / 2, (log(0.5) + log(0.8 / 8)) / 2, 0]),  # "members" is half of an equivalent
         pytest.approx([1, 1, (log(0.5) + log(0.1)) / 2, 1]),
-        pytest.approx([1, 0, -6, 0]),
-        pytest.approx([1, 0.5, (-6 + log(0.8)) / 2, 0]),
+        pytest.approx([1, (0 + 1 / 8) / 2, (-6 + log(0.8 / 8)) / 2, 0]),
+        pytest.approx([1, 1 / 2, (-6 + log(0.8)) / 2, 0]),
     ]
 
 
