@@ -29,7 +29,7 @@ from phrasemate.mine import Mining, mine
 from phrasemate.mt import FORMS, Cache, Endpoint, Hints, read_form
 from phrasemate.reranker import load_reranker
 from phrasemate.results import SearchRequest
-from phrasemate.terms import document_terms
+from phrasemate.terms import TermSettings, document_terms
 from phrasemate.text import Term, read_terms, split_sentences, words
 from phrasemate.training.lora import LoraSettings
 from phrasemate.vectors import DistilSettings, SelfLearning, Sentences, read_fasttext, read_lexicon
@@ -162,6 +162,7 @@ def test_a_foreign_error_becomes_one_of_input(call: Callable[[], object], reason
         (PPMISettings, "window"),
         (SearchRequest, "k"),
         (SelfLearning, "initial"),
+        (TermSettings, "k"),
     ],
 )
 def test_settings_take_numbers_of_any_type_and_refuse_other_values(kind: Callable[..., Any], number: str) -> None:

@@ -54,7 +54,7 @@ from phrasemate.text import Term, TermPair, words, write_pairs, write_terms
 from phrasemate.text.formats.tables import write_lines
 from phrasemate.text.korean import without_particles
 from phrasemate.text.normalize import composed, folded
-from phrasemate.types import Document, Hit, Phrase, Progress, Span, iterate_documents
+from phrasemate.types import Document, Hit, Phrase, Progress, Span, check_fields, iterate_documents, to_settings
 from phrasemate.utils.hyphens import without_compound_parts
 
 RANKINGS = ("termhood", "expected", "frequency", "cvalue")
@@ -152,6 +152,7 @@ class TermSettings:
     language: str = ""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.ranking not in RANKINGS:
             raise InputError(f"ranking {self.ranking!r}; expected one of {', '.join(RANKINGS)}")
         if not 0 <= self.belief <= 1:
@@ -193,7 +194,7 @@ def extract_terms(
 
     Raises the errors of reading the documents, such as ReadError.
     """
-    settings = settings or TermSettings()
+    settings = to_settings(settings, TermSettings)
     phrases = find_phrases(documents, model, replace(settings, least=1), progress)
     phrases = prepare_phrases(phrases, model, settings, reference)
     return [_term(phrase, score) for phrase, score in rank_phrases(phrases, settings)]
@@ -417,7 +418,7 @@ def translate_terms(
 
     Raises InputError for an unknown document or language.
     """
-    settings = settings or TermSettings()
+    settings = to_settings(settings, TermSettings)
     request = SearchRequest(settings.k, settings.contexts, documents, languages)
     model: Model = searcher.model
     examples = [representative(term, settings.examples) for term in terms]
@@ -448,7 +449,7 @@ def translate_beside(
     with the term over these sentences, counting 0 for a sentence that lacks it. Terms whose sentences have no
     translation are returned unchanged.
     """
-    settings = settings or TermSettings()
+    settings = to_settings(settings, TermSettings)
     beside = [[place for place in term.places if place.translation][: settings.examples] for term in terms]
     texts = list(dict.fromkeys(place.translation for places in beside for place in places))
     if not texts:
