@@ -54,6 +54,7 @@ def test_function_words_alone_stay() -> None:
         ("en", "exciting", "excited", False, True),
         ("en", "judge", "judging", False, True),
         ("en", "stop", "stopped", False, True),
+        ("en", "die", "dying", False, True),
         ("en", "carry out", "carried out", False, True),
         ("en", "the enforced rules", "enforces rule", False, True),
         ("en", "witness", "wit's", False, False),

@@ -110,7 +110,7 @@ LINKING = {  # linking elements of closed compounds, for the languages whose com
 }
 STEMS = {"de": ("en", "n"), "nl": ("en",)}  # endings that a word loses as the first part: Grenzen, "Grenzgebiet"
 _PLURALS = (("ies", "y"), ("ies", "ie"), ("es", ""), ("s", ""), ("'s", ""), ("s'", ""))  # ending -> its base
-_VERBAL = (("ied", "y"), ("ed", ""), ("ed", "e"), ("ing", ""), ("ing", "e"))
+_VERBAL = (("ied", "y"), ("ed", ""), ("ed", "e"), ("ing", ""), ("ing", "e"), ("ying", "ie"))
 _WITH_SHORT_ENDINGS = frozenset({"ca", "de", "es", "fr", "it", "pt"})
 _ENDING = 3  # letters of the endings in which two forms of a word of these languages differ, at most
 _ACCENTED_E, _ANY_E = re.compile("ée?s?$"), re.compile("[eé]s?$")  # at the end of a French word
