@@ -606,6 +606,7 @@ def by_words(
     by_beginning: dict[str, list[tuple[str, list[int], str]]] = {}  # forms begin alike, save for affixes
     for number in order:
         wording = candidates[number].wording
+        wording = regular(wording) if language == "en" else wording
         stems = _stems(wording, language)
         beginnings = {without_accents(rest)[:SYLLABLES]: None for rest in without_affixes(stems, language)}
         neighbours = chain.from_iterable(by_beginning.get(beginning, ()) for beginning in beginnings)
@@ -621,16 +622,14 @@ def by_words(
 
 
 def _stems(wording: str, language: str) -> str:
-    """Return the stemmed form of a wording; an irregular English form has the stem of its base."""
-    base = regular(wording) if language == "en" else wording
-    return wording_of(proposals.stemmed_form(base, language)[0], language)
+    return wording_of(proposals.stemmed_form(wording, language)[0], language)
 
 
 def _are_forms(one: str, other: str, stems: str, other_stems: str, language: str) -> bool:
-    """Whether two wordings with these stems are one answer."""
+    """Whether two wordings with these stems are one answer; English ones have regular forms (`regular`)."""
     if language == "en":  # "to the station" is another answer than "station"
         alike = stems == other_stems and one.startswith("to ") == other.startswith("to ")
-        return alike and are_english_inflections(regular(one), regular(other))
+        return alike and are_english_inflections(one, other)
     return are_forms(one, other, stems, other_stems, language)
 
 

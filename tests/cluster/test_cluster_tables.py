@@ -174,11 +174,11 @@ def search(index: Index, text: str, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_recall_against_exact_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixteen lists, of which each query reads eight: the scores of ten places against those of all phrases."""
+    """Sixteen lists, of which each query reads twelve: the scores of ten places against those of all phrases."""
     place, model = tmp_path / "idx", FakeModel(dim=64)
     build_here(place, documents(), model)
     monkeypatch.setattr("phrasemate.index.lance.index.lists_for", lambda phrases: 16)
-    monkeypatch.setattr("phrasemate.index.lance.search._PROBES", 8)
+    monkeypatch.setattr("phrasemate.index.lance.search._PROBES", 12)
     opened(place, model).optimize()
     index = opened(place, model)
     drawn = np.random.default_rng(0).standard_normal((50, model.dim)).astype(np.float32)
@@ -187,8 +187,8 @@ def test_recall_against_exact_search(tmp_path: Path, monkeypatch: pytest.MonkeyP
     codes = np.concatenate([unpack(block, model.dim)[0] for block, _ in index.store.checked_vectors()])
     exact = -np.sort(-(queries @ dequantise(codes).T), axis=1)[:, :10]
     right = np.abs(index.search(queries, 10).scores - exact) < 1e-5
-    assert right[:, 0].mean() >= 0.9  # 0.96 to 1 in 14 runs: Lance draws the centres at random
-    assert right.mean() >= 0.8  # 0.91 to 1; once 0.88
+    assert right[:, 0].mean() >= 0.9
+    assert right.mean() >= 0.9
 
 
 def test_more_lists_are_read_where_a_filter_leaves_too_few(
