@@ -132,7 +132,7 @@ $(VENV)/.base: pyproject.toml
 	  echo "error: $(PYTHON) is older than 3.11; on Debian: sudo apt-get install python3.11 python3.11-venv" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "error: $(PYTHON) cannot make virtual environments; on Debian: sudo apt-get install python3.11-venv" >&2; exit 1; }
-	@echo "Installing phrasemate into $(VENV) (once; about 130 MB of packages, no torch) ..."
+	@echo "Installing phrasemate into $(VENV) (once; about 150 MB of packages, no torch) ..."
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --editable .
 	@touch $@

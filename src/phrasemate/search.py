@@ -35,6 +35,7 @@ from phrasemate.lexicon.endings import SYLLABLES
 from phrasemate.lexicon.forms import are_forms, regular
 from phrasemate.lexicon.induced import elided_article
 from phrasemate.lexicon.inflection import are_english_inflections, without_affixes
+from phrasemate.lexicon.separable_verbs import with_infinitive
 from phrasemate.lexicon.spelling import without_accents
 from phrasemate.lexicon.wordings import wording_of
 from phrasemate.query import EXPECTED, parse_query
@@ -249,7 +250,7 @@ class Searcher:
         """
         if at_once is not None and not (isinstance(at_once, Integral) and at_once > 0):
             raise InputError(f"at_once={at_once!r}; expected 1 or more")
-        phrases = phrase_list(phrases)
+        phrases = self.with_infinitives(phrase_list(phrases))
         if not phrases:
             return []
         texts = _exclusions(without, len(phrases))
@@ -317,6 +318,11 @@ class Searcher:
             for (first, last), spans in zip(sentences, segments, strict=True)
             for span in without_compound_parts(text[first:last], spans)
         )
+
+    def with_infinitives(self, phrases: Sequence[Phrase]) -> list[Phrase]:
+        """Return phrases with the infinitives of their separable verbs: "teilnehmen" for "nahm" before "teil"."""
+        lexicon = self._bundled
+        return list(phrases) if lexicon is None else [with_infinitive(phrase, lexicon) for phrase in phrases]
 
     def _answers(
         self, phrases: Sequence[Phrase], vectors: Floats, second: Floats, request: SearchRequest, without: Sequence[str]

@@ -64,7 +64,6 @@ def test_what_was_chosen_takes_the_place_of_what_it_overlaps() -> None:
 
 
 def test_a_verb_in_two_parts_is_one_phrase() -> None:
-    pytest.importorskip("simplemma")
     reading = read(VERB, WordModel())
     verb, _ = reading.verbs
     pieces = reading.pieces()
@@ -88,7 +87,6 @@ def test_a_verb_in_two_parts_is_one_phrase() -> None:
 
 @pytest.mark.parametrize("text", [TEXT, VERB, f"Guten Tag!\n\n{VERB} Er schlug den Termin gestern vor."])
 def test_the_places_of_phrases_are_in_the_whole_text(text: str) -> None:
-    pytest.importorskip("simplemma")
     phrases = phrases_of(text, WordModel())
     spans = [(start, end) for _, start, end, _ in phrases]
     particles = [particle for *_, particle in phrases if particle]

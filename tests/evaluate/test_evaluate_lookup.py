@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from phrasemate.cli import app
 from phrasemate.encode import Model, load_model
-from phrasemate.errors import InputError, MissingExtra, PhrasemateError, ReadError
+from phrasemate.errors import InputError, PhrasemateError, ReadError
 from phrasemate.evaluate import lookup
 from phrasemate.evaluate.lookup import (
     Collection,
@@ -38,8 +37,6 @@ from phrasemate.evaluate.lookup import (
 from phrasemate.index import Index
 from phrasemate.lexicon import Equivalent
 from phrasemate.types import Phrase
-
-pytest.importorskip("simplemma")
 
 SENTENCES = [
     "The old bank on the river was closed.",
@@ -130,13 +127,6 @@ def test_wordings_are_compared_by_lemmas(wording: str, expected: str) -> None:
 )
 def test_lemmas_of_other_languages(wording: str, language: str, expected: str) -> None:
     assert lemmas(wording, language) == expected
-
-
-def test_without_simplemma_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "simplemma", None)
-    lookup.lemma.cache_clear()
-    with pytest.raises(MissingExtra, match=r"phrasemate\[evaluate\]"):
-        lemmas("benches")
 
 
 @pytest.mark.parametrize("change", [{"start": 90}, {"text": 3}, {"right": 1}, {"other": [["house"]]}])

@@ -1,15 +1,14 @@
-"""A German verb whose particle stands at the end of its clause is one verb."""
+"""A German or Dutch verb whose particle stands at the end of its clause is one verb."""
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
-from phrasemate.lexicon import separable_verbs as module
-from phrasemate.lexicon.separable_verbs import joined, separable_verbs
+from phrasemate.lexicon import bundled_lexicon
+from phrasemate.lexicon.separable_verbs import joined, separable_verbs, with_infinitive
+from phrasemate.types import Phrase
 
-simplemma = pytest.importorskip("simplemma")
+LEXICON = bundled_lexicon()
 
 
 @pytest.mark.parametrize(
@@ -23,7 +22,12 @@ simplemma = pytest.importorskip("simplemma")
         ("Er nahm an der Sitzung, die gestern begann, teil.", ["nahm teil teilnehmen"]),
         ("Am Montag hielten die Abgeordneten eine Schweigeminute ab.", ["hielten ab abhalten"]),
         ("Er stimmt der Erhöhung zu; sie tritt am 1. Mai ein.", ["stimmt zu zustimmen", "tritt ein eintreten"]),
+        ("Er gab zu, dass er log.", ["gab zu zugeben"]),
+        ("Sie hörte auf zu weinen.", ["hörte auf aufhören"]),
+        ("Bitte füllen Sie das Formular aus.", ["füllen aus ausfüllen"]),
+        ("Du siehst gut aus.", ["siehst aus aussehen"]),
         # what stands at the end is not a particle
+        ("Morgen kommt er.", []),
         ("Das Haus ist alt.", []),
         ("Ich weiß es nicht.", []),
         ("Zuvor hat er es gelesen.", []),
@@ -42,8 +46,21 @@ def test_verbs_in_two_parts(sentence: str, verbs: list[str]) -> None:
     ] == verbs
 
 
-def test_only_german_has_them() -> None:
-    assert separable_verbs("Ze nam gisteren aan de vergadering deel.", "nl") == []
+@pytest.mark.parametrize(
+    ("sentence", "infinitives"),
+    [
+        ("Hij belt me morgen op.", ["opbellen"]),
+        ("Zij gaf toe dat ze het wist.", ["toegeven"]),
+        ("De winkel houdt op te bestaan.", ["ophouden"]),
+        ("Daar halen ze hout en erts op.", ["ophalen"]),  # not "open", of "op" and "en"
+        ("Hij was terug.", []),
+    ],
+)
+def test_dutch_verbs(sentence: str, infinitives: list[str]) -> None:
+    assert [verb.infinitive for verb in separable_verbs(sentence, "nl")] == infinitives
+
+
+def test_other_languages_have_none() -> None:
     assert separable_verbs("He took the offer up.", "en") == []
 
 
@@ -63,8 +80,37 @@ def test_the_infinitive_takes_the_place_of_the_verb(sentence: str, context: str)
     assert phrase.text == verb.infinitive
 
 
-def test_without_simplemma_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "simplemma", None)
-    module._compounds.cache_clear()
-    assert separable_verbs("Er nahm an der Sitzung teil.", "de") == []
-    module._compounds.cache_clear()
+@pytest.mark.parametrize(
+    ("query", "phrase", "context"),
+    [
+        ("Dort nahm er teil. Er blieb.", "nahm", "Dort [teilnehmen] er. Er blieb."),
+        ("Dort nahm er teil. Er blieb.", "teil", "Dort [teilnehmen] er. Er blieb."),
+        ("Dort nahm er daran teil. Er blieb.", "nahm er daran teil", "Dort [teilnehmen er daran]. Er blieb."),
+        ("Dort nahm er teil. Er blieb.", "nahm er", "Dort [teilnehmen er]. Er blieb."),
+        ("Dort nahm er teil. Er blieb.", "Dort nahm er teil", "[Dort teilnehmen er]. Er blieb."),
+        ("Er nahm, wie sie, teil und ging.", "nahm, wie sie, teil", "Er [teilnehmen, wie sie,] und ging."),
+        # the verb is not in the phrase, or the phrase in another sentence
+        ("Dort nahm er teil. Er blieb.", "er", "Dort nahm [er] teil. Er blieb."),
+        ("Dort nahm er teil. Er blieb.", "er teil", "Dort nahm [er teil]. Er blieb."),
+        ("Dort nahm er teil. Er blieb.", "blieb", "Dort nahm er teil. Er [blieb]."),
+        ("Er nahm das Buch. Sie hat Anteil.", "nahm", "Er [nahm] das Buch. Sie hat Anteil."),
+    ],
+)
+def test_a_phrase_with_a_part_of_the_verb_has_the_infinitive(query: str, phrase: str, context: str) -> None:
+    start = query.index(phrase)
+    changed = with_infinitive(Phrase(query, start, start + len(phrase)), LEXICON)
+    assert f"{changed.context[: changed.start]}[{changed.text}]{changed.context[changed.end :]}" == context
+
+
+def test_a_listed_phrase_with_both_parts_stays() -> None:
+    phrase = Phrase("Geh weg, bevor er kommt.", 0, 7)
+    assert LEXICON.knows(phrase.text, "de")
+    assert with_infinitive(phrase, LEXICON) is phrase
+
+
+def test_the_language_is_identified_only_if_a_particle_may_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    english = Phrase("He took the car in.", 3, 7)
+    assert with_infinitive(english, LEXICON) is english
+    monkeypatch.setattr(LEXICON, "language_of", None)
+    german = Phrase("Er sitzt auf der Bank.", 17, 21)
+    assert with_infinitive(german, LEXICON) is german

@@ -180,6 +180,15 @@ def test_regions_of_languages_make_no_difference(tmp_path: Path) -> None:
     assert (group.text, group.source) == ("bench", "lexicon")
 
 
+@pytest.mark.parametrize("query", ["Die Polizei [[nahm]] ihn fest.", "Die Polizei nahm ihn [[fest]]."])
+def test_both_parts_of_a_separable_verb_are_answered_by_it(tmp_path: Path, query: str) -> None:
+    sentences = ["The police arrested the thief.", "She took the book.", "They have found the key.", "He stood firmly."]
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("text", sentences)], lang="en")
+        result = Searcher(index).search(query, k=1)
+    assert (result.groups[0].text, result.phrase.context) == ("arrested", "Die Polizei nahm ihn fest.")
+
+
 def test_two_languages_other_than_english_have_the_lexicon_too(tmp_path: Path) -> None:
     sentences = ["Elle est assise sur le banc du parc.", "La banque a baissé ses taux.", "Le chien dort."]
     with Index.create(tmp_path / "french", load_model()) as french:

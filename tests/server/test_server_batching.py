@@ -190,3 +190,13 @@ def test_searches_that_wait_are_done_together(tmp_path: Path, model: FakeModel) 
         with pytest.raises(InputError, match="absent"):
             shared.search_phrases(phrases, SearchRequest(2, documents=["absent"]))
         shared.close()
+
+
+def test_a_separable_verb_is_encoded_once(tmp_path: Path, model: FakeModel) -> None:
+    with Index.create(tmp_path / "idx", model) as index:
+        index.add([Document.from_texts("story", ["He took part."])])
+        shared = SharedSearcher(index, SharedModel(model), views=False)
+        before = len(model.passes)
+        shared.search_phrases([phrase("Er nahm gestern teil.", "nahm")], SearchRequest(1))
+        assert model.passes[before:] == [1]
+        shared.close()

@@ -19,7 +19,7 @@ from phrasemate.errors import IndexDamaged, IndexMissing, InputError, ModelMisma
 from phrasemate.index import Index
 from phrasemate.index.manifest import Manifest
 from phrasemate.lexicon.dictionary import Dictionary, DictionaryFolder
-from phrasemate.lexicon.separable_verbs import _compounds
+from phrasemate.lexicon.separable_verbs import _infinitives
 from phrasemate.server import indexes as module
 from phrasemate.server.errors import Refusal
 from phrasemate.server.indexes import Library
@@ -49,9 +49,9 @@ def test_names_are_those_of_the_folders(tmp_path: Path, model: FakeModel) -> Non
 def test_the_first_query_loads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Index.create(tmp_path / "idx", load_model(threads=1), threads=1) as index:
         index.add([Document.from_texts("a", ["She sat on the bench."])], lang="en")
-    _compounds.cache_clear()
+    _infinitives.cache_clear()
     library = Library([tmp_path / "idx"], threads=1)
-    assert _compounds.cache_info().currsize == 1
+    assert _infinitives.cache_info().currsize == 1
     with library.use() as searcher, monkeypatch.context() as patch:
         patch.setattr("phrasemate.index.snapshot_search.load_segment", None)  # nor does it read the wordings
         assert searcher.search("Er sitzt auf der [[Bank]].", k=1).groups[0].text == "bench"

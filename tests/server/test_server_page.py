@@ -107,7 +107,6 @@ def test_longer_and_shorter_phrases_are_offered(browser: Browser) -> None:
 
 
 def test_a_verb_in_two_parts_is_asked_about_as_one(browser: Browser) -> None:
-    pytest.importorskip("simplemma")
     text = "Die Bank nahm danach am Markt teil. Dann war Ruhe."
     at = "9-13.30-34"
     page = browser.get(q=text, at=at)

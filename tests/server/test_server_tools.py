@@ -51,7 +51,6 @@ def test_marks_choose_the_phrases_of_a_segment(client: TestClient) -> None:
 
 @pytest.mark.parametrize("head", ["", "Guten Tag, Frau Weber. ", "Zeile\n\n"])
 def test_the_places_of_phrases_are_those_in_the_segment(client: TestClient, head: str) -> None:
-    pytest.importorskip("simplemma")
     text = f"{head}Der Minister trat gestern zurück."
     phrases = suggest(client, text=text, k=1)["phrases"]
     places = {phrase["phrase"]: text[phrase["start"] : phrase["end"]] for phrase in phrases}

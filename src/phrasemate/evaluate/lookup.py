@@ -47,7 +47,6 @@ from phrasemate.search import Searcher
 from phrasemate.text import folded, split_sentences, words
 from phrasemate.text.japanese import PARTICLES
 from phrasemate.types import Document, Phrase, Progress
-from phrasemate.utils import import_extra
 from phrasemate.utils.storage import save_arrays
 
 HALVES = ("dev", "test")
@@ -163,8 +162,7 @@ def lemmas(wording: str, language: str = "en") -> str:
 
     English articles and "to" at its beginning are removed, and Japanese particles at its ends, which do the work of
     cases. The lemmas are those of the package simplemma, for languages that it lacks the stems of
-    `phrasemate.lexicon.inflection.stem`. So traditional Chinese equals simplified. Raises MissingExtra if it is not
-    installed.
+    `phrasemate.lexicon.inflection.stem`. So traditional Chinese equals simplified.
     """
     parts = _folded_words(wording, language)
     while len(parts) > 1 and parts[0] in LEADING.get(language, NOTHING):
@@ -182,8 +180,10 @@ def _folded_words(text: str, language: str) -> list[str]:
 
 @lru_cache(1 << 18)
 def lemma(word: str, language: str = "en") -> str:
-    """Return the case-folded lemma of a word. Raises MissingExtra if the package simplemma is not installed."""
-    return str(import_extra("simplemma", "simplemma", "evaluate").lemmatize(word, language)).casefold()
+    """Return the case-folded lemma of a word."""
+    from simplemma import lemmatize
+
+    return lemmatize(word, language).casefold()
 
 
 def _word(word: str, language: str) -> str:

@@ -1,28 +1,54 @@
-"""Separable verbs of German: "nahm … teil" is one verb, whose infinitive is "teilnehmen".
+"""Separable verbs of German and Dutch: "nahm … teil" is one verb, whose infinitive is "teilnehmen".
 
-The particle stands at the end of its clause, after the finite verb. There is no list of particles or verbs. A word at
-the end of a clause is a particle if it and a preceding verb form an infinitive that simplemma's word list has. Without
-simplemma no separable verb is recognised. `joined` writes the infinitive in the position of the finite verb, so that a
-search can take it as one phrase.
+The particle stands at the end of its clause, after the finite verb. Both are recognised if they form an infinitive that
+simplemma's word list has. The search takes the infinitive, written in the position of the finite verb, as the phrase
+(`with_infinitive`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import NamedTuple
 
-from phrasemate.text import words
+from phrasemate.lexicon.induced import InducedLexicon
+from phrasemate.text import split_sentences, words
 from phrasemate.types import Phrase
 
-_GERMAN = "de"
-_CLAUSE_END = re.compile(r"\s*(?:[.,;:!?)\]»«”“\"„–—]|$|(?:und|oder|sondern|aber|denn|doch|bis|als|wenn|weil|dass)\b)")
+_PARTICLES: Mapping[str, frozenset[str]] = {
+    "de": frozenset(
+        """
+        ab abhanden an aneinander auf aufeinander aufrecht aus auseinander bei beisammen bekannt bereit bevor bloß brach
+        dar dazwischen durch durcheinander ein einher empor entgegen entlang entzwei fehl fern fertig fest
+        fort frei gegenüber gleich gut hängen heim her herab heran herauf heraus herbei herein herüber herum herunter
+        hervor hin hinab hinauf hinaus hinein hinterher hinüber hinunter hinzu hoch inne irre kaputt kennen klar kund
+        lahm leid liegen los mit nach nahe nebeneinander nieder offen preis ran raus rein rüber rum runter sicher sitzen
+        statt stecken stehen still teil tot trocken über überein um umher umhin unter voll vor voran voraus vorbei
+        vorüber vorweg wach wahr weg weiter wett wieder zu zufrieden zugrunde zunichte zurecht zurück zusammen zuvor
+        zuwider
+        """.split()  # noqa: SIM905
+    ),
+    "nl": frozenset(
+        """
+        aan achter achterna achteruit af bij bijeen binnen buiten deel dicht door dood door gade gelijk goed heen hoog
+        in klaar kwijt langs leeg los mee mede mis na neer om omhoog omver onder op open over plaats rond samen schoon
+        stand stil tegemoet tegen teleur terecht terug toe tussen uit uiteen vast vol voor vooraf vooruit voort voorbij
+        vrij weer weg
+        """.split()  # noqa: SIM905
+    ),
+}
+_AT_END = re.compile(
+    r"\s*(?:[.,;:!?)\]»«”“\"„–—]|$|"
+    r"(?:und|oder|sondern|aber|denn|doch|bis|als|wenn|weil|dass|zu|en|of|maar|want|dan|omdat|dat|toen|om|te)\b)"
+)
+_PARTICLE = re.compile(rf"\b(?:{'|'.join(sorted(frozenset().union(*_PARTICLES.values())))})\b(?={_AT_END.pattern})")
 _CLAUSE_STOP = re.compile(r"\s*[.,;:!?]")
 _CLAUSE_BREAK = re.compile(r"[,;:()–—]")
-_AUXILIARIES = frozenset({"haben", "sein", "werden"})  # not in "das Haus ist alt", though "Altsein" is a word
-_INFINITIVE = ("en", "eln", "ern")
-_NEGATION = "nicht"
+_AUXILIARIES = frozenset({"haben", "sein", "werden", "hebben", "zijn", "worden"})  # not in "er war zurück"
+_PLEASE = "bitte"  # simplemma takes it for a form of "bitten"
+_SHORTEST = 3  # least letters of a finite verb; not Dutch "en", as "open" is an infinitive
+_INFINITIVE = {"de": ("en", "eln", "ern"), "nl": ("n",)}
 
 Place = tuple[int, int]
 
@@ -41,18 +67,19 @@ class SeparableVerb(NamedTuple):
 
 
 def separable_verbs(sentence: str, language: str) -> list[SeparableVerb]:
-    """List the separable verbs of a sentence whose two parts stand apart, in order."""
-    compound = _compounds() if language == _GERMAN else None
-    if compound is None:
+    """List the separable verbs of a sentence whose two parts stand apart, or next to each other, in order."""
+    if language not in _PARTICLES:
         return []
     places, verbs, first = words(sentence), list[SeparableVerb](), 0
     for number, (start, end) in enumerate(places):
         particle = sentence[start:end]
-        if not number or not particle.islower() or particle == _NEGATION or not _CLAUSE_END.match(sentence, end):
+        if not number or particle not in _PARTICLES[language] or not _AT_END.match(sentence, end):
             continue
         for place in _words_before(sentence, places[first : number + 1]):
             finite = sentence[slice(*place)]
-            if (finite.islower() or place == places[0]) and (infinitive := compound(particle, finite.lower())):
+            if finite.lower() == _PLEASE or not (finite.islower() or place == places[0]):
+                continue
+            if infinitive := _infinitives(language)(particle, finite.lower()):
                 verbs.append(SeparableVerb(place, (start, end), infinitive))
                 first = number + 1  # a particle ends its clause
                 break
@@ -61,14 +88,48 @@ def separable_verbs(sentence: str, language: str) -> list[SeparableVerb]:
 
 def joined(sentence: str, verb: SeparableVerb) -> Phrase:
     """Return the infinitive of a verb as a phrase of its sentence, with the particle removed."""
+    start = verb.verb[0]
+    return Phrase(_joined(sentence, verb), start, start + len(verb.infinitive))
+
+
+def with_infinitive(phrase: Phrase, lexicon: InducedLexicon) -> Phrase:
+    """Return a phrase with the infinitive of its separable verb: "teilnehmen" for "nahm" and for "teil".
+
+    The phrase contains the finite verb ("nahm", "nahm an der Sitzung teil") or is the particle. Other phrases are
+    returned unchanged, and so is one with both parts that the lexicon lists, such as "Geh weg" ("go away"). The lexicon
+    identifies the language, too.
+    """
+    if not _PARTICLE.search(phrase.context, phrase.start):
+        return phrase
+    language = lexicon.language_of(phrase.context)
+    if language not in _PARTICLES:
+        return phrase
+    sentences = split_sentences(phrase.context)
+    start, end = next((span for span in sentences if span[0] <= phrase.start < span[1]), (0, 0))
+    for verb in separable_verbs(phrase.context[start:end], language):
+        verb = verb.moved(start)
+        (first, last), particle, infinitive = verb
+        if (phrase.start, phrase.end) == particle:
+            return joined(phrase.context, verb)
+        if phrase.start <= first and last <= phrase.end:
+            context = _joined(phrase.context, verb)
+            longer = len(infinitive) - (last - first)
+            if phrase.end < particle[1]:
+                return Phrase(context, phrase.start, phrase.end + longer)
+            if not lexicon.knows(phrase.text, language):
+                return Phrase(context, phrase.start, phrase.end + len(context) - len(phrase.context))
+    return phrase
+
+
+def _joined(sentence: str, verb: SeparableVerb) -> str:
+    """Write the infinitive of a verb in the position of its finite verb, without the particle."""
     (start, end), (first, last), infinitive = verb
     between = sentence[end:first].rstrip()
     if _CLAUSE_STOP.match(
         sentence, last
     ):  # after a clause within this one: "nahm an der Sitzung, die gestern begann, teil."
         between = between.rstrip(" ,")
-    context = f"{sentence[:start]}{infinitive}{between}{sentence[last:]}"
-    return Phrase(context, start, start + len(infinitive))
+    return f"{sentence[:start]}{infinitive}{between}{sentence[last:]}"
 
 
 def _words_before(sentence: str, places: list[Place]) -> list[Place]:
@@ -82,19 +143,18 @@ def _words_before(sentence: str, places: list[Place]) -> list[Place]:
 
 
 @cache
-def _compounds() -> Callable[[str, str], str] | None:
+def _infinitives(language: str) -> Callable[[str, str], str]:
     """Return a function that joins a particle and a finite verb to an infinitive, or "" if they are not one verb."""
-    try:
-        from simplemma import is_known, lemmatize
-    except ImportError:
-        return None
+    from simplemma import is_known, lemmatize  # a second to load a language
 
     def infinitive(particle: str, finite: str) -> str:
-        base = lemmatize(finite, _GERMAN)
-        if base in _AUXILIARIES or not base.endswith(_INFINITIVE):
+        base = lemmatize(finite, language)
+        if base in _AUXILIARIES or not base.endswith(_INFINITIVE[language]) or len(finite) < _SHORTEST:
             return ""
         whole = particle + finite  # as in a clause that ends with the verb; "fällt" alone may be "fällen", too
-        compound = lemmatize(whole, _GERMAN) if is_known(whole, _GERMAN) else particle + base
-        return compound if compound.endswith(_INFINITIVE) and is_known(compound, _GERMAN) else ""
+        compound = lemmatize(whole, language).replace("_", "") if is_known(whole, language) else ""  # "op_halen"
+        if not compound.startswith(particle):  # "außehen", which simplemma has for "aussiehst"
+            compound = particle + base
+        return compound if compound.endswith(_INFINITIVE[language]) and is_known(compound, language) else ""
 
     return infinitive

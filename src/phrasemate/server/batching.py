@@ -321,6 +321,7 @@ class SharedSearcher(Searcher):
     ) -> list[Answer]:
         """Search as `Searcher.search_phrases` does. Calls with few phrases and no ``without`` are batched."""
         search = super().search_phrases
+        phrases = self.with_infinitives(phrases)
         answers: list[Answer]
         if any(without or ()) or not 0 < len(phrases) <= PHRASES_TOGETHER:
             answers = search(phrases, request, without=without, at_once=at_once, progress=progress)
