@@ -45,7 +45,7 @@ from phrasemate.lexicon.inflection import (
 from phrasemate.lexicon.locutions import locutions
 from phrasemate.lexicon.spelling import respell
 from phrasemate.lexicon.wordings import UNSPACED, wording_of, words_of
-from phrasemate.text import folded, words
+from phrasemate.text import english_verbs, folded, words
 from phrasemate.text.japanese import PARTICLES
 from phrasemate.text.languages import OTHER_SCRIPTS, primary
 from phrasemate.types import Phrase
@@ -351,20 +351,44 @@ def equivalents(table: Wordings, phrase: str, dictionaries: Dictionaries, langua
     """List the wordings of an index that dictionaries give for a phrase.
 
     ``language``: of the phrase, "" if unknown. An equivalent stands for its inflected forms (`are_inflections`). A
-    wording that several equivalents lead to gets the probability and source of the likeliest.
+    wording that several equivalents lead to gets the probability and source of the likeliest. Word alignment links a
+    verb to both words of "turned off", so this is added to "turned" and "off" (`_phrasal_verbs`). If the index has it,
+    "off" is left out.
     """
     listings: dict[str, Listing] = {}
     listed = dictionaries.equivalents(phrase, language)
-    inflected = table.of_stems([stemmed(equivalent.text, equivalent.language or "en") for equivalent in listed])
-    for equivalent, forms in zip(listed, inflected, strict=True):
+    phrasal = _phrasal_verbs(listed)
+    every = [*phrasal, *listed]
+    inflected = table.of_stems([stemmed(equivalent.text, equivalent.language or "en") for equivalent in every])
+    pairs = list(zip(every, inflected, strict=True))
+    particles = {phrasal[whole] for whole, forms in pairs[: len(phrasal)] if forms}
+    for equivalent, forms in pairs:
         text = folded(equivalent.text)
-        for wording in (text, *forms):
+        for wording in (text, *forms) if equivalent not in particles else ():
             if not are_inflections(text, wording, equivalent.language or "en"):
                 continue
             listing = listings.get(wording, UNLISTED)
             best = (equivalent.weight, equivalent.source) if equivalent.weight > listing.probability else listing[:2]
             listings[wording] = Listing(*best, listing.exact or equivalent.exact, listing.verbatim or wording == text)
     return listings
+
+
+def _phrasal_verbs(listed: Sequence[Equivalent]) -> dict[Equivalent, Equivalent]:
+    """Map the phrasal verbs of which verb and particle are listed to the particles.
+
+    Their weights are the sums of both, at most 1.
+    """
+    english = {folded(one.text): one for one in listed if primary(one.language) in ("", "en")}
+    return {
+        english[verb]._replace(
+            text=f"{verb} {last}",
+            weight=min(1.0, english[verb].weight + english[last].weight),
+            exact=english[verb].exact and english[last].exact,
+        ): english[last]
+        for last in english_verbs.PARTICLES.intersection(english)
+        for verb in english
+        if english_verbs.is_phrasal_verb(verb, last)
+    }
 
 
 def gather(

@@ -32,7 +32,7 @@ from phrasemate.lexicon import (
     bundled_senses,
 )
 from phrasemate.lexicon.endings import SYLLABLES
-from phrasemate.lexicon.forms import are_forms, regular
+from phrasemate.lexicon.forms import are_forms
 from phrasemate.lexicon.induced import elided_article
 from phrasemate.lexicon.inflection import are_english_inflections, without_affixes
 from phrasemate.lexicon.separable_verbs import with_infinitive
@@ -41,6 +41,7 @@ from phrasemate.lexicon.wordings import wording_of
 from phrasemate.query import EXPECTED, parse_query
 from phrasemate.results import Answer, Group, LazyMapping, Result, SearchRequest, usual_spelling
 from phrasemate.text import folded
+from phrasemate.text.english_verbs import is_phrasal_verb, regular
 from phrasemate.text.languages import primary
 from phrasemate.text.normalize import HYPHENS
 from phrasemate.text.sentences import is_of, split_sentences
@@ -557,14 +558,15 @@ def with_whole_first(query: CandidateSet, probabilities: Doubles) -> Doubles:
 
     - of a part that is not listed: a listed candidate, or one that translates the query word by word, unlike its part
       ("high blood pressure", "blood pressure");
-    - of a listed word for a query of one word: a candidate that is nearer (`_is_nearer`). Word alignment often links a
-      word to a part of its translation, so "Herzinfarkt" is listed as "heart", not as "heart attack".
+    - of a listed word for a query of one word: a candidate that is listed as likelier, or is nearer
+      (`_is_likelier_or_nearer`). Word alignment often links a word to a part of its translation, so "Herzinfarkt" is
+      listed as "heart", not as "heart attack", and "aufstehen" as "up", not as "get up".
     """
     if not len(probabilities):
         return probabilities
     part = int(probabilities.argmax())
     inside = f" {query.candidates[part].wording} "
-    goes_first = _is_nearer if query.candidates[part].listing.probability else _is_listed_or_literal
+    goes_first = _is_likelier_or_nearer if query.candidates[part].listing.probability else _is_listed_or_literal
     wholes = [
         number
         for number, candidate in enumerate(query.candidates)
@@ -583,17 +585,23 @@ def _is_listed_or_literal(query: CandidateSet, whole: int, part: int) -> bool:
     return bool(query.candidates[whole].listing.probability or literal[whole] > literal[part])
 
 
-def _is_nearer(query: CandidateSet, whole: int, part: int) -> bool:
-    """Whether an unlisted whole that occurs repeatedly is nearer to a query of one word than its part, a word, is.
+def _is_likelier_or_nearer(query: CandidateSet, whole: int, part: int) -> bool:
+    """Whether a whole is listed as likelier than its part, a word, or nearer to a query of one word.
 
-    It is nearer by `NEARER` in the sum of the cosines of its mean vector, and as near by each cosine. If the part
-    mostly stands in the whole, as "United" does in "United States", being as near by this sum suffices.
+    If it occurs repeatedly, it is nearer by `NEARER` in the sum of the cosines of its mean vector, and as near by each
+    cosine. If the part mostly stands in the whole, as "United" does in "United States", being as near by this sum
+    suffices. So it does for a phrasal verb and its particle.
     """
     nearer = query.features[whole, _COSINES] - query.features[part, _COSINES]
     candidate, rival = query.candidates[whole], query.candidates[part]
     if query.features[part, _LENGTHS].any() or " " in rival.wording:
         return False
-    if candidate.listing.probability or candidate.count == 1:
+    if candidate.listing.probability > rival.listing.probability:
+        return True
+    verb, _, last = candidate.wording.rpartition(" ")
+    if last == rival.wording and is_phrasal_verb(verb, last):
+        return bool(nearer[1:].sum() >= 0)
+    if candidate.count == 1:
         return False
     if 2 * candidate.count >= rival.count:
         return bool(nearer[1:].sum() >= 0)

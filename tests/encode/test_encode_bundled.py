@@ -55,6 +55,15 @@ def test_models_with_the_same_tokenizer_share_it(models: dict[str, Model]) -> No
     np.testing.assert_array_equal(other.encode_sentences(["a bank"]), models["bert"].encode_sentences(["a bank"]))
 
 
+def test_phrasal_verbs_are_phrases(bundled: Model) -> None:
+    text = "Carry out the plan, as he never gave up, but put his hands up."
+    phrases = {text[span.start : span.end] for span in bundled.segment([text])[0]}
+    assert {"Carry out", "gave up"} <= phrases
+    assert "hands up" not in phrases
+    disjoint = [text[span.start : span.end] for span in bundled.segment([text], overlapping=False)[0]]
+    assert {"Carry out", "gave up"} <= set(disjoint)
+
+
 def test_inflected_japanese_words_are_phrases(bundled: Model) -> None:
     for text, word in [
         ("彼は私のことを知っている。", "知っている"),

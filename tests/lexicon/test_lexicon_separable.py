@@ -26,6 +26,7 @@ LEXICON = bundled_lexicon()
         ("Sie hörte auf zu weinen.", ["hörte auf aufhören"]),
         ("Bitte füllen Sie das Formular aus.", ["füllen aus ausfüllen"]),
         ("Du siehst gut aus.", ["siehst aus aussehen"]),
+        ("Was haben Sie morgen vor?", ["haben vor vorhaben"]),
         # what stands at the end is not a particle
         ("Morgen kommt er.", []),
         ("Das Haus ist alt.", []),

@@ -55,6 +55,10 @@ def test_a_whole_goes_before_its_part(wordings: str, likely: list[float], order:
         ("united", "united states", 5, (-0.1, 0.01, -0.01), True),  # 5 of 9 occurrences, as near by the sum
         ("united", "united states", 4, (-0.1, 0.01, -0.01), False),  # 4 of 9
         ("united", "united states", 5, (0.1, 0.01, -0.02), False),  # the sum is below 0
+        ("up", "get up", 1, (-0.1, 0.01, -0.01), True),  # a phrasal verb, as near by the sum
+        ("up", "get up", 1, (0.1, 0.01, -0.02), False),
+        ("get", "get up", 1, (0.0, 0.01, -0.01), False),  # the verb stands with other particles
+        ("up", "hands up", 1, (0.0, 0.01, -0.01), False),
     ],
 )
 def test_a_nearer_whole_goes_before_a_listed_word(
@@ -76,6 +80,18 @@ def test_a_nearer_whole_goes_before_a_listed_word(
     assert order(features) == ([1, 0] if wins else [0, 1])
     features[0, FEATURES.index("fewer words")] = 1  # the query has two words
     assert order(features) == [0, 1]
+
+
+@pytest.mark.parametrize(("listed", "wins"), [(0.6, True), (0.5, False)])
+def test_a_likelier_listed_whole_goes_before_its_part(listed: float, wins: bool) -> None:
+    some = [
+        candidates.Candidate("turned", Listing(0.5, "mine"), np.array([1]), 9),
+        candidates.Candidate("turned off", Listing(listed, "mine"), np.array([2]), 1),
+    ]
+    empty = np.zeros(0, np.int64)
+    query = CandidateSet(some, np.zeros((2, len(FEATURES)), np.float32), empty, np.zeros(0, np.float32), empty)
+    values = with_whole_first(query, np.array([0.9, 0.2]))
+    assert values.tolist() == ([0.9, np.nextafter(0.9, 1)] if wins else [0.9, 0.2])
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from phrasemate.candidates import (
     Part,
     QueryWords,
     compositions,
+    equivalents,
     parts,
     with_function_word,
 )
@@ -47,6 +48,22 @@ def table_of(**ids: list[int]) -> Any:
         of_stems=lambda stems: [[stem] if stem in ids_of else [] for stem in stems],
         occurrences=lambda wordings: [np.array(ids_of.get(wording, []), np.int64) for wording in wordings],
     )
+
+
+@pytest.mark.parametrize(
+    ("listed", "indexed", "expected"),
+    [
+        ({"turned": 0.3, "off": 0.25}, "turn off", {"turned off": 0.55, "turn off": 0.55, "turned": 0.3}),
+        ({"woke": 0.7, "up": 0.6, "awake": 0.1}, "woke up", {"woke up": 1.0, "woke": 0.7, "awake": 0.1}),
+        ({"woke": 0.7, "up": 0.6}, "", {"woke up": 1.0, "woke": 0.7, "up": 0.6}),  # perhaps in the text, but no phrase
+        ({"up": 0.6, "above": 0.2}, "", {"up": 0.6, "above": 0.2}),  # no verb
+        ({"gave": 0.4, "given": 0.2}, "gave up", {"gave": 0.4, "given": 0.2}),
+    ],
+)
+def test_a_listed_verb_and_its_particle_are_a_phrasal_verb(listed: dict, indexed: str, expected: dict) -> None:
+    dictionaries = Dictionaries([dictionary(wort=listed)], ["en"])
+    listings = equivalents(table_of(**{indexed.replace(" ", "_"): [1]}), "wort", dictionaries)
+    assert {wording: round(listing.probability, 9) for wording, listing in listings.items()} == expected
 
 
 def test_the_bundled_lexicon_splits_compounds() -> None:

@@ -10,7 +10,8 @@ so each token has one scalar as a start and one as an end, and the logits of all
 Differences from the paper: spans begin and end at word boundaries, and length is counted in words (the paper's code: up
 to 6 sub-words). Each length may have its own bias. H_i is the state of the first word's first sub-word, H_j that of
 the last word's last sub-word. If it is an inflected Japanese verb or adjective, the last sub-word of its stem counts
-if that is likelier as an end, because the layer was trained on stems.
+if that is likelier as an end, because the layer was trained on stems. English phrasal verbs such as "gave up" are
+always phrases: particles often have no equivalent in other languages, so the layer has learned to leave them out.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from phrasemate.encode.pooling import token_rows
 from phrasemate.encode.runtime import States
 from phrasemate.errors import InputError
 from phrasemate.text import folded, words
+from phrasemate.text.english_verbs import PARTICLES, is_phrasal_verb
 from phrasemate.text.japanese import stem_length
 from phrasemate.text.normalize import INVISIBLE, folded_parts
 from phrasemate.types import Span, to_whole
@@ -216,7 +218,7 @@ def common_pieces(vocabulary: Mapping[str, float] | Sequence[tuple[str, float]])
 
 THRESHOLD = 0.7  # CCPR, section 6.1, for indexed text (0.9 for queries)
 MAX_WORDS_LEARNED = 6  # CCPR's code: 6 sub-words
-INFLECTED = 2.2  # logit, at least, of an inflected Japanese word alone (0.9); its sub-words often have parts of others
+ALWAYS = 2.2  # logit, at least, of what is always a phrase (0.9): an inflected Japanese word, an English phrasal verb
 CELLS = 1 << 21  # logits held at once: 8 MB
 UNIT = 1 << 30  # `disjoint` rounds scores to multiples of 1 / UNIT and sums integers, so that ties are exact
 
@@ -225,14 +227,15 @@ class _Words(NamedTuple):
     """Words of a block of texts, (words,) each; text i has the words ``bounds[i]:bounds[i + 1]``.
 
     ``stem_ends``: where the stem of an inflected Japanese word ends; for other words, where the word ends.
-    ``lettered``: whether the word contains a letter.
+    ``lettered``: whether the word contains a letter. ``phrasal``: whether it is a phrasal verb together with the next.
     """
 
     bounds: Rows
     starts: NDArray[np.int32]
     ends: NDArray[np.int32]
     stem_ends: NDArray[np.int32]
-    lettered: NDArray[np.bool_]
+    lettered: Flags
+    phrasal: Flags
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,22 +306,24 @@ class LearnedSegmenter:
         if self.max_words is not None:
             reach = np.minimum(reach, self.max_words)
         before = np.concatenate([[0], np.cumsum(text_words.lettered)])  # (words + 1,) lettered words before each word
-        pieces = [self._passing(as_start, as_end, is_inflected, reach, before, rows) for rows in _parts(reach)]
+        pieces = [self._passing(as_start, as_end, text_words, reach, before, rows) for rows in _parts(reach)]
         starts, ends, scores = (np.concatenate(column) for column in zip(*pieces, strict=True))
         return starts, ends, scores
 
     def _passing(
-        self, as_start: Floats, as_end: Floats, is_inflected: Flags, reach: Rows, before: Rows, rows: slice
+        self, as_start: Floats, as_end: Floats, text_words: _Words, reach: Rows, before: Rows, rows: slice
     ) -> tuple[Rows, Rows, Floats]:
         """Score the spans that begin at the words ``rows``; see `_score_spans` for the result."""
         begin = np.arange(len(as_start))[rows, None]  # (rows, 1)
         length = np.arange(reach[rows].max(initial=0))  # (lengths,) words after the first
         finish = np.minimum(begin + length, len(as_start) - 1)  # (rows, lengths)
         logits = as_start[begin] + as_end[finish]  # (rows, lengths): the broadcast sum
-        if is_inflected[rows].any():
-            logits[:, 0] = np.where(is_inflected[rows], np.maximum(logits[:, 0], INFLECTED), logits[:, 0])
         if len(self.bias) > 1:
             logits += (self.bias - self.bias[0])[np.minimum(length, len(self.bias) - 1)]
+        is_inflected = text_words.stem_ends < text_words.ends
+        for words_after, are_phrases in enumerate((is_inflected[rows], text_words.phrasal[rows])):
+            if are_phrases.any() and words_after < len(length):
+                logits[are_phrases, words_after] = np.maximum(logits[are_phrases, words_after], ALWAYS)
         scores = sigmoid(logits)
         passing = (scores >= np.float32(self.threshold)) & (length < reach[begin])
         row, column = np.nonzero(passing & (before[finish + 1] > before[begin]))
@@ -337,8 +342,18 @@ def _words(texts: Sequence[str]) -> _Words:
         for text, pairs in zip(texts, word_spans, strict=True)
         for start, end in pairs
     ]
-    lettered = np.array(letter_flags, np.bool_)
-    return _Words(bounds, offsets[:, 0], offsets[:, 1], np.array(stem_ends, np.int32), lettered)
+    phrasal_flags = [flag for text, pairs in zip(texts, word_spans, strict=True) for flag in _phrasal(text, pairs)]
+    flags = np.array(letter_flags, np.bool_), np.array(phrasal_flags, np.bool_)
+    return _Words(bounds, offsets[:, 0], offsets[:, 1], np.array(stem_ends, np.int32), *flags)
+
+
+def _phrasal(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
+    """Return whether each word of a text is a phrasal verb together with the next."""
+    flags = [False] * len(spans)
+    for number, ((start, end), (low, high)) in enumerate(pairwise(spans)):
+        if text[low:high] in PARTICLES and text[end:low] == " ":
+            flags[number] = is_phrasal_verb(text[start:end].lower(), text[low:high])
+    return flags
 
 
 def _parts(reach: Rows) -> Iterator[slice]:

@@ -29,6 +29,7 @@ from phrasemate.lexicon.inflection import (
     same_words,
     stem,
 )
+from phrasemate.text.english_verbs import regular
 from phrasemate.text.languages import primary
 
 RELATED = 0.7  # least reliability of the endings of two forms with a common English equivalent
@@ -38,17 +39,6 @@ LONG = 7
 UNSTEMMED = 0.6, 0.7  # `RELATED` and `CERTAIN` for a language without a stemmer
 ALIKE = 0.1  # probability mass of English equivalents, at least, that two forms share
 LITTLE = 0.01  # the same of an inflected form that is looked up: a missing form is worse than one too many
-_IRREGULAR = """
-    ate:eat became:become bought:buy broke:break broken:break brought:bring built:build came:come caught:catch
-    children:child chosen:choose chose:choose did:do done:do drank:drink drove:drive eaten:eat fed:feed feet:foot
-    fell:fall felt:feel forgot:forget forgotten:forget fought:fight found:find gave:give given:give gone:go gotten:get
-    got:get grew:grow grown:grow heard:hear held:hold kept:keep knives:knife knew:know known:know laid:lay led:lead
-    left:leave lost:lose made:make meant:mean men:man met:meet paid:pay ran:run said:say sang:sing sat:sit saw:see
-    seen:see sent:send slept:sleep sold:sell spoke:speak spoken:speak spent:spend stole:steal stolen:steal stood:stand
-    swam:swim taken:take taught:teach teeth:tooth thought:think threw:throw thrown:throw told:tell took:take
-    understood:understand went:go women:woman won:win wore:wear wrote:write written:write
-"""  # English forms that the stemmer does not reduce, with their base
-_BASES = dict(pair.split(":") for pair in _IRREGULAR.split())
 
 
 def are_forms(one: str, other: str, stems: str, other_stems: str, language: str) -> bool:
@@ -110,15 +100,6 @@ def _shared_meaning(one: str, other: str, language: str) -> float | None:
     """Return the probability mass of English equivalents that two wordings share, None unless both are listed."""
     meanings, other_meanings = _meanings(one, language), _meanings(other, language)
     return overlap(meanings, other_meanings) if meanings and other_meanings else None
-
-
-def regular(wording: str) -> str:
-    """Replace the irregular forms in a folded English wording by their bases.
-
-    >>> regular("men said")
-    'man say'
-    """
-    return " ".join([_BASES.get(word, word) for word in wording.split(" ")])
 
 
 @lru_cache(1 << 14)

@@ -46,6 +46,7 @@ _PARTICLE = re.compile(rf"\b(?:{'|'.join(sorted(frozenset().union(*_PARTICLES.va
 _CLAUSE_STOP = re.compile(r"\s*[.,;:!?]")
 _CLAUSE_BREAK = re.compile(r"[,;:()–—]")
 _AUXILIARIES = frozenset({"haben", "sein", "werden", "hebben", "zijn", "worden"})  # not in "er war zurück"
+_INTEND = "vorhaben"  # the only frequent verb with one of these
 _PLEASE = "bitte"  # simplemma takes it for a form of "bitten"
 _SHORTEST = 3  # least letters of a finite verb; not Dutch "en", as "open" is an infinitive
 _INFINITIVE = {"de": ("en", "eln", "ern"), "nl": ("n",)}
@@ -149,7 +150,11 @@ def _infinitives(language: str) -> Callable[[str, str], str]:
 
     def infinitive(particle: str, finite: str) -> str:
         base = lemmatize(finite, language)
-        if base in _AUXILIARIES or not base.endswith(_INFINITIVE[language]) or len(finite) < _SHORTEST:
+        if (
+            (base in _AUXILIARIES and particle + base != _INTEND)
+            or not base.endswith(_INFINITIVE[language])
+            or len(finite) < _SHORTEST
+        ):
             return ""
         whole = particle + finite  # as in a clause that ends with the verb; "fällt" alone may be "fällen", too
         compound = lemmatize(whole, language).replace("_", "") if is_known(whole, language) else ""  # "op_halen"
