@@ -358,9 +358,9 @@ def equivalents(table: Wordings, phrase: str, dictionaries: Dictionaries, langua
     listings: dict[str, Listing] = {}
     listed = dictionaries.equivalents(phrase, language)
     phrasal = _phrasal_verbs(listed)
-    every = [*phrasal, *listed]
-    inflected = table.of_stems([stemmed(equivalent.text, equivalent.language or "en") for equivalent in every])
-    pairs = list(zip(every, inflected, strict=True))
+    candidates = [*phrasal, *listed]
+    inflections = table.of_stems([stemmed(equivalent.text, equivalent.language or "en") for equivalent in candidates])
+    pairs = list(zip(candidates, inflections, strict=True))
     particles = {phrasal[whole] for whole, forms in pairs[: len(phrasal)] if forms}
     for equivalent, forms in pairs:
         text = folded(equivalent.text)
@@ -378,7 +378,9 @@ def _phrasal_verbs(listed: Sequence[Equivalent]) -> dict[Equivalent, Equivalent]
 
     Their weights are the sums of both, at most 1.
     """
-    english = {folded(one.text): one for one in listed if primary(one.language) in ("", "en")}
+    english = {
+        folded(equivalent.text): equivalent for equivalent in listed if primary(equivalent.language) in ("", "en")
+    }
     return {
         english[verb]._replace(
             text=f"{verb} {last}",

@@ -30,12 +30,13 @@ from phrasemate.lexicon import (
     SenseVectors,
     bundled_lexicon,
     bundled_senses,
+    stemmed,
 )
 from phrasemate.lexicon.endings import SYLLABLES
 from phrasemate.lexicon.forms import are_forms
 from phrasemate.lexicon.induced import elided_article
 from phrasemate.lexicon.inflection import are_english_inflections, without_affixes
-from phrasemate.lexicon.separable_verbs import with_infinitive
+from phrasemate.lexicon.separable_verbs import infinitive_of, with_infinitive
 from phrasemate.lexicon.spelling import without_accents
 from phrasemate.lexicon.wordings import wording_of
 from phrasemate.query import EXPECTED, parse_query
@@ -387,9 +388,24 @@ class Searcher:
         nearest = [query.nearest(forms) for query, groups in pairs for forms in groups]
         hits = iter(self._different(nearest, max(request.contexts, 1)))
         return [
-            _answer(query, values, scorer, groups, list(islice(hits, len(groups))), request.contexts)
-            for query, values, groups in zip(descriptions, probabilities, forms_of, strict=True)
+            _answer(
+                query,
+                values,
+                scorer,
+                groups,
+                list(islice(hits, len(groups))),
+                request.contexts,
+                partial(self._translates, phrase=phrase, language=language),
+            )
+            for query, values, groups, phrase in zip(descriptions, probabilities, forms_of, phrases, strict=True)
         ]
+
+    def _translates(self, infinitive: str, phrase: Phrase, language: str) -> bool:
+        """Whether the bundled lexicon lists a phrase for an infinitive of the index's language, in any form."""
+        (source,) = self._languages_of([phrase], language)
+        listed = self._bundled.equivalents(infinitive, language, source) if self._bundled and source else []
+        stems = stemmed(regular(folded(phrase.text)), source)
+        return any(stemmed(regular(equivalent.text), source) == stems for equivalent in listed)
 
     def _target_tags(self, request: SearchRequest) -> dict[str, list[str]]:
         """Map each language of the documents to search, without region, to its tags; most frequent first.
@@ -654,11 +670,13 @@ def _answer(
     forms_of: Sequence[Sequence[int]],
     hits_of: Sequence[list[Hit]],
     contexts: int,
+    is_equivalent: Callable[[str], bool],
 ) -> Answer:
     """Build the groups of a query, and return them with the probability of the first.
 
-    A part that is shown as a hyphenated word (`whole_words`) is one group with this word. ``forms_of`` and
-    ``hits_of`` (groups,): the candidates of each group, and its hits.
+    A part that is shown as a hyphenated word (`whole_words`) is one group with this word. A finite form that is shown
+    as its infinitive (`whole_verb`) is one group with this. ``forms_of`` and ``hits_of`` (groups,): the candidates of
+    each group, and its hits. ``is_equivalent``: tells whether an infinitive translates the query.
     """
     reasons = cache(lambda: scorer.reasons(query.features, [forms[0] for forms in forms_of]))
     groups: dict[str, Group] = {}
@@ -666,8 +684,15 @@ def _answer(
         candidate = query.candidates[forms[0]]
         owners = query.owners(forms) if len(forms) > 1 else {}
         hits = whole_words([_fitted(hit, query.candidates[owners.get(hit.phrase_id, forms[0])]) for hit in hits])
+        infinitive, verb_hits = whole_verb(hits, is_equivalent)
+        if infinitive in groups and len(verb_hits) < len(
+            hits
+        ):  # the verb has a group; the finite form keeps the others
+            infinitive, verb_hits = "", [hit for hit in hits if hit not in verb_hits]
+        hits = verb_hits
         wording = folded(hits[0].text)
-        text = usual_spelling([(hit.phrase, hit.score) for hit in hits[:SPELLINGS] if folded(hit.text) == wording])
+        spellings = [(hit.phrase, hit.score) for hit in hits[:SPELLINGS] if folded(hit.text) == wording]
+        text = infinitive or usual_spelling(spellings)
         groups.setdefault(
             folded(text),
             Group(
@@ -709,6 +734,23 @@ def whole_words(hits: Sequence[Hit]) -> list[Hit]:
         if len(rests) == 1:
             return [replace(hit, phrase=Phrase(hit.context, *span)) for hit, span in zip(hits, spans, strict=True)]
     return [hit for _, hit in sorted(zip(are_parts, hits, strict=True), key=itemgetter(0))]
+
+
+def whole_verb(hits: list[Hit], is_equivalent: Callable[[str], bool]) -> tuple[str, list[Hit]]:
+    """Return the infinitive of a group that is shown as a separable verb, or "", and the hits of the group.
+
+    It is the infinitive of more than half of the hits: "ablehnen" if most have "lehnte" before "ab". If the nearest hit
+    has one, it may also be that of any hit which ``is_equivalent`` accepts. Only hits of this verb stay: "lehnte"
+    without a particle means something else.
+    """
+    infinitives = [infinitive_of(hit.phrase, primary(hit.language)) for hit in hits]
+    ranking = Counter(infinitives).most_common()
+    majority = ranking[0][0] if 2 * ranking[0][1] > len(hits) else ""
+    equivalents = (verb for verb, _ in ranking if verb and is_equivalent(verb)) if infinitives[0] else iter(())
+    verb = next(equivalents, majority)
+    return verb, [
+        hit for hit, infinitive in zip(hits, infinitives, strict=True) if infinitive == verb
+    ] if verb else hits
 
 
 def _hyphenated(phrase: Phrase) -> tuple[int, int]:

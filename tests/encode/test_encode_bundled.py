@@ -60,8 +60,8 @@ def test_phrasal_verbs_are_phrases(bundled: Model) -> None:
     phrases = {text[span.start : span.end] for span in bundled.segment([text])[0]}
     assert {"Carry out", "gave up"} <= phrases
     assert "hands up" not in phrases
-    disjoint = [text[span.start : span.end] for span in bundled.segment([text], overlapping=False)[0]]
-    assert {"Carry out", "gave up"} <= set(disjoint)
+    segments = [text[span.start : span.end] for span in bundled.segment([text], overlapping=False)[0]]
+    assert {"Carry out", "gave up"} <= set(segments)
 
 
 def test_inflected_japanese_words_are_phrases(bundled: Model) -> None:

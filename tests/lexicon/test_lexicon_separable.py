@@ -99,8 +99,8 @@ def test_the_infinitive_takes_the_place_of_the_verb(sentence: str, context: str)
 )
 def test_a_phrase_with_a_part_of_the_verb_has_the_infinitive(query: str, phrase: str, context: str) -> None:
     start = query.index(phrase)
-    changed = with_infinitive(Phrase(query, start, start + len(phrase)), LEXICON)
-    assert f"{changed.context[: changed.start]}[{changed.text}]{changed.context[changed.end :]}" == context
+    reading = with_infinitive(Phrase(query, start, start + len(phrase)), LEXICON)
+    assert f"{reading.context[: reading.start]}[{reading.text}]{reading.context[reading.end :]}" == context
 
 
 def test_a_listed_phrase_with_both_parts_stays() -> None:

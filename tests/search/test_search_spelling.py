@@ -8,7 +8,7 @@ import pytest
 
 from phrasemate import Document, Index, load_model
 from phrasemate.results import usual_spelling
-from phrasemate.search import SPELLINGS, Searcher, whole_words
+from phrasemate.search import SPELLINGS, Searcher, whole_verb, whole_words
 from phrasemate.types import Hit, Phrase
 
 TEXTS = [
@@ -123,3 +123,39 @@ def test_the_spelling_does_not_depend_on_the_contexts(tmp_path: Path) -> None:
         group = next(group for group in result.groups if group.text.casefold() == "tenant")
         assert group.text == "tenant"
         assert len(group.hits) == min(count, len(TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("word", "contexts", "equivalents", "expected"),
+    [
+        ("lehnte", ["Er lehnte es ab.", "Sie lehnte gestern ab.", "Sie lehnte an der Wand."], (), ("ablehnen", [0, 1])),
+        ("lehnte", ["Er lehnte es ab.", "Sie lehnte an der Wand."], (), ("", [0, 1])),  # not more than half
+        ("trat", ["Er trat ein.", "Er trat ein.", "Er trat zurück."], ("zurücktreten",), ("zurücktreten", [2])),
+        ("trat", ["Er trat an die Tür.", "Er trat zurück."], ("zurücktreten",), ("", [0, 1])),  # the nearest is another
+        ("trat", ["Er trat ein.", "Er trat vor.", "Er trat zurück."], (), ("", [0, 1, 2])),
+        ("bank", ["Er nahm die Bank an.", "Die Bank."], ("annehmen",), ("", [0, 1])),
+    ],
+)
+def test_a_finite_form_of_a_separable_verb_is_shown_as_the_infinitive(
+    word: str, contexts: list[str], equivalents: tuple[str, ...], expected: tuple[str, list[int]]
+) -> None:
+    verb, hits = whole_verb(hits_of(word, contexts, "de"), equivalents.__contains__)
+    assert (verb, [hit.context for hit in hits]) == (expected[0], [contexts[number] for number in expected[1]])
+
+
+def test_an_answer_is_the_separable_verb_that_translates_the_query(tmp_path: Path) -> None:
+    texts = ["Der Minister trat gestern zurück.", "Der Minister trat in das Zimmer ein.", "Der Hund schläft im Garten."]
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("german", texts)], lang="de")
+        group = Searcher(index).search("The minister [[resigned]].", k=1).groups[0]
+    assert (group.text, [hit.context for hit in group.hits]) == ("zurücktreten", texts[:1])
+
+
+def test_a_verb_without_its_particle_stays_an_answer(tmp_path: Path) -> None:
+    texts = ["Wir können Kaffee anbieten.", "Das Hotel bietet Kaffee an.", "Das Hotel bietet einen Blick auf das Meer."]
+    with Index.create(tmp_path / "idx", load_model()) as index:
+        index.add([Document.from_texts("german", texts)], lang="de")
+        results = Searcher(index).search_all(["The hotel [[offers]] a view of the sea.", "We can [[offer]] coffee."])
+    views, coffee = ({group.text: [hit.context for hit in group.hits] for group in one.groups} for one in results)
+    assert views["bietet"] == [texts[2], texts[1]]  # the nearest is not "anbieten"
+    assert (coffee["anbieten"], coffee["bietet"]) == ([texts[0]], [texts[2]])

@@ -114,12 +114,20 @@ def with_infinitive(phrase: Phrase, lexicon: InducedLexicon) -> Phrase:
             return joined(phrase.context, verb)
         if phrase.start <= first and last <= phrase.end:
             context = _joined(phrase.context, verb)
-            longer = len(infinitive) - (last - first)
+            growth = len(infinitive) - (last - first)
             if phrase.end < particle[1]:
-                return Phrase(context, phrase.start, phrase.end + longer)
+                return Phrase(context, phrase.start, phrase.end + growth)
             if not lexicon.knows(phrase.text, language):
                 return Phrase(context, phrase.start, phrase.end + len(context) - len(phrase.context))
     return phrase
+
+
+def infinitive_of(phrase: Phrase, language: str) -> str:
+    """Return the infinitive of the separable verb whose finite form is a phrase of a sentence; "" if there is none."""
+    if language not in _PARTICLES or not _PARTICLE.search(phrase.context, phrase.end):
+        return ""
+    verbs = separable_verbs(phrase.context, language)
+    return next((verb.infinitive for verb in verbs if verb.verb == (phrase.start, phrase.end)), "")
 
 
 def _joined(sentence: str, verb: SeparableVerb) -> str:
