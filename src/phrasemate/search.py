@@ -404,8 +404,8 @@ class Searcher:
         """Whether the bundled lexicon lists a phrase for an infinitive of the index's language, in any form."""
         (source,) = self._languages_of([phrase], language)
         listed = self._bundled.equivalents(infinitive, language, source) if self._bundled and source else []
-        stems = stemmed(regular(folded(phrase.text)), source)
-        return any(stemmed(regular(equivalent.text), source) == stems for equivalent in listed)
+        stems = stemmed(_regular(folded(phrase.text), source), source)
+        return any(stemmed(_regular(equivalent.text, source), source) == stems for equivalent in listed)
 
     def _target_tags(self, request: SearchRequest) -> dict[str, list[str]]:
         """Map each language of the documents to search, without region, to its tags; most frequent first.
@@ -635,8 +635,7 @@ def by_words(
     groups: list[list[int]] = []
     by_beginning: dict[str, list[tuple[str, list[int], str]]] = {}  # forms begin alike, save for affixes
     for number in order:
-        wording = candidates[number].wording
-        wording = regular(wording) if language == "en" else wording
+        wording = _regular(candidates[number].wording, language)
         stems = _stems(wording, language)
         beginnings = {without_accents(rest)[:SYLLABLES]: None for rest in without_affixes(stems, language)}
         neighbours = chain.from_iterable(by_beginning.get(beginning, ()) for beginning in beginnings)
@@ -649,6 +648,11 @@ def by_words(
             for beginning in beginnings:
                 by_beginning.setdefault(beginning, []).append((wording, groups[-1], stems))
     return groups
+
+
+def _regular(wording: str, language: str) -> str:
+    """Return a folded wording; an English one with regular forms (`regular`)."""
+    return regular(wording) if language == "en" else wording
 
 
 def _stems(wording: str, language: str) -> str:

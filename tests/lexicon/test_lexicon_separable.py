@@ -90,7 +90,9 @@ def test_the_infinitive_takes_the_place_of_the_verb(sentence: str, context: str)
         ("Dort nahm er teil. Er blieb.", "nahm er", "Dort [teilnehmen er]. Er blieb."),
         ("Dort nahm er teil. Er blieb.", "Dort nahm er teil", "[Dort teilnehmen er]. Er blieb."),
         ("Er nahm, wie sie, teil und ging.", "nahm, wie sie, teil", "Er [teilnehmen, wie sie,] und ging."),
-        # the verb is not in the phrase, or the phrase in another sentence
+        ("Er nahm es teil", "nahm es ", "Er [teilnehmen es]"),
+        # the phrase cuts the particle, lacks the verb, or is in another sentence
+        ("Er nahm es teil", "nahm es tei", "Er [nahm es tei]l"),
         ("Dort nahm er teil. Er blieb.", "er", "Dort nahm [er] teil. Er blieb."),
         ("Dort nahm er teil. Er blieb.", "er teil", "Dort nahm [er teil]. Er blieb."),
         ("Dort nahm er teil. Er blieb.", "blieb", "Dort nahm er teil. Er [blieb]."),

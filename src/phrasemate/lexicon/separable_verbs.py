@@ -115,9 +115,9 @@ def with_infinitive(phrase: Phrase, lexicon: InducedLexicon) -> Phrase:
         if phrase.start <= first and last <= phrase.end:
             context = _joined(phrase.context, verb)
             growth = len(infinitive) - (last - first)
-            if phrase.end < particle[1]:
-                return Phrase(context, phrase.start, phrase.end + growth)
-            if not lexicon.knows(phrase.text, language):
+            if phrase.end <= particle[0]:
+                return Phrase(context, phrase.start, min(phrase.end + growth, len(context)))
+            if phrase.end >= particle[1] and not lexicon.knows(phrase.text, language):
                 return Phrase(context, phrase.start, phrase.end + len(context) - len(phrase.context))
     return phrase
 
