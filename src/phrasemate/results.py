@@ -56,7 +56,7 @@ class Group:
     """A candidate translation: the hits of one wording, regardless of case and white space.
 
     ``text`` is the usual spelling of the wording (`usual_spelling`), or the infinitive of a separable verb whose finite
-    form is the wording (`phrasemate.search.whole_verb`). ``score`` is the cosine of the best hit.
+    form is the wording (`phrasemate.answers.whole_verb`). ``score`` is the cosine of the best hit.
     ``count`` is the number of examined hits with the wording. ``hits`` are the best of them, at most one per sentence.
 
     With views (`phrasemate.encode.scoring`) ``score`` is the highest cosine of q' and v'. ``support`` is the soft

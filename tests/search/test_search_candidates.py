@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from phrasemate import candidates, load_model
+from phrasemate.answers import SAME, group_forms, with_same_first
 from phrasemate.candidates import (
     LACKING,
     OCCURRENCES,
@@ -51,7 +52,7 @@ from phrasemate.lexicon import (
 )
 from phrasemate.lexicon.induced import Pair, write_lexicon
 from phrasemate.results import LazyMapping, SearchRequest
-from phrasemate.search import SAME, Searcher, by_words, with_same_first
+from phrasemate.search import Searcher
 from phrasemate.text import folded
 from phrasemate.types import Document, Phrase
 
@@ -595,7 +596,7 @@ def test_inflected_forms_are_one_answer() -> None:
     wordings += ["human right", "advising", "told", "men said", "telling", "man says"]
     wordings += ["to the station", "station", "the stations"]
     some = [candidates.Candidate(wording, UNLISTED, np.arange(1), 1) for wording in wordings]
-    groups = by_words(some, range(len(some)), "en", 99)
+    groups = group_forms(some, range(len(some)), "en", 99)
     assert [[wordings[number] for number in group] for group in groups] == [
         ["understand", "understands"],
         ["adviser", "advisers"],
@@ -607,7 +608,7 @@ def test_inflected_forms_are_one_answer() -> None:
         ["to the station"],
         ["station", "the stations"],
     ]
-    assert by_words(some, range(len(some)), "en", 1) == [[0, 1]]
+    assert group_forms(some, range(len(some)), "en", 1) == [[0, 1]]
 
 
 def test_words_of_one_stem_with_other_meanings_are_two_answers(tmp_path: Path) -> None:
@@ -624,7 +625,7 @@ def test_traditional_and_simplified_spellings_are_one_answer() -> None:
     """ICU splits two of the simplified words, but none of the traditional ones."""
     wordings = ["圖書館", "电话", "图书馆", "自行车", "電話", "自行車", "书"]
     some = [candidates.Candidate(wording, UNLISTED, np.arange(1), 1) for wording in wordings]
-    assert by_words(some, range(len(some)), "zh", 9) == [[0, 2], [1, 4], [3, 5], [6]]
+    assert group_forms(some, range(len(some)), "zh", 9) == [[0, 2], [1, 4], [3, 5], [6]]
 
 
 def test_filters_and_left_out_texts_hold_for_every_kind_of_candidate(index: Index) -> None:

@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 
 from phrasemate import load_model
+from phrasemate.answers import group_forms
 from phrasemate.candidates import UNLISTED, Candidate, Dictionaries, equivalents
 from phrasemate.index import Index
 from phrasemate.lexicon import bundled_lexicon, stemmed
-from phrasemate.search import Searcher, by_words
+from phrasemate.search import Searcher
 from phrasemate.types import Document
 
 
 def are_one_answer(one: str, other: str, language: str) -> bool:
     both = [Candidate(wording, UNLISTED, np.arange(1), 1) for wording in (one, other)]
-    groups = by_words(both, [0, 1], language, 9)
+    groups = group_forms(both, [0, 1], language, 9)
     return groups == [[0, 1]]
 
 

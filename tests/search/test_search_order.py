@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from phrasemate import candidates
+from phrasemate.answers import WORD_BY_WORD, with_base_first, with_whole_first
 from phrasemate.candidates import UNLISTED, Listing
 from phrasemate.encode.scoring import FEATURES
 from phrasemate.features import CandidateSet
-from phrasemate.search import WORD_BY_WORD, with_base_first, with_whole_first
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from phrasemate import load_model
+from phrasemate.answers import group_forms
 from phrasemate.candidates import (
     BESIDE,
     OCCURRENCES,
@@ -32,7 +33,7 @@ from phrasemate.candidates import (
 from phrasemate.index import Index
 from phrasemate.lexicon import bundled_lexicon
 from phrasemate.lexicon.induced import articles
-from phrasemate.search import Searcher, by_words
+from phrasemate.search import Searcher
 from phrasemate.types import Document, Phrase
 
 
@@ -216,9 +217,9 @@ def test_forms_with_related_endings_are_one_answer() -> None:
     wordings = ["proje", "plan", "projesi", "projektör", "projesinin"]
     some = [Candidate(wording, UNLISTED, np.arange(1), 1) for wording in wordings]
     numbers = range(len(some))
-    assert by_words(some, numbers, "tr", 9) == [[0, 2, 4], [1], [3]]
-    assert by_words(some, numbers, "tr", 1) == [[0, 2, 4]]
-    assert by_words(some, numbers, "ja", 9) == [[number] for number in numbers]  # it has no known endings
+    assert group_forms(some, numbers, "tr", 9) == [[0, 2, 4], [1], [3]]
+    assert group_forms(some, numbers, "tr", 1) == [[0, 2, 4]]
+    assert group_forms(some, numbers, "ja", 9) == [[number] for number in numbers]  # it has no known endings
 
 
 @pytest.mark.parametrize(
@@ -236,7 +237,7 @@ def test_forms_that_differ_in_proclitics_are_one_answer(
     language: str, wordings: list[str], groups: list[list[int]]
 ) -> None:
     some = [Candidate(wording, UNLISTED, np.arange(1), 1) for wording in wordings]
-    assert by_words(some, range(len(some)), language, 9) == groups
+    assert group_forms(some, range(len(some)), language, 9) == groups
 
 
 def test_an_unlisted_wording_with_a_comma_answers_only_a_phrase_with_one() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from phrasemate import Document, Index, load_model
+from phrasemate.answers import SPELLINGS, whole_verb, whole_words
 from phrasemate.results import usual_spelling
-from phrasemate.search import SPELLINGS, Searcher, whole_verb, whole_words
+from phrasemate.search import Searcher
 from phrasemate.types import Hit, Phrase
 
 TEXTS = [
