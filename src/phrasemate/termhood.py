@@ -24,9 +24,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from phrasemate.encode import FrequentWords
-from phrasemate.lexicon.forms import are_forms
+from phrasemate.lexicon.forms import are_forms_by_words
 from phrasemate.lexicon.induced import elided_article
-from phrasemate.lexicon.inflection import has_stemmer, stem, stemmed_all
+from phrasemate.lexicon.inflection import has_stemmer, stemmed_all
 from phrasemate.lexicon.locutions import OF, general_words
 from phrasemate.text import folded, words
 from phrasemate.text.languages import CAPITAL_NOUNS, primary
@@ -128,9 +128,9 @@ Phrases = Mapping[str, PhraseStatistics]
 def merge_inflected(phrases: Phrases, language: str) -> dict[str, PhraseStatistics]:
     """Merge the inflected forms of each phrase under the most frequent form, in order of first occurrence.
 
-    The words of two forms have equal stems, and are forms of one word (`are_forms`). In German, a noun and a verb are
-    never forms of one phrase. French "l'école" and "d'école" are forms of "école" (`elided_article`). For a language
-    without a stemmer, the phrases are returned unchanged.
+    Forms have equal stems, and are forms of the same words one by one (`are_forms_by_words`). In German, a noun and a
+    verb are never forms of one phrase. French "l'école" and "d'école" are forms of "école" (`elided_article`). For a
+    language without a stemmer, the phrases are returned unchanged.
     """
     if not has_stemmer(language):
         return dict(phrases)
@@ -144,7 +144,9 @@ def merge_inflected(phrases: Phrases, language: str) -> dict[str, PhraseStatisti
     for keys in alike.values():
         heads: list[str] = []
         for key in keys:
-            head_of[key] = next((head for head in heads if _inflects(head, key, language)), key)
+            words = _without_articles(key, language)
+            matches = (head for head in heads if are_forms_by_words(_without_articles(head, language), words, language))
+            head_of[key] = next(matches, key)
             if head_of[key] == key:
                 heads.append(key)
     forms: defaultdict[str, list[str]] = defaultdict(list)
@@ -160,16 +162,6 @@ def _is_noun(places: Sequence[Occurrence], language: str) -> bool:
     """
     small = sum(place.phrase.text.split()[-1][:1].islower() for place in places)
     return primary(language) not in CAPITAL_NOUNS or 2 * small <= len(places)
-
-
-def _inflects(one: str, other: str, language: str) -> bool:
-    """Return whether two wordings with equal stems are forms of one phrase, word by word (`are_forms`)."""
-    pairs = zip(*(_without_articles(wording, language) for wording in (one, other)), strict=False)
-    is_same = (
-        first == second or are_forms(first, second, stem(first, language), stem(second, language), language)
-        for first, second in pairs
-    )
-    return one.count(" ") == other.count(" ") and all(is_same)
 
 
 def _without_articles(wording: str, language: str) -> list[str]:

@@ -42,6 +42,8 @@ def are_one_answer(one: str, other: str, language: str) -> bool:
         ("zh", "我", "我们"),  # I, we
         ("zh", "手", "把手"),  # hand, handle
         ("ko", "파", "파인"),  # leek, fine
+        ("fr", "essai clinique", "essais critiques"),  # clinical trial, critical essays
+        ("it", "vecchia miniera", "vecchia signora"),  # old mine, old lady
     ],
 )
 def test_other_words_of_one_stem_or_base_are_two_answers(language: str, one: str, other: str) -> None:
@@ -52,6 +54,8 @@ def test_other_words_of_one_stem_or_base_are_two_answers(language: str, one: str
     ("language", "one", "other"),
     [
         ("pl", "kraj", "krajów"),  # country
+        ("fr", "essai clinique", "essais cliniques"),  # clinical trial; both words change
+        ("it", "vecchia miniera", "vecchie miniere"),  # old mine
         ("nl", "wapens", "wapen"),  # weapon
         ("ro", "cartea", "cărți"),  # book
         ("fi", "puuta", "puu"),  # tree

@@ -12,7 +12,7 @@ different stems are often derived words. Without one, they are mostly forms.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from phrasemate.lexicon.endings import CERTAIN, overlap, reliability_of_endings
@@ -53,9 +53,14 @@ def are_forms(one: str, other: str, stems: str, other_stems: str, language: str)
 
     >>> are_forms("kraj", "krajów", "kraj", "krajów", "pl"), are_forms("kirja", "kirje", "kirj", "kirj", "fi")
     (True, False)
+    >>> are_forms("essai clinique", "essais cliniques", "essai cliniqu", "essais cliniqu", "fr")
+    True
     """
     if stems == other_stems and same_words(one, other, language):
         return _agree(one, other, language, ALIKE)
+    words, other_words = content_words(one, language), content_words(other, language)
+    if len(words) > 1:
+        return are_forms_by_words(words, other_words, language)
     differ_in_affixes = stems != other_stems and have_same_base(stems, other_stems, language)
     if differ_in_affixes and language in PROCLITICS:
         return True
@@ -68,6 +73,14 @@ def are_forms(one: str, other: str, stems: str, other_stems: str, language: str)
     if mass is None:
         return differ_in_affixes or reliability >= certain
     return mass >= ALIKE or (not is_stemmed and reliability >= certain)
+
+
+def are_forms_by_words(words: Sequence[str], other_words: Sequence[str], language: str) -> bool:
+    """Whether two phrases, given as folded words, have equal words or forms of one word in each place."""
+    return len(words) == len(other_words) and all(
+        word == other or are_forms(word, other, stem(word, language), stem(other, language), language)
+        for word, other in zip(words, other_words, strict=True)
+    )
 
 
 def are_inflections(one: str, other: str, language: str) -> bool:
