@@ -4,13 +4,16 @@
 
 The script reads the tables of bench/phrase_table.py. XX.phrases.tsv has a wording, an English wording, their links in
 all pairs, and their links in pairs of class "free" that are not held out. XX.expressions.tsv has fixed expressions,
-which links miss. The lexicon is built only from these expressions and the last column of XX.phrases.tsv. It is measured
-on all other links: those in held-out sentence pairs or in pairs of other sources. Wordings are compared without
-inflection and without function words at their ends; links of function words do not count.
+which links miss, and XX.lemmas.tsv has phrases that are counted by lemmas. The lexicon is built only from these two and
+the last column of XX.phrases.tsv. It is measured on all other links: those in held-out sentence pairs or in pairs of
+other sources. Wordings are compared without inflection and without function words at their ends; links of function
+words do not count.
 
 - known: share of the links whose wording the lexicon has.
 - first, in five: share of the known links whose English wording is the first equivalent, or among the first five.
 - words known, and the columns after it: the same for links whose wording is one word.
+
+With --base LEXICON, all pairs of an earlier lexicon stay, and only the best pairs of XX.lemmas.tsv are added.
 
 Dictionaries (--terms: en-XX.tsv.gz with English, other language, source) only confirm links. A pair that was linked
 once is kept if a dictionary of class "free" has it, and counts once more. No entry is copied.
@@ -21,9 +24,10 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from math import inf
 from pathlib import Path
 
 from common import DATA, plain_parser, report, seconds, table_rows
@@ -55,7 +59,7 @@ def tables(path: Path) -> tuple[Counts, Counts]:
 
 
 def expressions(path: Path) -> Iterator[Expression]:
-    """Yield the candidates for fixed expressions that bench/phrase_table.py wrote."""
+    """Yield the candidates for fixed expressions, or the phrases by lemmas, that bench/phrase_table.py wrote."""
     with path.open(encoding="utf-8", newline="\n") as file:
         for line in file:
             wording, english, *counts = line.rstrip("\n").split("\t")
@@ -81,13 +85,29 @@ def selected(lang: str, folder: Path, terms: Path | None, small: int) -> list[Ra
     attested = attested_pairs(free, entries, lang) if entries else set()
     with (folder / f"{lang}.tsv").open(encoding="utf-8", newline="\n") as file:
         total = sum(line.endswith("\tfree\n") for line in file)  # includes held-out pairs
-    candidates = list(expressions(folder / f"{lang}.expressions.tsv"))
+    candidates = [row for kind in ("expressions", "lemmas") for row in expressions(folder / f"{lang}.{kind}.tsv")]
     pairs = select_pairs(free, total, lang, attested, expressions=candidates)
     single = {one.pair.wording for one in pairs if len(words(one.pair.wording)) == 1}
     if len(single) < small:
         pairs = select_pairs(free, total, lang, attested, Pruning(hapaxes=True), candidates)
     print(f"{lang}: {len(pairs):,} pairs", flush=True)
     return pairs
+
+
+def added(lang: str, folder: Path, terms: Path | None, small: int) -> list[RatedPair]:
+    """Return the significant pairs of a language that XX.lemmas.tsv has, best first."""
+    pairs = {(row.wording, row.english) for row in expressions(folder / f"{lang}.lemmas.tsv")}
+    return [one for one in selected(lang, folder, terms, small) if (one.pair.wording, one.pair.english) in pairs]
+
+
+def with_base(base: Mapping[str, Sequence[Pair]], scored: Mapping[str, list[RatedPair]]) -> dict[str, list[RatedPair]]:
+    """Combine the pairs of a lexicon, which all stay, with further pairs of its languages."""
+    entries = {}
+    for lang, pairs in base.items():
+        names = {(pair.wording, pair.english) for pair in pairs}
+        further = [entry for entry in scored.get(lang, []) if (entry.pair.wording, entry.pair.english) not in names]
+        entries[lang] = [*(RatedPair(pair, inf) for pair in pairs), *further]
+    return entries
 
 
 def size(languages: dict[str, list[Pair]]) -> int:
@@ -150,6 +170,7 @@ def main() -> None:
     options = plain_parser(__doc__)
     options.add_argument("folder", type=Path)
     options.add_argument("--out", type=Path, required=True)
+    options.add_argument("--base", type=Path, help="lexicon whose pairs all stay")
     options.add_argument("--terms", type=Path, default=DATA / "terms", help="dictionaries (default: %(default)s)")
     options.add_argument("--size", type=int, default=15_000_000, help="most bytes (default: %(default)s)")
     options.add_argument("--small", type=int, default=25_500, help="number of words below which a language is small")
@@ -158,9 +179,13 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     args = options.parse_args()
     languages = sorted(path.name.partition(".")[0] for path in args.folder.glob("*.phrases.tsv"))
-    select = partial(selected, folder=args.folder, terms=args.terms, small=args.small)
+    if args.base:
+        languages = [lang for lang in languages if (args.folder / f"{lang}.lemmas.tsv").exists()]
+    select = partial(added if args.base else selected, folder=args.folder, terms=args.terms, small=args.small)
     with ProcessPoolExecutor(args.jobs) as pool:
         scored = dict(zip(languages, pool.map(select, languages), strict=True))
+    if args.base:
+        scored = with_base(InducedLexicon(args.base).pairs(), scored)
     pairs, least = fitted(scored, args.size - HEADER)
     write_lexicon(args.out, pairs, {"licence": "see LICENSE.md beside it"})
     start = time.perf_counter()

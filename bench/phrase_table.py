@@ -11,24 +11,45 @@ It also writes XX.expressions.tsv, from free pairs that are not held out. Its co
 English wording, the sentence pairs that may link them, and the sentences with the one and with the other. Such a pair
 begins or ends with a word without a link, or none of its words has one. So does a fixed expression: "in the end" for "в
 конце концов".
+
+XX.lemmas.tsv has the same columns for pairs of phrases that are counted by lemmas (simplemma). All forms of "faire
+semblant" are one phrase, and those of "pretend" another. Words may stand between two parts of the English one: "take
+... into account".
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import groupby, pairwise, product
 from pathlib import Path
+from typing import NamedTuple
 
+import simplemma
 from common import LANGS, parser
+from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGUAGES
 
 from phrasemate.align.pairs import TokenizedSentence, consistent_boxes, parse_links
+from phrasemate.lexicon import stemmed
+from phrasemate.lexicon.induced import grammatical_words
+from phrasemate.lexicon.inflection import ARTICLES, ENGLISH_FUNCTION_WORDS
 from phrasemate.lexicon.wordings import wording_of
 from phrasemate.text import folded
 
 EXPRESSION = 3  # least sentence pairs of an expression, and least different neighbours on each side
+LIKELY = 0.1  # least share of the sentences with a phrase, counted by lemmas, that have its translation
+GAP = 5  # most words between two parts of an English phrase
+MOSTLY = 0.3  # least share of a word's links that lead to its usual translation
+FREQUENT = 2_000  # a light verb, such as "faire", has at least one of so many links
+WORDS = 4  # most words of a phrase that is counted by lemmas, and of its translation
+FORMS = 4  # most forms of a phrase that are written, and of its translation
+SUBJECTS = ARTICLES | {"i", "you", "he", "she", "it", "we", "they", "to", "be"}  # left out before a translation
 HELD_OUT = 20  # one English sentence in so many, with all its translations, is never trained on
+
+
+Lemmas = tuple[str, ...]
 
 
 def held_out(english: str) -> bool:
@@ -111,6 +132,168 @@ def expressions(folder: Path, lang: str, most: int) -> Iterator[tuple[str, str, 
             yield wording, english, count, sides[0].sentences[wording], sides[1].sentences[english]
 
 
+def lemma_expressions(folder: Path, lang: str, most: int) -> Iterator[tuple[str, str, int, int, int]]:
+    """Yield the rows of XX.lemmas.tsv; a pair occurs in at least `EXPRESSION` sentence pairs."""
+    together: Counter[tuple[Lemmas, Lemmas]] = Counter()
+    sentences: tuple[Counter[Lemmas], Counter[Lemmas]] = Counter(), Counter()
+    words = WordLinks()
+    pairs_of_sentences = []
+    for text in lemmatised(folder, lang):
+        words.add(text)
+        pairs = lemma_pairs(text, lang, most)
+        together.update(pairs.keys())
+        sentences[0].update({text.lemmas[a:b] for a, b in text.stretches if b - a > 1})
+        sentences[1].update({text.english_lemmas[a:b] for a, b in text.english_stretches} | {pair[1] for pair in pairs})
+        pairs_of_sentences.append(pairs)
+    likely = {
+        pair
+        for pair, count in together.items()
+        if count >= max(EXPRESSION, LIKELY * (sentences[0][pair[0]] + 1)) and words.are_idiomatic(*pair, lang)
+    }
+    forms: dict[Lemmas, Counter[str]] = {}
+    english_forms: dict[tuple[Lemmas, Lemmas], Counter[str]] = {}
+    neighbours: dict[tuple[Lemmas, Lemmas], tuple[set[str], set[str]]] = {}
+    for number, pairs in enumerate(pairs_of_sentences):
+        for pair in likely.intersection(pairs):
+            wording, english, before, after = pairs[pair]
+            forms.setdefault(pair[0], Counter())[wording] += 1
+            english_forms.setdefault(pair, Counter())[english] += 1
+            for side, word in zip(neighbours.setdefault(pair, (set(), set())), (before, after), strict=True):
+                side.add(word or str(number))
+    for pair, translations in english_forms.items():
+        if min(map(len, neighbours[pair])) >= EXPRESSION:
+            for wording, english in product(usual_forms(forms[pair[0]], lang), usual_forms(translations, "en")):
+                yield wording, english, together[pair], sentences[0][pair[0]], sentences[1][pair[1]]
+
+
+class LemmatisedPair(NamedTuple):
+    """Sentence pair with folded words, their lemmas, links, and stretches of words as `stretches` returns them."""
+
+    words: Sequence[str]
+    english: Sequence[str]
+    lemmas: Lemmas
+    english_lemmas: Lemmas
+    links: Sequence[tuple[int, int]]
+    stretches: dict[tuple[int, int], str]
+    english_stretches: dict[tuple[int, int], str]
+
+
+def lemmatised(folder: Path, lang: str) -> Iterator[LemmatisedPair]:
+    """Yield the free sentence pairs that are not held out."""
+    lemma, english_lemma = lemmatiser(lang), lemmatiser("en")
+    for other, english, _, licence, links in rows(folder, lang):
+        if licence == "free" and not held_out(english):
+            texts = TokenizedSentence.of(other), TokenizedSentence.of(english)
+            words, english_words = ([folded(text.text[a:b]) for a, b in text.spans] for text in texts)
+            lemmas, english_lemmas = tuple(map(lemma, words)), tuple(map(english_lemma, english_words))
+            spans = stretches(texts[0], lang, WORDS), stretches(texts[1], "en", WORDS)
+            yield LemmatisedPair(words, english_words, lemmas, english_lemmas, links, *spans)
+
+
+def lemma_pairs(text: LemmatisedPair, lang: str, most: int) -> dict[tuple[Lemmas, Lemmas], tuple[str, str, str, str]]:
+    """Map the phrase pairs of a sentence pair, as lemmas, to their wordings and the words before and after the phrase.
+
+    The phrases have several words; "" stands for the beginning and the end of the sentence.
+    """
+    pairs: dict[tuple[Lemmas, Lemmas], tuple[str, str, str, str]] = {}
+
+    def add(span: tuple[int, int], places: Sequence[int]) -> None:
+        pair = text.lemmas[slice(*span)], tuple(text.english_lemmas[place] for place in places)
+        around = " ".join(text.words[span[0] - 1 : span[0]]), " ".join(text.words[span[1] : span[1] + 1])
+        pairs.setdefault(pair, (text.stretches[span], " ".join(text.english[place] for place in places), *around))
+
+    for box in consistent_boxes(list(text.links), len(text.words), len(text.english), most, loose=True):
+        first = box.other_start
+        while first < box.other_end - 1 and text.english_lemmas[first] in SUBJECTS:
+            first += 1
+        is_phrase = box.end - box.start > 1 and (box.start, box.end) in text.stretches
+        if is_phrase and (first, box.other_end) in text.english_stretches:
+            add((box.start, box.end), range(first, box.other_end))
+    for span in text.stretches:
+        if span[1] - span[0] > 1 and (places := places_with_gap(text.links, span, text.english, most)):
+            add(span, places)
+    return pairs
+
+
+class WordLinks:
+    """Links between lemmas of single words."""
+
+    def __init__(self) -> None:
+        self.links: Counter[tuple[str, str]] = Counter()
+        self.words: Counter[str] = Counter()
+
+    def add(self, text: LemmatisedPair) -> None:
+        """Count the links of a sentence pair."""
+        for one, other in text.links:
+            self.links[text.lemmas[one], text.english_lemmas[other]] += 1
+            self.words[text.lemmas[one]] += 1
+
+    def are_idiomatic(self, phrase: Lemmas, english: Lemmas, lang: str) -> bool:
+        """Return whether an English phrase is more than a translation of the words of a phrase one by one.
+
+        Either a content word of the English phrase translates no word, or the words without translation are frequent,
+        such as "faire" in "faire semblant".
+        """
+        content = [word for word in phrase if word not in grammatical_words(lang)]
+        english_content = [word for word in english if word not in ENGLISH_FUNCTION_WORDS]
+        if not content or not english_content:
+            return False
+        table = [[self.probability(one, other) for other in english_content] for one in content]
+        rest = [word for word, row in zip(content, table, strict=True) if max(row) < LIKELY]
+        if min(map(max, zip(*table, strict=True))) < MOSTLY:
+            return bool(rest) or min(map(max, zip(*table, strict=True))) < LIKELY
+        total = self.words.total()
+        return bool(rest) and all(FREQUENT * self.words[word] >= total for word in rest)
+
+    def probability(self, word: str, english: str) -> float:
+        """Return the share of a word's links that lead to an English word."""
+        return self.links[word, english] / max(self.words[word], 1)
+
+
+def places_with_gap(
+    links: Sequence[tuple[int, int]], span: tuple[int, int], english: Sequence[str], most: int
+) -> list[int]:
+    """Return the places of the English words that translate a span of words, if they stand in two parts; else none.
+
+    The words are linked with no other ones. Function words without a link belong to the part after them, as "into" in
+    "take it into account", and so do other words without a link within a part.
+    """
+    places = sorted({other for one, other in links if span[0] <= one < span[1]})
+    if any(other in places and not span[0] <= one < span[1] for one, other in links):
+        return []
+    linked_places = {other for _, other in links}
+    gaps = [
+        (low, high)
+        for low, high in pairwise(places)
+        if not linked_places.isdisjoint(range(low + 1, high)) or high - low > most
+    ]
+    if len(gaps) != 1:
+        return []
+    ((low, high),) = gaps
+    start = high
+    while start - 1 > low + 1 and start - 1 not in linked_places and english[start - 1] in ENGLISH_FUNCTION_WORDS:
+        start -= 1
+    while start < high and english[start] in ARTICLES:
+        start += 1
+    parts = [*range(places[0], low + 1), *range(start, places[-1] + 1)]
+    return parts if start - low - 1 <= GAP and len(parts) <= most else []
+
+
+def lemmatiser(lang: str) -> Callable[[str], str]:
+    """Return a function that gives the lemma of a folded word; without data for the language, the word itself."""
+    if lang not in SUPPORTED_LANGUAGES:
+        return str
+    return lru_cache(1 << 18)(lambda word: simplemma.lemmatize(word, lang).casefold())
+
+
+def usual_forms(counts: Counter[str], lang: str) -> list[str]:
+    """Return the most frequent of some wordings, one for each stemmed form: look-ups of a stem find them all."""
+    wording_of_stem: dict[str, str] = {}
+    for wording, _ in counts.most_common():
+        wording_of_stem.setdefault(stemmed(wording, lang), wording)
+    return [*wording_of_stem.values()][:FORMS]
+
+
 class Usage:
     """Counts of sentences with each of some wordings, and the words before and after it."""
 
@@ -191,13 +374,17 @@ def main() -> None:
     for lang in args.langs.split():
         if not (args.folder / f"{lang}.links").exists():
             continue
-        phrases, unlinked_phrases = (args.folder / f"{lang}.{kind}.tsv" for kind in ("phrases", "expressions"))
+        phrases, unlinked_phrases, by_lemmas = (
+            args.folder / f"{lang}.{kind}.tsv" for kind in ("phrases", "expressions", "lemmas")
+        )
         if not phrases.exists():
             every, free = table(args.folder, lang, args.words)
             pairs = [pair for pair, count in every.items() if count > 1 or " " not in "".join(pair)]
             write(phrases, ((*pair, every[pair], free[pair]) for pair in pairs))
         if not unlinked_phrases.exists():
             write(unlinked_phrases, expressions(args.folder, lang, args.words))
+        if not by_lemmas.exists():
+            write(by_lemmas, lemma_expressions(args.folder, lang, WORDS))
 
 
 def write(path: Path, lines: Iterator[tuple[object, ...]]) -> None:

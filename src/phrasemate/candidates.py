@@ -35,6 +35,7 @@ from phrasemate.lexicon.inflection import (
     ENGLISH_FUNCTION_WORDS,
     LINKING,
     LONGEST_COMPOUND,
+    NEGATIONS,
     SHORTEST_PART,
     STEMS,
     compound,
@@ -350,13 +351,13 @@ def compositions(table: Wordings, query: Sequence[Part], language: str) -> list[
 def equivalents(table: Wordings, phrase: str, dictionaries: Dictionaries, language: str = "") -> dict[str, Listing]:
     """List the wordings of an index that dictionaries give for a phrase.
 
-    ``language``: of the phrase, "" if unknown. An equivalent stands for its inflected forms (`are_inflections`). A
-    wording that several equivalents lead to gets the probability and source of the likeliest. Word alignment links a
-    verb to both words of "turned off", so this is added to "turned" and "off" (`_phrasal_verbs`). If the index has it,
-    "off" is left out.
+    ``language``: of the phrase, "" if unknown. A phrase that is not listed is looked up without the function words at
+    its ends (`_of_core`). An equivalent stands for its inflected forms (`are_inflections`). A wording that several
+    equivalents lead to gets the probability and source of the likeliest. Word alignment links a verb to both words of
+    "turned off", so this is added to "turned" and "off" (`_phrasal_verbs`). If the index has it, "off" is left out.
     """
     listings: dict[str, Listing] = {}
-    listed = dictionaries.equivalents(phrase, language)
+    listed = dictionaries.equivalents(phrase, language) or _of_core(phrase, dictionaries, language)
     phrasal = _phrasal_verbs(listed)
     candidates = [*phrasal, *listed]
     inflections = table.of_stems([stemmed(equivalent.text, equivalent.language or "en") for equivalent in candidates])
@@ -371,6 +372,25 @@ def equivalents(table: Wordings, phrase: str, dictionaries: Dictionaries, langua
             best = (equivalent.weight, equivalent.source) if equivalent.weight > listing.probability else listing[:2]
             listings[wording] = Listing(*best, listing.exact or equivalent.exact, listing.verbatim or wording == text)
     return listings
+
+
+def _of_core(phrase: str, dictionaries: Dictionaries, language: str) -> list[Equivalent]:
+    """Look up a phrase without the function words at its ends: "reso conto" for the Italian "si è reso conto".
+
+    Two words or more must stay. A phrase without its negation would mean something else, so it is not looked up.
+    """
+    spans = words(phrase)
+    pieces = [folded(phrase[start:end]) for start, end in spans]
+    content = [place for place, piece in enumerate(pieces) if piece not in grammatical_words(language)]
+    if len(content) < 2:
+        return []
+    first, last = content[0], content[-1]
+    edges = [*pieces[:first], *pieces[last + 1 :]]
+    negations = (equivalent.text for word in edges for equivalent in dictionaries.equivalents(word, language)[:1])
+    if not edges or not NEGATIONS.isdisjoint(negations):
+        return []
+    core = phrase[spans[first][0] : spans[last][1]]
+    return [equivalent._replace(exact=False) for equivalent in dictionaries.equivalents(core, language)]
 
 
 def _phrasal_verbs(listed: Sequence[Equivalent]) -> dict[Equivalent, Equivalent]:

@@ -64,6 +64,16 @@ def test_into_english(path: Path) -> None:
     assert lexicon.equivalents("bench", "de") == lexicon.equivalents("Bank", "fr") == []
 
 
+def test_pairs_are_those_that_were_written(path: Path, tmp_path: Path) -> None:
+    pairs = InducedLexicon(path).pairs()
+    assert {language: set(of_language) for language, of_language in pairs.items()} == {
+        "da": set(DANISH),
+        "de": set(GERMAN),
+    }
+    write_lexicon(tmp_path / "again.safetensors", pairs)
+    assert (tmp_path / "again.safetensors").read_bytes() == path.read_bytes()
+
+
 def test_from_english(path: Path) -> None:
     lexicon = InducedLexicon(path, "induced")
     assert texts(lexicon.equivalents("bench", "en")) == [("da", "bænk"), ("de", "bank")]

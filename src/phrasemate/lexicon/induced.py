@@ -154,6 +154,25 @@ class InducedLexicon:
             for language in (*self.languages, "en")
         }
 
+    def pairs(self) -> dict[str, list[Pair]]:
+        """Return all pairs by language, as `write_lexicon` takes them; written again, they give the same lexicon.
+
+        Probabilities are those that are stored. A pair is a unit if both of its wordings are.
+        """
+        single = len(self._keys_of("en").wordings)
+        english_units = self._units("en" + SEVERAL)
+        pairs: dict[str, list[Pair]] = {}
+        for language in self.languages:
+            of_language = pairs.setdefault(language, [])
+            for name in self._section_names[language]:
+                section = self._section(name)
+                units = self._units(name) if name.endswith(SEVERAL) else np.zeros(len(section.bounds) - 1, np.uint8)
+                columns = (section.wording_of, section.english, section.forward / _STEPS, section.backward / _STEPS)
+                for row, english, forward, backward in zip(*(column.tolist() for column in columns), strict=True):
+                    unit = bool(units[row]) and (english < single or bool(english_units[english - single]))
+                    of_language.append(Pair(section.wordings[row], self._english(english), forward, backward, unit))
+        return pairs
+
     def equivalents(self, wording: str, lang: str = "", target: str = "") -> list[Equivalent]:
         """Return the equivalents of a wording, most probable first.
 
