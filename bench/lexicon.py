@@ -40,6 +40,7 @@ from phrasemate.text import folded, words
 
 FREE_TERMS = {"ding", "freedict", "edict", "cldr", "osm", "libreoffice_ui"}
 MOST_TERM_WORDS = 5  # most words of a dictionary's entry
+WORTH = 30.0  # least worth of a pair that is added to a lexicon
 HEADER = 30_000  # most bytes of the file's header
 
 Counts = Counter[tuple[str, str]]
@@ -95,9 +96,10 @@ def selected(lang: str, folder: Path, terms: Path | None, small: int) -> list[Ra
 
 
 def added(lang: str, folder: Path, terms: Path | None, small: int) -> list[RatedPair]:
-    """Return the significant pairs of a language that XX.lemmas.tsv has, best first."""
+    """Return the pairs of a language that XX.lemmas.tsv has and whose worth is at least `WORTH`, best first."""
     pairs = {(row.wording, row.english) for row in expressions(folder / f"{lang}.lemmas.tsv")}
-    return [one for one in selected(lang, folder, terms, small) if (one.pair.wording, one.pair.english) in pairs]
+    rated = selected(lang, folder, terms, small)
+    return [entry for entry in rated if entry.worth >= WORTH and (entry.pair.wording, entry.pair.english) in pairs]
 
 
 def with_base(base: Mapping[str, Sequence[Pair]], scored: Mapping[str, list[RatedPair]]) -> dict[str, list[RatedPair]]:

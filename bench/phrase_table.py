@@ -32,7 +32,7 @@ from common import LANGS, parser
 from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGUAGES
 
 from phrasemate.align.pairs import TokenizedSentence, consistent_boxes, parse_links
-from phrasemate.lexicon import stemmed
+from phrasemate.lexicon import bundled_lexicon, stemmed
 from phrasemate.lexicon.induced import grammatical_words
 from phrasemate.lexicon.inflection import ARTICLES, ENGLISH_FUNCTION_WORDS
 from phrasemate.lexicon.wordings import wording_of
@@ -44,7 +44,8 @@ GAP = 5  # most words between two parts of an English phrase
 MOSTLY = 0.3  # least share of a word's links that lead to its usual translation
 FREQUENT = 2_000  # a light verb, such as "faire", has at least one of so many links
 WORDS = 4  # most words of a phrase that is counted by lemmas, and of its translation
-FORMS = 4  # most forms of a phrase that are written, and of its translation
+FORMS, ENGLISH_FORMS = 8, 4  # most forms of a phrase that are written, and of its translation
+DO = frozenset({"do", "make"})  # a function word with such a translation is a light verb
 SUBJECTS = ARTICLES | {"i", "you", "he", "she", "it", "we", "they", "to", "be"}  # left out before a translation
 HELD_OUT = 20  # one English sentence in so many, with all its translations, is never trained on
 
@@ -162,7 +163,8 @@ def lemma_expressions(folder: Path, lang: str, most: int) -> Iterator[tuple[str,
                 side.add(word or str(number))
     for pair, translations in english_forms.items():
         if min(map(len, neighbours[pair])) >= EXPRESSION:
-            for wording, english in product(usual_forms(forms[pair[0]], lang), usual_forms(translations, "en")):
+            wordings = [wording for wording, _ in forms[pair[0]].most_common(FORMS)]
+            for wording, english in product(wordings, usual_forms(translations)):
                 yield wording, english, together[pair], sentences[0][pair[0]], sentences[1][pair[1]]
 
 
@@ -234,7 +236,7 @@ class WordLinks:
         Either a content word of the English phrase translates no word, or the words without translation are frequent,
         such as "faire" in "faire semblant".
         """
-        content = [word for word in phrase if word not in grammatical_words(lang)]
+        content = [word for word in phrase if word not in grammatical_words(lang) or is_light_verb(word, lang)]
         english_content = [word for word in english if word not in ENGLISH_FUNCTION_WORDS]
         if not content or not english_content:
             return False
@@ -248,6 +250,14 @@ class WordLinks:
     def probability(self, word: str, english: str) -> float:
         """Return the share of a word's links that lead to an English word."""
         return self.links[word, english] / max(self.words[word], 1)
+
+
+@lru_cache(1 << 16)
+def is_light_verb(word: str, lang: str) -> bool:
+    """Return whether the bundled lexicon translates a word by "do" or "make" first."""
+    lexicon = bundled_lexicon()
+    equivalents = lexicon.equivalents(word, lang, "en") if lexicon else []
+    return bool(equivalents) and equivalents[0].text in DO
 
 
 def places_with_gap(
@@ -286,12 +296,12 @@ def lemmatiser(lang: str) -> Callable[[str], str]:
     return lru_cache(1 << 18)(lambda word: simplemma.lemmatize(word, lang).casefold())
 
 
-def usual_forms(counts: Counter[str], lang: str) -> list[str]:
-    """Return the most frequent of some wordings, one for each stemmed form: look-ups of a stem find them all."""
+def usual_forms(counts: Counter[str]) -> list[str]:
+    """Return the most frequent of some English wordings, one for each stemmed form: a search finds the others, too."""
     wording_of_stem: dict[str, str] = {}
     for wording, _ in counts.most_common():
-        wording_of_stem.setdefault(stemmed(wording, lang), wording)
-    return [*wording_of_stem.values()][:FORMS]
+        wording_of_stem.setdefault(stemmed(wording, "en"), wording)
+    return [*wording_of_stem.values()][:ENGLISH_FORMS]
 
 
 class Usage:

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from itertools import chain, pairwise
+from itertools import chain, pairwise, takewhile
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -33,9 +33,10 @@ from phrasemate.lexicon.forms import are_inflections
 from phrasemate.lexicon.induced import articles, elided_article, grammatical_words
 from phrasemate.lexicon.inflection import (
     ENGLISH_FUNCTION_WORDS,
+    GOVERNED,
     LINKING,
     LONGEST_COMPOUND,
-    NEGATIONS,
+    PRONOUNS_AND_AUXILIARIES,
     SHORTEST_PART,
     STEMS,
     compound,
@@ -375,22 +376,22 @@ def equivalents(table: Wordings, phrase: str, dictionaries: Dictionaries, langua
 
 
 def _of_core(phrase: str, dictionaries: Dictionaries, language: str) -> list[Equivalent]:
-    """Look up a phrase without the function words at its ends: "reso conto" for the Italian "si è reso conto".
+    """Look up a phrase without pronouns and auxiliaries before it, or without prepositions after it, or both.
 
-    Two words or more must stay. A phrase without its negation would mean something else, so it is not looked up.
+    The Italian "si è reso conto" becomes "reso conto", and the French "tenir compte de" "tenir compte". Two words or
+    more must stay, of which the first is not a preposition: "est en train de" has nothing to do with a train.
     """
     spans = words(phrase)
-    pieces = [folded(phrase[start:end]) for start, end in spans]
-    content = [place for place, piece in enumerate(pieces) if piece not in grammatical_words(language)]
-    if len(content) < 2:
-        return []
-    first, last = content[0], content[-1]
-    edges = [*pieces[:first], *pieces[last + 1 :]]
-    negations = (equivalent.text for word in edges for equivalent in dictionaries.equivalents(word, language)[:1])
-    if not edges or not NEGATIONS.isdisjoint(negations):
-        return []
-    core = phrase[spans[first][0] : spans[last][1]]
-    return [equivalent._replace(exact=False) for equivalent in dictionaries.equivalents(core, language)]
+    entries = [dictionaries.equivalents(phrase[start:end], language) for start, end in spans]
+    likeliest = [row[0].text if row else "" for row in entries]
+    before = sum(1 for _ in takewhile(PRONOUNS_AND_AUXILIARIES.__contains__, likeliest))
+    after = sum(1 for _ in takewhile(GOVERNED.__contains__, reversed(likeliest)))
+    for first, rest in ((before, after), (0, after), (before, 0)):
+        if first + rest and len(spans) - first - rest >= 2 and likeliest[first] not in GOVERNED:
+            core = phrase[spans[first][0] : spans[len(spans) - rest - 1][1]]
+            if listed := dictionaries.equivalents(core, language):
+                return [equivalent._replace(exact=False) for equivalent in listed]
+    return []
 
 
 def _phrasal_verbs(listed: Sequence[Equivalent]) -> dict[Equivalent, Equivalent]:

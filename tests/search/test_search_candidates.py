@@ -591,6 +591,29 @@ def test_numbers_are_computed_once_when_they_are_read() -> None:
     assert calls == [1]
 
 
+@pytest.mark.parametrize(
+    ("phrase", "core"),
+    [
+        ("s'est rendu compte", "rendu compte"),  # an auxiliary before it
+        ("elle s'est rendu compte de", "rendu compte"),
+        ("ont envie de", "envie de"),
+        ("prise en charge des", "prise en charge des"),  # "of the" is no preposition alone
+        ("en train de", "en train de"),  # begins with a preposition
+        ("a compte", "a compte"),  # a single word would stay
+    ],
+)
+def test_a_phrase_is_looked_up_without_function_words_at_its_ends(phrase: str, core: str) -> None:
+    words = {"elle": "she", "s'est": "has", "ont": "have", "a": "has", "de": "of", "des": "of the", "en": "in"}
+    entries = {word: {english: 0.9} for word, english in words.items()}
+    cores = {name: {"right": 0.6} for name in ("rendu compte", "envie de", "en train", "compte", "prise en charge")}
+    table: Any = SimpleNamespace(of_stems=lambda stems: [[] for _ in stems])
+    dictionaries = candidates.Dictionaries([Dictionary(**entries, **cores)], ["en"])
+    expected = {"right": 0.6} if core != phrase else {}
+    listings = candidates.equivalents(table, phrase, dictionaries, "fr")
+    assert {name: listing.probability for name, listing in listings.items()} == expected
+    assert not any(listing.exact for listing in listings.values())
+
+
 def test_inflected_forms_are_one_answer() -> None:
     wordings = ["understand", "understands", "adviser", "understandable", "advise", "advisers", "human rights"]
     wordings += ["human right", "advising", "told", "men said", "telling", "man says"]

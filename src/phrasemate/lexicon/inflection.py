@@ -35,6 +35,12 @@ ENGLISH_FUNCTION_WORDS = frozenset(  # without verb particles such as "up"
     """.split()  # noqa: SIM905
 )
 ARTICLES = frozenset({"a", "an", "the"})
+GOVERNED = frozenset({"about", "at", "by", "for", "from", "in", "of", "on", "that", "to", "with"})
+"""Words that a verb or noun governs, such as "of" in "afraid of"."""
+PRONOUNS_AND_AUXILIARIES = frozenset({"i", "you", "he", "she", "it", "we", "they", "me", "him", "her", "us", "them"})
+PRONOUNS_AND_AUXILIARIES |= {"my", "your", "his", "its", "our", "their", "myself", "yourself", "himself", "herself"}
+PRONOUNS_AND_AUXILIARIES |= {"itself", "ourselves", "yourselves", "themselves", "oneself", "am", "is", "are", "was"}
+PRONOUNS_AND_AUXILIARIES |= {"were", "be", "been", "have", "has", "had", "will"}
 NEGATIONS = frozenset(
     """
     not no never none nothing nobody nowhere neither nor without cannot n't can't don't doesn't didn't isn't aren't
