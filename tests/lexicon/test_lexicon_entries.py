@@ -22,6 +22,10 @@ from phrasemate.lexicon.formats import alternatives, definition_equivalents, pla
         ("Lehrer(in)", ["Lehrer"]),
         ("(sich) erinnern", ["erinnern"]),
         ("(formal)", ["formal"]),
+        ("(seat; furniture)", ["seat; furniture"]),  # a separator within brackets is part of the note
+        ("[seat, furniture]", ["seat, furniture"]),
+        ("（座位；家具）", ["座位；家具"]),
+        ("(seat); (bench)", ["seat", "bench"]),
         ("追って；やがて", ["追って", "やがて"]),
         ("a (b (c) d) e", ["a e"]),
         ("km/h", ["km/h"]),

@@ -7,8 +7,9 @@ cleaned by a few cautious rules; any other text is kept.
   else. Letters in brackets within a word are part of it: "colo(u)r" gives "colour".
 - A pronunciation between slashes is removed: "bench /bentʃ/".
 - Semicolons, bars and the ideographic comma separate equivalents: "house; building". A comma does so only if each part
-  has one or two words; a part that is an article ("Haus, das") is a note. No separator counts inside quotation marks,
-  which are removed if they enclose an equivalent: '"salt; pepper"; spice' gives "salt; pepper" and "spice".
+  has one or two words; a part that is an article ("Haus, das") is a note. No separator counts inside brackets or
+  quotation marks. Both are removed if they enclose an equivalent: '"salt; pepper"; spice' gives "salt; pepper" and
+  "spice".
 - A grammatical abbreviation with a full stop at the end is removed: "Haus n.", "to go v.".
 
 StarDict files are parsed as its documentation "Format for StarDict dictionary files" describes.
@@ -42,8 +43,8 @@ _OPTIONAL = re.compile(r"(?<=\w)\((\w+)\)(?=\w)")
 _BRACKETS = re.compile(r"[()\[\]{}<>（）【】]")
 _PRONOUNCED = re.compile(r"\s/[^/]{1,100}/(?=\s|$)")
 _QUOTATION = rf"""(?<!\w)(?:"[^"]{{1,{_LONGEST}}}"|[“„][^“”]{{1,{_LONGEST}}}[“”]|«[^«»]{{1,{_LONGEST}}}»)(?!\w)"""
-_PARTS = re.compile(rf"(?:{_QUOTATION}|[^;|；、])+")
-_PIECES = re.compile(rf"(?:{_QUOTATION}|[^,，،])+")
+_PARTS = re.compile(rf"(?:{_QUOTATION}|{_NOTES.pattern}|[^;|；、])+")
+_PIECES = re.compile(rf"(?:{_QUOTATION}|{_NOTES.pattern}|[^,，،])+")
 _ENCLOSED = re.compile(_QUOTATION)
 _SEPARATOR, _COMMA = re.compile("[;|；、]"), re.compile("[,，،]")
 _ARTICLES = {
@@ -94,14 +95,14 @@ def plain_markup(text: str) -> str:
 
 
 def _bare(cell: str) -> str:
-    """Remove the notes from a cell, or only their brackets if there is nothing else."""
+    """Remove the notes from a cell, unless it has nothing else."""
     text = cell
     if _BRACKETS.search(text):
         text = _OPTIONAL.sub(r"\1", text)
         for _ in range(3):  # notes within notes
             text = _NOTES.sub(" ", text)
     text = _tidy(_PRONOUNCED.sub(" ", text) if "/" in text else text)
-    return text if any(map(str.isalnum, text)) else _tidy(_BRACKETS.sub(" ", cell))
+    return text if any(map(str.isalnum, text)) else _tidy(cell)
 
 
 def _split(text: str, words: int) -> Iterator[str]:
@@ -120,6 +121,7 @@ def _distinct(texts: Iterator[str]) -> list[str]:
     for text in texts:
         text = _tidy(_GRAMMAR.sub("", text) if "." in text else text)
         text = text[1:-1].strip() if _ENCLOSED.fullmatch(text) else text
+        text = _tidy(_BRACKETS.sub(" ", text)) if _NOTES.search(text) else text
         if text and len(text) <= _LONGEST and any(map(str.isalnum, text)):
             distinct.setdefault(text)
         if len(distinct) == _MOST:
