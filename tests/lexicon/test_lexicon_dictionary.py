@@ -185,6 +185,14 @@ def test_tables_without_a_header(tmp_path: Path, suffix: str) -> None:
     assert texts(lexicon, "benches", "en") == ["Bank"]
 
 
+def test_a_glossary_of_omegat_is_read_by_its_first_two_columns(tmp_path: Path) -> None:
+    path = tmp_path / "glossary.txt"
+    path.write_text("Bank\tbench\ta seat\nFeder\tspring\tof steel :: not of a bird\nUfer\tshore\t\n", "utf-8")
+    lexicon = opened(path)
+    assert [texts(lexicon, word) for word in ("Bank", "Feder", "Ufer")] == [["bench"], ["spring"], ["shore"]]
+    assert texts(lexicon, "not of a bird") == []
+
+
 @pytest.mark.parametrize(
     "header",
     [

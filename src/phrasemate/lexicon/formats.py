@@ -202,7 +202,7 @@ def plain_text_entries(path: Path) -> Iterator[Entry]:
     """Read lines such as "Haus {n} | Häuser :: house | houses" (the format of ding), or wordings separated by tabs."""
     names = languages_in(path.name)
     for number, cells in _after_comment(tsv_rows(text_file(path))):
-        sides = "\t".join(cells).split(_DING) if _DING in "\t".join(cells) else cells
+        sides = cells if len(cells) > 1 else cells[0].split(_DING)
         if len(sides) < 2:
             reason = "no two wordings with ' :: ' or a tab between them"
             raise ReadError(str(path), number, reason, "give a dictionary with one entry per line")
