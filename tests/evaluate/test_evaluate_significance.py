@@ -215,3 +215,28 @@ def test_a_set_counts_as_much_as_another_however_small() -> None:
 @pytest.mark.parametrize(("share", "freedom", "value"), [(0.975, 2, 4.30265), (0.95, 10, 1.81246), (0.5, 3, 0.0)])
 def test_quantiles_of_student(share: float, freedom: float, value: float) -> None:
     assert student_quantile(share, freedom) == pytest.approx(value, abs=1e-4)
+
+
+@pytest.mark.parametrize("samples", [0, 10.0, "10", None])
+def test_the_number_of_samples_is_a_whole_number_from_1(samples: Any) -> None:
+    first, second = np.zeros(20), np.ones(20)
+    for function in (bootstrap_test, randomisation_test):
+        with pytest.raises(InputError, match=r"samples: .*; expected 1 or more, a whole number"):
+            function(first, second, samples=samples)
+    for estimate in (bootstrap, resampled_means):
+        with pytest.raises(InputError, match=r"samples: .*; expected 1 or more, a whole number"):
+            estimate(second, samples=samples)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.0, "1", None])
+def test_a_seed_is_a_whole_number_from_0(seed: Any) -> None:
+    with pytest.raises(InputError, match=r"seed: .*; expected 0 or more, a whole number"):
+        bootstrap(np.ones(20), seed=seed)
+    with pytest.raises(InputError, match=r"seed: .*; expected 0 or more, a whole number"):
+        bootstrap_test(np.zeros(20), np.ones(20), seed=seed)
+
+
+@pytest.mark.parametrize("k", [0, 1.5, "1", None])
+def test_accuracy_counts_the_first_k_of_a_whole_number(k: Any) -> None:
+    with pytest.raises(InputError, match=r"k: .*; expected 1 or more, a whole number"):
+        accuracy(np.array([0.0, 2.0]), k)

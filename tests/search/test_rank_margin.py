@@ -88,7 +88,7 @@ def test_what_is_not_candidate_is_not_neighbour() -> None:
     assert values[0, 1] == -np.inf
     assert values[1].tolist() == pytest.approx([2 * 0.1 - row_mean[1] - other[0], 2 * 0.8 - row_mean[1] - other[1]])
     assert csls(np.full((2, 2), -np.inf, np.float32), 2).tolist() == [[-np.inf] * 2] * 2
-    with pytest.raises(InputError, match="k 0; expected 1 or more"):
+    with pytest.raises(InputError, match="k: 0; expected 1 or more"):
         neighbourhood(run_of(cosines), 0)
 
 
@@ -102,7 +102,7 @@ def test_what_makes_no_sense() -> None:
     back = lists(COSINES, 2)[1]
     with pytest.raises(InputError, match="margin 'cosine'; expected one of absolute, csls"):
         margin(COSINES, 2, "cosine")
-    with pytest.raises(InputError, match="1 or more neighbours"):
+    with pytest.raises(InputError, match="k: 0; expected 1 or more"):
         margin(COSINES, 0)
     with pytest.raises(InputError, match="document 2: the lists the other way have 2 rows"):
         margin_lists(run_of(COSINES), Run(back.ids[:2], back.scores[:2]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -76,11 +78,14 @@ def test_of_equal_ones_the_first_are_taken(many: int, k: int) -> None:
     similar = x @ z.T
     assert rows.tolist() == [ordered(row)[:k] for row in similar.tolist()]
     np.testing.assert_array_equal(values, np.take_along_axis(similar, rows, 1))
-    for function in (neighbour_means, csls_penalties):
-        with pytest.raises(InputError, match="k 0; expected 1 or more"):
-            function(some(40, 4, 0), some(40, 4, 1), 0)
-    with pytest.raises(InputError, match="k 0; expected 1 or more"):
-        nearest(x, z, 0)
+
+
+@pytest.mark.parametrize("k", [0, 2.0, "3", None, True])
+def test_the_number_of_neighbours_is_a_whole_number_from_1(k: Any) -> None:
+    x, z = some(40, 4, 0), some(40, 4, 1)
+    for function in (nearest, neighbour_means, csls_penalties):
+        with pytest.raises(InputError, match=rf"k: {k!r}; expected 1 or more, a whole number"):
+            function(x, z, k)
 
 
 def test_what_is_held_already() -> None:

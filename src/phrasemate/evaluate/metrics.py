@@ -87,8 +87,11 @@ def ranks_of(scores: Floats, gold: NDArray[np.int64]) -> Doubles:
 
 
 def accuracy(ranks: Doubles, k: int = 1) -> float:
-    """Return acc@k, the share of queries whose right answer is among the first k. Ranks count from 0 (`ranks_of`)."""
-    return float((ranks < k).mean())
+    """Return acc@k, the share of queries whose right answer is among the first k. Ranks count from 0 (`ranks_of`).
+
+    Raises InputError unless k is a whole number from 1.
+    """
+    return float((ranks < to_whole("k", k)).mean())
 
 
 def mean_reciprocal_rank(ranks: Doubles) -> float:
@@ -136,7 +139,7 @@ def resampled_means(
 def _draws(units: int, samples: int, seed: int) -> Iterator[Doubles]:
     """Yield arrays (rows, units) that say how often each unit was drawn, ``samples`` rows in all."""
     size = max(1, CELLS // units)
-    for start in range(0, samples, size):
+    for start in range(0, to_whole("samples", samples), size):
         yield _draw_counts(units, min(size, samples - start), seed, start)
 
 
@@ -174,9 +177,9 @@ def stratified(
     ``groups`` are those of `bootstrap`, for each set. Raises InputError for a level outside 0 to 1 or fewer than 1
     sample.
     """
-    if not 0 < level < 1 or samples < 1:
-        raise InputError(f"level {level}, samples {samples}; expected a level between 0 and 1 and 1 sample or more")
-    owners: Sequence[ArrayLike | None] = [None] * len(sets) if groups is None else groups
+    if not 0 < level < 1:
+        raise InputError(f"level {level}; expected a number between 0 and 1")
+    seed, owners = check_seed(seed), [None] * len(sets) if groups is None else groups
     means = [resampled_means(s, g, samples, seed + i) for i, (s, g) in enumerate(zip(sets, owners, strict=True))]
     low, high = np.quantile(np.mean(means, axis=0), [(1 - level) / 2, (1 + level) / 2])
     return Estimate(float(np.mean([np.mean(np.asarray(s)) for s in sets])), float(low), float(high))
@@ -244,7 +247,7 @@ def stratified_test(
 
     A set has the scores of the first system and of the second.
     """
-    owners: Sequence[ArrayLike | None] = [None] * len(sets) if groups is None else groups
+    seed, owners = check_seed(seed), [None] * len(sets) if groups is None else groups
     differences = [_differences(*group) for group in sets]
     draws = [resampled_means(d, g, samples, seed + i) for i, (d, g) in enumerate(zip(differences, owners, strict=True))]
     mean = np.mean([difference.mean() for difference in differences])
@@ -273,7 +276,7 @@ def randomisation_test(first: ArrayLike, second: ArrayLike, samples: int = SAMPL
         return float((np.abs(sums) >= threshold).mean())
     draw, extreme_count = np.random.default_rng(check_seed(seed)), 0
     at_once = max(1, CELLS // len(differences))
-    for start in range(0, samples, at_once):
+    for start in range(0, to_whole("samples", samples), at_once):
         signs = draw.integers(0, 2, size=(min(at_once, samples - start), len(differences)), dtype=np.int8)
         extreme_count += int((np.abs((2.0 * signs - 1) @ differences) >= threshold).sum())
     return (1 + extreme_count) / (1 + samples)

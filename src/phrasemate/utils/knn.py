@@ -17,6 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from phrasemate.errors import InputError
+from phrasemate.types import to_whole
 from phrasemate.utils.arrays import Floats, Integers
 
 GROUP = 16  # columns of a group
@@ -113,10 +114,9 @@ def nearest(x: Floats, z: Floats, k: int = 1, penalties: Floats | None = None) -
     Equal values are ordered by row. If k exceeds len(z), all rows of z are returned.
 
     ``penalties`` (len(z),) are subtracted from the products first. With those of `csls_penalties` the order is that
-    of CSLS. Raises InputError for k below 1.
+    of CSLS. Raises InputError unless k is a whole number from 1.
     """
-    _check_k(k)
-    k = min(k, len(z))
+    k = min(to_whole("k", k), len(z))
     rows, values = np.empty((len(x), k), np.int64), np.empty((len(x), k), np.float32)
     for part, products in blocks(x, z):
         if penalties is not None:
@@ -128,16 +128,10 @@ def nearest(x: Floats, z: Floats, k: int = 1, penalties: Floats | None = None) -
 def neighbour_means(x: Floats, z: Floats, k: int = 10, similarities: Floats | None = None) -> Floats:
     """Return r(x), (len(x),): the mean inner product of each row of x with its k nearest rows of z.
 
-    ``similarities`` are those of `blocks`. Raises InputError for k below 1.
+    ``similarities`` are those of `blocks`. Raises InputError unless k is a whole number from 1.
     """
-    _check_k(k)
+    k = min(to_whole("k", k), len(z))
     means = np.empty(len(x), np.float32)
     for part, products in blocks(x, z, similarities):
-        means[part] = topk(products, min(k, len(z)))[1].mean(1)
+        means[part] = topk(products, k)[1].mean(1)
     return means
-
-
-def _check_k(k: int) -> None:
-    """Raise InputError for k below 1."""
-    if k < 1:
-        raise InputError(f"k {k}; expected 1 or more neighbours")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
-from phrasemate.types import Run
+from phrasemate.types import Run, to_whole
 from phrasemate.utils.arrays import Floats, Ids
 from phrasemate.utils.knn import neighbour_means
 
@@ -21,8 +21,7 @@ def neighbourhood(run: Run, k: int) -> Floats:
 
     With fewer than k results the mean is over all of them, and 0 if there are none. Raises InputError for k below 1.
     """
-    if k < 1:
-        raise InputError(f"k {k}; expected 1 or more neighbours")
+    k = to_whole("k", k)
     present = (run.ids >= 0)[:, :k]
     total = np.where(present, run.scores[:, :k], 0).sum(1, dtype=np.float64)
     return (total / np.maximum(present.sum(1), 1)).astype(np.float32)  # type: ignore[no-any-return]
@@ -123,8 +122,7 @@ def _mean_top(scores: Floats, k: int) -> Floats:
 
     Raises InputError for k below 1.
     """
-    if k < 1:
-        raise InputError(f"k {k}; expected 1 or more neighbours")
+    k = to_whole("k", k)
     top = scores
     if len(scores) and scores.shape[1] > k:
         rows = max(1, _SCORES_PER_BLOCK // scores.shape[1])
