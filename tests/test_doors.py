@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 
 import phrasemate as pm
-from phrasemate.align import NeuralAligner, ParallelText, PhraseSettings
+from phrasemate.align import NeuralAligner, ParallelText, PhraseSettings, align_files, pair_files
 from phrasemate.dataset import DatasetSettings
 from phrasemate.errors import IndexExists, InputError, MissingExtra, ModelError, QueryError
 from phrasemate.examples import ExampleIndex
 from phrasemate.index import IndexSettings
 from phrasemate.index.backup import backup, restore, upgrade
+from phrasemate.index.ray import build
 from phrasemate.index.types import Filters
 from phrasemate.lexicon import Dictionary, DictionaryFolder, open_dictionaries
 from phrasemate.lookup import lookup
@@ -29,11 +30,21 @@ from phrasemate.mine import Mining, mine
 from phrasemate.mt import FORMS, Cache, Endpoint, Hints, read_form
 from phrasemate.reranker import load_reranker
 from phrasemate.results import SearchRequest
-from phrasemate.terms import TermSettings, document_terms
+from phrasemate.terms import TermSettings, document_terms, extract_terms, translate_terms
 from phrasemate.text import Term, read_terms, split_sentences, words
 from phrasemate.training.lora import LoraSettings
-from phrasemate.vectors import DistilSettings, SelfLearning, Sentences, read_fasttext, read_lexicon
-from phrasemate.vectors.ppmi import PPMISettings
+from phrasemate.vectors import (
+    DistilSettings,
+    SelfLearning,
+    Sentences,
+    WordVectors,
+    cover,
+    distil,
+    map_unsupervised,
+    read_fasttext,
+    read_lexicon,
+)
+from phrasemate.vectors.ppmi import PPMISettings, train_ppmi
 
 STORY = pm.Document.from_texts("story", ["She sat on the bench in the park.", "The bank lends money."])
 QUERY = "Er sitzt auf der [[Bank]]."
@@ -193,6 +204,38 @@ def test_settings_are_not_a_dict(model: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^settings \{'chunk': 2\}; expected IndexSettings\(\.\.\.\)"):
         pm.Index.create(tmp_path / "idx", model, settings={"chunk": 2})  # type: ignore[arg-type]
     assert not (tmp_path / "idx").exists()
+
+
+def test_progress_is_reported_to_a_function(folder: Path, model: Any, tmp_path: Path) -> None:
+    text = ParallelText(tmp_path / "de.txt", tmp_path / "en.txt")
+    side = MatchSide([Term("Bank", "de")])
+    vectors = WordVectors(["a", "b"], np.eye(2, dtype=np.float32))
+    with pm.Index.open(folder, model) as index, ExampleIndex.build([STORY]) as examples:
+        searcher = pm.Searcher(index)
+        calls: tuple[Callable[..., object], ...] = (
+            partial(index.add, [STORY]),
+            partial(upgrade, folder, model),
+            partial(build, str(tmp_path / "tables"), [STORY], "auto"),
+            partial(searcher.search_phrases, [pm.Phrase("a bench", 2, 7)], SearchRequest()),
+            partial(lookup, index, "bench"),
+            partial(extract_terms, [STORY], model),
+            partial(translate_terms, [], searcher),
+            partial(document_terms, STORY, searcher),
+            partial(match_terms, side, side, model),
+            partial(mine, [STORY], [STORY], model),
+            partial(align_files, text, tmp_path / "links", NeuralAligner(model)),
+            partial(pair_files, text, tmp_path / "links", tmp_path / "pairs"),
+            partial(ExampleIndex.build, [STORY]),
+            partial(examples.find_all, ["bench"]),
+            partial(read_fasttext, tmp_path / "vectors.vec"),
+            partial(distil, model, ["a bench"], dim=1),
+            partial(cover, vectors, model, ["bench"]),
+            partial(map_unsupervised, vectors, vectors),
+            partial(train_ppmi, ["a bench"]),
+        )
+        for call in calls:
+            with pytest.raises(InputError, match="progress=3; expected a function"):
+                call(progress=3)
 
 
 def test_numbers_of_numpy_are_numbers(folder: Path, model: Any, tmp_path: Path) -> None:

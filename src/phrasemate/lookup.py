@@ -34,7 +34,7 @@ from phrasemate.text import folded, words
 from phrasemate.text.japanese import KANA
 from phrasemate.text.languages import primary
 from phrasemate.text.normalize import Alignment, composed, plain, visible, without_compatibles
-from phrasemate.types import Hit, Phrase, check_opened, check_text, to_whole
+from phrasemate.types import Hit, Phrase, check_opened, check_progress, check_text, to_whole
 
 WAYS = ("words", "forms", "regex")
 ORDERS = ("text", "left", "right")
@@ -154,6 +154,7 @@ def lookup(
     for text in (query, near):
         check_text(text)
     limit = to_whole("limit", limit)
+    check_progress(progress)
     for option, value, values in (("how", how, WAYS), ("sort", sort, ORDERS), ("side", side, SIDES)):
         if value not in values:
             raise InputError(f"{option} {repr(value)[:20]}; expected one of {', '.join(values)}")

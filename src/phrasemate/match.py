@@ -37,7 +37,7 @@ from phrasemate.rank import numbered
 from phrasemate.text import folded
 from phrasemate.text.formats.units import Term, TermPair
 from phrasemate.text.languages import primary
-from phrasemate.types import Phrase, Progress, Run, check_fields, check_opened, to_settings
+from phrasemate.types import Phrase, Progress, Run, check_fields, check_opened, check_progress, to_settings
 from phrasemate.utils import import_extra
 from phrasemate.utils.arrays import Floats, Ids
 from phrasemate.utils.knn import nearest, neighbour_means
@@ -249,6 +249,7 @@ def match_terms(
     """
     check_opened(model, "a model, such as load_model(path)")
     settings = to_settings(settings, MatchSettings)
+    check_progress(progress)
     if settings.one_to_one:
         matching_function()
     for side in (source, target):

@@ -36,7 +36,7 @@ from phrasemate.results import Answer, Result, SearchRequest
 from phrasemate.text import folded
 from phrasemate.text.languages import primary
 from phrasemate.text.sentences import is_of, split_sentences
-from phrasemate.types import Encoder, Hit, Phrase, check_list, check_opened, phrase_list, text_tuple
+from phrasemate.types import Encoder, Hit, Phrase, check_list, check_opened, check_progress, phrase_list, text_tuple
 from phrasemate.utils.arrays import Floats
 from phrasemate.utils.hyphens import without_compound_parts
 from phrasemate.utils.machine import single_blas
@@ -220,6 +220,7 @@ class Searcher:
 
         Raises InputError for an unknown document or language, and unless there is one text to exclude for each phrase.
         """
+        check_progress(progress)
         if at_once is not None and not (isinstance(at_once, Integral) and at_once > 0):
             raise InputError(f"at_once={at_once!r}; expected 1 or more")
         phrases = self.with_infinitives(phrase_list(phrases))

@@ -54,7 +54,17 @@ from phrasemate.text import Term, TermPair, words, write_pairs, write_terms
 from phrasemate.text.formats.tables import write_lines
 from phrasemate.text.korean import without_particles
 from phrasemate.text.normalize import composed, folded
-from phrasemate.types import Document, Hit, Phrase, Progress, Span, check_fields, iterate_documents, to_settings
+from phrasemate.types import (
+    Document,
+    Hit,
+    Phrase,
+    Progress,
+    Span,
+    check_fields,
+    check_progress,
+    iterate_documents,
+    to_settings,
+)
 from phrasemate.utils.hyphens import without_compound_parts
 
 RANKINGS = ("termhood", "expected", "frequency", "cvalue")
@@ -263,6 +273,7 @@ def find_phrases(
     They are in the order of their first occurrences. Parts of compounds with hyphens are left out
     (`without_compound_parts`).
     """
+    check_progress(progress)
     # sentence -> its places: document, line, translation; a repeated sentence is segmented once
     places: defaultdict[str, list[tuple[str, int, str]]] = defaultdict(list)
     order: dict[str, int] = {}
@@ -419,6 +430,7 @@ def translate_terms(
     Raises InputError for an unknown document or language.
     """
     settings = to_settings(settings, TermSettings)
+    check_progress(progress)
     request = SearchRequest(settings.k, settings.contexts, documents, languages)
     model: Model = searcher.model
     examples = [representative(term, settings.examples) for term in terms]

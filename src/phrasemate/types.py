@@ -70,6 +70,12 @@ def check_opened(value: object, opening: str) -> None:
         raise InputError(f"{value!r}: expected {opening}")
 
 
+def check_progress(progress: object) -> None:
+    """Raise InputError for anything but a function, or another object that can be called."""
+    if not callable(progress):
+        raise InputError(f"progress={repr(progress)[:40]}; expected a function that is called with the progress")
+
+
 def to_whole(name: str, value: object, least: int = 1) -> int:
     """Convert a whole number of any type, such as NumPy's, to an int.
 

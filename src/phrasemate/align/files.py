@@ -31,7 +31,16 @@ from phrasemate.align.symmetrise import Links
 from phrasemate.errors import InputError, ReadError
 from phrasemate.text.formats.bilingual import format_of, read_bilingual
 from phrasemate.text.text_file import Damage, SkippedInput, TextFile, numbered_lines, without_options
-from phrasemate.types import Phrase, PhrasePair, Progress, check_columns, check_fields, check_language_pair, to_settings
+from phrasemate.types import (
+    Phrase,
+    PhrasePair,
+    Progress,
+    check_columns,
+    check_fields,
+    check_language_pair,
+    check_progress,
+    to_settings,
+)
 from phrasemate.utils.storage import ResumableFile, sha256_of
 
 _BLOCK = 1 << 20
@@ -264,6 +273,7 @@ def align_files(
     Raises ReadError for a text that cannot be read or that has sides of different length. Raises InputError if the
     output exists, or belongs to a stopped run with other settings.
     """
+    check_progress(progress)
     start, total = time.perf_counter(), text.count()
     settings = _inputs(text) | aligner.signature | {"tokenised": str(tokenised)}
     count = blank = 0
@@ -334,6 +344,7 @@ def pair_files(
     Raises ReadError and InputError as `align_files` does, and ReadError for links that do not belong to the text. With
     ``skip``, such a line is listed and gets no phrase pairs.
     """
+    check_progress(progress)
     settings, start = to_settings(settings, PhraseSettings), time.perf_counter()
     total = text.count(Path(links))
     facts = _inputs(text) | {"links": _identity(Path(links)), "tokenised": str(tokenised), "settings": str(settings)}

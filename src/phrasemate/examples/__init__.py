@@ -12,7 +12,7 @@ from phrasemate.examples.matching import occurrences
 from phrasemate.examples.sampling import Example, Source, sample
 from phrasemate.examples.sources import IndexSource, TextStore
 from phrasemate.index import BaseIndex, ProgressEvent
-from phrasemate.types import Document, Phrase, check_text, iterate_documents, text_tuple
+from phrasemate.types import Document, Phrase, check_progress, check_text, iterate_documents, text_tuple
 
 __all__ = ["Example", "ExampleIndex", "Finder", "occurrences"]
 
@@ -71,6 +71,7 @@ class ExampleIndex:
         Raises IndexExists if the file holds something else, PhraseIndexError if it cannot be written, and every error
         of reading the documents.
         """
+        check_progress(progress)
         documents_read = list(iterate_documents(documents))
         if path is not None and (old := _unchanged(Path(path), documents_read, language)):
             return cls(old, reused=True)
@@ -135,6 +136,7 @@ class ExampleIndex:
             seed: Seed of the choice.
             progress: Called with the number of phrases that are done, and their total.
         """
+        check_progress(progress)
         phrases = text_tuple(phrases, "phrases")
         sentences: dict[str, list[Phrase]] = {}
         with self._source.snapshot():

@@ -21,7 +21,7 @@ from phrasemate.index.schema import write_lock
 from phrasemate.index.store import Store
 from phrasemate.index.types import DocumentInfo, IndexModel, IndexStats, Progress
 from phrasemate.index.wordings import WordingsManifest
-from phrasemate.types import Document, Sentence, check_opened, check_path
+from phrasemate.types import Document, Sentence, check_opened, check_path, check_progress
 from phrasemate.utils.storage import swap_folder
 
 
@@ -122,6 +122,8 @@ def upgrade(folder: str | Path, model: IndexModel, progress: Progress | None = N
     """
     check_path(folder)
     check_opened(model, "a model, such as load_model(path)")
+    if progress is not None:
+        check_progress(progress)
     source = Path(folder)
     if is_tables(source):
         raise InputError(f"{source}: consists of Lance tables; build them again from the texts")

@@ -49,6 +49,7 @@ from phrasemate.types import (
     check_language,
     check_opened,
     check_path,
+    check_progress,
     thread_count,
     to_plain,
     to_settings,
@@ -218,6 +219,8 @@ class Index(BaseIndex):
         from phrasemate.index.ingest import Adder
 
         check_language(lang)
+        if progress is not None:
+            check_progress(progress)
         with self._writing():
             begin = perf_counter()
             report = Adder(self.store, self.model, lang, self._settings, progress).run(documents, self.manifest)

@@ -42,7 +42,7 @@ from phrasemate.index.lance.store import Layout
 from phrasemate.index.lance.tables import Tables, options_for, place_of
 from phrasemate.index.store import check_model
 from phrasemate.index.types import AddReport, IndexModel, IndexSettings, Progress
-from phrasemate.types import Document, check_language, to_settings
+from phrasemate.types import Document, check_language, check_progress, to_settings
 
 
 class Failure(NamedTuple):
@@ -371,6 +371,8 @@ def build(
     >>> report = build("s3://bucket/idx", pm.read("corpus/"), "auto", lang="en")  # doctest: +SKIP
     """
     check_language(lang)
+    if progress is not None:
+        check_progress(progress)
     place = place_of(path)
     tables = Tables(place, options_for(place))
     is_resumed = _check_existing(tables, model, segment or {})

@@ -75,6 +75,7 @@ from phrasemate.types import (
     Run,
     Scorer,
     check_opened,
+    check_progress,
     iterate_documents,
     thread_count,
     to_settings,
@@ -389,6 +390,7 @@ def mine(
     """
     check_opened(model, "a model, such as load_model(path)")
     settings = to_settings(settings, Mining)
+    check_progress(progress)
     known_texts = [(normal(first), normal(second)) for first, second in known]
     mates = list({(plain(first), plain(second)): (first, second) for first, second in known_texts}.values())
     look = _look(model, settings, scorer)

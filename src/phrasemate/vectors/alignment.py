@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
-from phrasemate.types import check_fields, to_settings
+from phrasemate.types import check_fields, check_progress, to_settings
 from phrasemate.utils.arrays import Doubles, Floats, Rows
 from phrasemate.utils.knn import blocks, nearest, neighbour_means
 from phrasemate.utils.margin import csls_penalties
@@ -365,6 +365,7 @@ def map_unsupervised(
     Raises InputError as `map_supervised` does.
     """
     settings = to_settings(settings, SelfLearning)
+    check_progress(progress)
     source, target = _prepared(source, target, method)
     x, z = source.matrix, target.matrix
     if lexicon is None:

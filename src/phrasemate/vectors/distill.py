@@ -22,7 +22,7 @@ from phrasemate.encode import Model
 from phrasemate.encode.heads import principal_axes
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError
-from phrasemate.types import Phrase, Progress, check_fields, to_settings, to_whole
+from phrasemate.types import Phrase, Progress, check_fields, check_progress, to_settings, to_whole
 from phrasemate.utils.arrays import Floats
 from phrasemate.utils.storage import ResumableSum
 from phrasemate.vectors.vocabulary import Contexts, count_words, sample_contexts
@@ -110,6 +110,7 @@ def mean_states(
     With the mean states of several languages, `learn_projection` learns one projection for all. The texts are read
     three times: to count the words, to choose sentences, and to encode these. The arguments are those of `distil`.
     """
+    check_progress(progress)
     width = _width(model, settings.pooling)
     vocabulary = count_words(texts, settings.words, progress=progress)
     index = {word: row for row, word in enumerate(vocabulary.words)}
@@ -234,6 +235,7 @@ def cover(
 
     Raises InputError for vectors that were not distilled from this ``model``.
     """
+    check_progress(progress)
     pooling, layer = vectors.facts.get("pooling", "mean"), vectors.facts.get("layer")
     projection = shared_projection(vectors, model, pooling, layer)
     new_words = [word for word in dict.fromkeys(words) if word.strip() and word not in vectors]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemate.errors import InputError
-from phrasemate.types import Progress, check_fields, to_settings
+from phrasemate.types import Progress, check_fields, check_progress, to_settings
 from phrasemate.utils import import_extra
 from phrasemate.vectors.vocabulary import EVERY, count_words, tokens
 from phrasemate.vectors.word_vectors import WordVectors
@@ -70,6 +70,7 @@ def train_ppmi(
     Raises MissingExtra without SciPy, and InputError for texts that are too small for ``dim`` or can be read only once.
     """
     settings = to_settings(settings, PPMISettings)
+    check_progress(progress)
     _scipy()
     vocabulary = count_words(texts, settings.words, settings.least, progress)
     if len(vocabulary.words) <= settings.dim:

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from phrasemate.encode.pooling import unit
 from phrasemate.errors import InputError, ModelDamaged, ModelError, ModelUnsupported, ReadError
 from phrasemate.text.text_file import Damage, SkippedInput, TextFile
-from phrasemate.types import to_whole
+from phrasemate.types import check_progress, to_whole
 from phrasemate.utils.arrays import Floats
 from phrasemate.utils.storage import NewFile, check_new, save_arrays, sha256_of, swap_folder
 
@@ -349,6 +349,7 @@ def read_fasttext(
     Raises ReadError, with file and line, for a bad header, a row of another length or a bad number. It is also raised
     for a number of rows that differs from the header, text that is not UTF-8, and damaged gzip data.
     """
+    check_progress(progress)
     limit = None if limit is None else to_whole("limit", limit)
     path, damage = Path(path), Damage(skipped is not None)
     file = TextFile(path, str(path), path.suffix == ".gz", "utf-8", damage)
