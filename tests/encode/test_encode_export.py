@@ -299,8 +299,11 @@ def test_a_tensor_of_another_shape_or_of_no_numbers(source: Path, name: str) -> 
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    for name in ("empty", "none"):
-        assert "config.json: not found; expected a Hugging Face encoder folder" in refusal(tmp_path / name, ModelError)
+    (tmp_path / "file").write_text("text")
+    assert "config.json: not found; expected a Hugging Face encoder folder" in refusal(tmp_path / "empty", ModelError)
+    for name in ("file", "none"):
+        message = refusal(tmp_path / name, ModelError)
+        assert message == f"{tmp_path / name}: no such folder; expected a Hugging Face encoder folder"
 
 
 def test_a_width_that_does_not_divide(source: Path) -> None:

@@ -57,9 +57,11 @@ Weights = dict[str, Floats]
 def family_of(folder: Path) -> str:
     """Read the ``model_type`` of a folder.
 
-    Raises ModelError for a missing or unreadable configuration, and ModelUnsupported for a BERT with relative
-    positions, which transformers no longer supports.
+    Raises ModelError for a path that is not a folder, and for a missing or unreadable configuration. Raises
+    ModelUnsupported for a BERT with relative positions, which transformers no longer supports.
     """
+    if not folder.is_dir():
+        raise ModelError(f"{folder}: no such folder; expected a Hugging Face encoder folder")
     path = folder / "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
