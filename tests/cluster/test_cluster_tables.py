@@ -134,7 +134,9 @@ def test_sentences_of_a_document_with_and_without_translations(tmp_path: Path, m
         list(store.all_sentences(99))
     top = store.state().next_phrase
     for phrase in (-1, top):
-        with pytest.raises(InputError, match=f"no phrase {phrase}: ids of this index are below {top}"):
+        with pytest.raises(
+            InputError, match=f"no phrase {phrase}: ids start at 0, and this index has used {top} of them"
+        ):
             store.sentences_of([0, phrase])
 
 

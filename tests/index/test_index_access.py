@@ -220,7 +220,7 @@ def test_a_snapshot_cannot_be_changed_within(index: Index) -> None:
 
 def test_an_id_that_no_phrase_has(index: Index) -> None:
     index.add([Document.from_texts("a", ["one two"])])
-    for phrase, message in ((-1, "expected 0 or more"), (1 << 70, "ids of this index are below")):
+    for phrase, message in ((-1, "expected 0 or more"), (1 << 70, "ids start at 0, and this index has used 3 of them")):
         with pytest.raises(InputError, match=message):
             index.around(phrase)
 

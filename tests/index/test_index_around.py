@@ -30,6 +30,11 @@ def test_sentences_without_phrases_are_neighbours_too(index: Index) -> None:
     assert [s.text for s in index.around(phrase_of(index, "one a"))[1]] == ["…", "two b"]
 
 
+def test_an_empty_index_has_no_phrases(index: Index) -> None:
+    with pytest.raises(InputError, match="no phrase 0: ids start at 0, and this index has used 0 of them"):
+        index.around(0)
+
+
 def test_a_phrase_that_is_gone(index: Index) -> None:
     index.add([Document.from_texts("a", ["one a"]), Document.from_texts("b", ["two b"])], lang="en")
     phrase_id = phrase_of(index, "one a")

@@ -297,7 +297,8 @@ class Store:
     def _check_deleted(self, phrase: int) -> None:
         """Check that a phrase that is in no sentence was deleted. Raises InputError or IndexDamaged."""
         if not 0 <= phrase < self.state().next_phrase:
-            raise InputError(f"no phrase {phrase}: ids of this index are below {self.state().next_phrase}")
+            top = self.state().next_phrase
+            raise InputError(f"no phrase {phrase}: ids start at 0, and this index has used {top} of them")
         if not self._is_tombstone(phrase):
             raise self.damaged(f"phrase {phrase} is in no sentence and was never deleted")
 

@@ -293,7 +293,7 @@ class LanceStore:
         top = self.state().next_phrase
         for phrase in phrases:
             if not 0 <= phrase < top:
-                raise InputError(f"no phrase {phrase}: ids of this index are below {top}")
+                raise InputError(f"no phrase {phrase}: ids start at 0, and this index has used {top} of them")
         dead = self.layout.dead_phrases.contains(np.array(phrases, np.int64))
         holders = [None if is_dead else self._holder(phrase) for phrase, is_dead in zip(phrases, dead, strict=True)]
         ids = sorted({identity for identity in holders if identity is not None})
@@ -314,7 +314,9 @@ class LanceStore:
             return np.zeros((0, self.dim), np.int8)
         ids, dead, top = np.array(phrases, np.int64), self.layout.dead_phrases, self.state().next_phrase
         if ids[0] < 0 or ids[-1] >= top:
-            raise InputError(f"no phrase {ids[0] if ids[0] < 0 else ids[-1]}: ids of this index are below {top}")
+            raise InputError(
+                f"no phrase {ids[0] if ids[0] < 0 else ids[-1]}: ids start at 0, and this index has used {top} of them"
+            )
         if (dead_ids := ids[dead.contains(ids)]).size:
             raise InputError(f"phrase {dead_ids[0]} was deleted; search again")
         table = self._take(PHRASES, [phrase - dead.below(phrase) for phrase in phrases], ["key", "vector"])
