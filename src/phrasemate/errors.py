@@ -29,6 +29,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import JSONDecodeError
 
 
 class PhrasemateError(Exception):
@@ -184,6 +185,17 @@ def plain_reason(message: str) -> str:
         if value and (match := re.fullmatch(pattern, requirement)):
             return f"{start}expected {match.expand(wording)}"
     return f"{start}expected {requirement}" if value else message.removeprefix("Value error, ")
+
+
+def line_fault(error: Exception) -> str:
+    """Say what is wrong with a line of JSON, given the error of its reader.
+
+    >>> line_fault(KeyError("source"))
+    'no source'
+    """
+    if isinstance(error, JSONDecodeError):
+        return "not JSON" if error.doc.strip() else "a blank line"
+    return f"no {error.args[0]}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
 
 
 def first_line(error: BaseException) -> str:

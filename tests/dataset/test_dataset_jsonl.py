@@ -65,6 +65,16 @@ def test_a_broken_line(tmp_path: Path, line: str) -> None:
     assert caught.value.line == 2
 
 
+@pytest.mark.parametrize(
+    ("line", "fault"), [("", "a blank line"), ('{"source": "a"', "not JSON"), ('{"source": "a"}', "no source_examples")]
+)
+def test_the_fault_of_a_line_is_named(tmp_path: Path, line: str, fault: str) -> None:
+    (tmp_path / "de-en").mkdir()
+    (tmp_path / "de-en" / "test.jsonl").write_text(line + "\n")
+    with pytest.raises(ReadError, match=rf"test.jsonl, line 1: not a phrase pair with examples \({fault}\)"):
+        read_dataset(tmp_path, "de-en", "test")
+
+
 def test_not_utf8(tmp_path: Path) -> None:
     (tmp_path / "de-en").mkdir()
     (tmp_path / "de-en" / "test.jsonl").write_bytes('{"source": "Tür"}\n'.encode("latin-1"))

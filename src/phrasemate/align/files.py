@@ -28,7 +28,7 @@ from phrasemate.align.pairs import (
     parse_links,
 )
 from phrasemate.align.symmetrise import Links
-from phrasemate.errors import InputError, ReadError
+from phrasemate.errors import InputError, ReadError, line_fault
 from phrasemate.text.formats.bilingual import format_of, read_bilingual
 from phrasemate.text.text_file import Damage, SkippedInput, TextFile, numbered_lines, without_options
 from phrasemate.types import (
@@ -383,7 +383,7 @@ def read_pairs(path: str | Path) -> Iterator[PhrasePair]:
             source, target, pairs = str(row["source"]), str(row["target"]), [tuple(map(int, p)) for p in row["pairs"]]
             phrase_pairs = [PhrasePair(Phrase(source, s, e), Phrase(target, s2, e2)) for s, e, s2, e2 in pairs]
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError, InputError) as error:
-            reason = f"not a line of phrase pairs ({type(error).__name__}: {error})"
+            reason = f"not a line of phrase pairs ({line_fault(error)})"
             raise ReadError(str(path), number, reason, "make the file again with phrasemate pairs") from error
         yield from phrase_pairs
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from phrasemate.errors import InputError, ReadError
+from phrasemate.errors import InputError, ReadError, line_fault
 from phrasemate.text.text_file import numbered_lines
 from phrasemate.types import Phrase
 from phrasemate.utils.storage import NewFile, check_new
@@ -105,7 +105,7 @@ def _parse(path: Path, number: int, line: str) -> ExamplePair:
         ]
         return ExamplePair(str(row["source"]), str(row["target"]), *sides)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError, InputError) as error:
-        reason = f"not a phrase pair with examples ({type(error).__name__}: {error})"
+        reason = f"not a phrase pair with examples ({line_fault(error)})"
         raise ReadError(str(path), number, reason, "make the data set again with phrasemate dataset xpr") from error
 
 

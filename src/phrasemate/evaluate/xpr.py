@@ -54,7 +54,7 @@ from numpy.typing import NDArray
 from phrasemate.dataset import ExamplePair, language_pairs, read_dataset
 from phrasemate.encode import Model, load_model
 from phrasemate.encode.pooling import POOLINGS, by_examples, unit
-from phrasemate.errors import InputError, ReadError
+from phrasemate.errors import InputError, ReadError, line_fault
 from phrasemate.evaluate.data import digest, languages, name_of
 from phrasemate.evaluate.metrics import Estimate, Ranking, check_numbers, check_seed, over_runs, randomisation_test
 from phrasemate.evaluate.report import ModelDescription, Result, Table, make_folder, signature
@@ -452,7 +452,7 @@ def phrase_pairs(path: Path) -> Iterator[tuple[str, str]]:
             entry = json.loads(line)
             pair = _fold(entry["source"]), _fold(entry["target"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            reason = f"not phrase pairs ({type(error).__name__}: {error})"
+            reason = f"not phrase pairs ({line_fault(error)})"
             raise ReadError(str(path), number, reason, "expected JSON lines with source and target") from error
         yield pair
 

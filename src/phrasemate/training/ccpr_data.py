@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemate.errors import InputError, ReadError
+from phrasemate.errors import InputError, ReadError, line_fault
 from phrasemate.text import folded, words
 from phrasemate.training.hf_encoder import Batch, Tokenizer, token_rows
 from phrasemate.utils.arrays import Integers, Rows
@@ -91,7 +91,7 @@ class PairFile:
             pairs, other_pairs = (_places(value.get(key, ())) for key in ("pairs", "others"))
             return Example(_text(value["source"]), _text(value["target"]), pairs, other_pairs)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            reason = f"not a line of phrase pairs ({type(error).__name__})"
+            reason = f"not a line of phrase pairs ({line_fault(error)})"
             raise ReadError(str(self.path), row + 1, reason, "make the file again with phrasemate pairs") from error
 
 
