@@ -34,7 +34,7 @@ from simplemma.strategies.dictionaries.dictionary_factory import SUPPORTED_LANGU
 from phrasemate.align.pairs import TokenizedSentence, consistent_boxes, parse_links
 from phrasemate.lexicon import bundled_lexicon, stemmed
 from phrasemate.lexicon.induced import grammatical_words
-from phrasemate.lexicon.inflection import ARTICLES, ENGLISH_FUNCTION_WORDS
+from phrasemate.lexicon.inflection import ARTICLES, ENGLISH_FUNCTION_WORDS, NEGATIONS
 from phrasemate.lexicon.wordings import wording_of
 from phrasemate.text import folded
 
@@ -42,10 +42,10 @@ EXPRESSION = 3  # least sentence pairs of an expression, and least different nei
 LIKELY = 0.1  # least share of the sentences with a phrase, counted by lemmas, that have its translation
 GAP = 5  # most words between two parts of an English phrase
 MOSTLY = 0.3  # least share of a word's links that lead to its usual translation
-FREQUENT = 2_000  # a light verb, such as "faire", has at least one of so many links
 WORDS = 4  # most words of a phrase that is counted by lemmas, and of its translation
 FORMS, ENGLISH_FORMS = 8, 4  # most forms of a phrase that are written, and of its translation
-DO = frozenset({"do", "make"})  # a function word with such a translation is a light verb
+DO = frozenset({"do", "make"})
+LIGHT_VERBS = DO | {"get", "give", "have", "hold", "put", "take"}
 SUBJECTS = ARTICLES | {"i", "you", "he", "she", "it", "we", "they", "to", "be"}  # left out before a translation
 HELD_OUT = 20  # one English sentence in so many, with all its translations, is never trained on
 
@@ -233,19 +233,19 @@ class WordLinks:
     def are_idiomatic(self, phrase: Lemmas, english: Lemmas, lang: str) -> bool:
         """Return whether an English phrase is more than a translation of the words of a phrase one by one.
 
-        Either a content word of the English phrase translates no word, or the words without translation are frequent,
-        such as "faire" in "faire semblant".
+        Either a content word of the English phrase translates no word, or the words without a translation are light
+        verbs: "faire" in "faire semblant".
         """
         content = [word for word in phrase if word not in grammatical_words(lang) or is_light_verb(word, lang)]
-        english_content = [word for word in english if word not in ENGLISH_FUNCTION_WORDS]
-        if not content or not english_content:
+        english_content = [word for word in english if word not in ENGLISH_FUNCTION_WORDS | NEGATIONS]
+        if not content or not english_content or len(content) == len(english_content) == 1:
             return False
         table = [[self.probability(one, other) for other in english_content] for one in content]
         rest = [word for word, row in zip(content, table, strict=True) if max(row) < LIKELY]
-        if min(map(max, zip(*table, strict=True))) < MOSTLY:
-            return bool(rest) or min(map(max, zip(*table, strict=True))) < LIKELY
-        total = self.words.total()
-        return bool(rest) and all(FREQUENT * self.words[word] >= total for word in rest)
+        least = min(map(max, zip(*table, strict=True)))
+        if least < MOSTLY:
+            return bool(rest) or least < LIKELY
+        return bool(rest) and all(is_light_verb(word, lang) for word in rest)
 
     def probability(self, word: str, english: str) -> float:
         """Return the share of a word's links that lead to an English word."""
@@ -254,10 +254,10 @@ class WordLinks:
 
 @lru_cache(1 << 16)
 def is_light_verb(word: str, lang: str) -> bool:
-    """Return whether the bundled lexicon translates a word by "do" or "make" first."""
+    """Return whether the likeliest translation of a word is a light verb; of a function word, "do" or "make"."""
     lexicon = bundled_lexicon()
     equivalents = lexicon.equivalents(word, lang, "en") if lexicon else []
-    return bool(equivalents) and equivalents[0].text in DO
+    return bool(equivalents) and equivalents[0].text in (DO if word in grammatical_words(lang) else LIGHT_VERBS)
 
 
 def places_with_gap(
