@@ -98,8 +98,8 @@ def selected(lang: str, folder: Path, terms: Path | None, small: int) -> list[Ra
 def added(lang: str, folder: Path, terms: Path | None, small: int) -> list[RatedPair]:
     """Return the pairs of a language that XX.lemmas.tsv has and whose worth is at least `WORTH`, best first."""
     pairs = {(row.wording, row.english) for row in expressions(folder / f"{lang}.lemmas.tsv")}
-    rated = selected(lang, folder, terms, small)
-    return [entry for entry in rated if entry.worth >= WORTH and (entry.pair.wording, entry.pair.english) in pairs]
+    entries = selected(lang, folder, terms, small)
+    return [entry for entry in entries if entry.worth >= WORTH and (entry.pair.wording, entry.pair.english) in pairs]
 
 
 def with_base(base: Mapping[str, Sequence[Pair]], scored: Mapping[str, list[RatedPair]]) -> dict[str, list[RatedPair]]:

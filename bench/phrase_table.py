@@ -44,7 +44,7 @@ GAP = 5  # most words between two parts of an English phrase
 MOSTLY = 0.3  # least share of a word's links that lead to its usual translation
 WORDS = 4  # most words of a phrase that is counted by lemmas, and of its translation
 FORMS, ENGLISH_FORMS = 8, 4  # most forms of a phrase that are written, and of its translation
-DO = frozenset({"do", "make"})
+DO = frozenset({"do", "make"})  # a function word with such a translation is a light verb, too
 LIGHT_VERBS = DO | {"get", "give", "have", "hold", "put", "take"}
 SUBJECTS = ARTICLES | {"i", "you", "he", "she", "it", "we", "they", "to", "be"}  # left out before a translation
 HELD_OUT = 20  # one English sentence in so many, with all its translations, is never trained on
@@ -133,7 +133,7 @@ def expressions(folder: Path, lang: str, most: int) -> Iterator[tuple[str, str, 
             yield wording, english, count, sides[0].sentences[wording], sides[1].sentences[english]
 
 
-def lemma_expressions(folder: Path, lang: str, most: int) -> Iterator[tuple[str, str, int, int, int]]:
+def lemma_expressions(folder: Path, lang: str) -> Iterator[tuple[str, str, int, int, int]]:
     """Yield the rows of XX.lemmas.tsv; a pair occurs in at least `EXPRESSION` sentence pairs."""
     together: Counter[tuple[Lemmas, Lemmas]] = Counter()
     sentences: tuple[Counter[Lemmas], Counter[Lemmas]] = Counter(), Counter()
@@ -141,7 +141,7 @@ def lemma_expressions(folder: Path, lang: str, most: int) -> Iterator[tuple[str,
     pairs_of_sentences = []
     for text in lemmatised(folder, lang):
         words.add(text)
-        pairs = lemma_pairs(text, lang, most)
+        pairs = lemma_pairs(text)
         together.update(pairs.keys())
         sentences[0].update({text.lemmas[a:b] for a, b in text.stretches if b - a > 1})
         sentences[1].update({text.english_lemmas[a:b] for a, b in text.english_stretches} | {pair[1] for pair in pairs})
@@ -192,7 +192,7 @@ def lemmatised(folder: Path, lang: str) -> Iterator[LemmatisedPair]:
             yield LemmatisedPair(words, english_words, lemmas, english_lemmas, links, *spans)
 
 
-def lemma_pairs(text: LemmatisedPair, lang: str, most: int) -> dict[tuple[Lemmas, Lemmas], tuple[str, str, str, str]]:
+def lemma_pairs(text: LemmatisedPair) -> dict[tuple[Lemmas, Lemmas], tuple[str, str, str, str]]:
     """Map the phrase pairs of a sentence pair, as lemmas, to their wordings and the words before and after the phrase.
 
     The phrases have several words; "" stands for the beginning and the end of the sentence.
@@ -204,7 +204,7 @@ def lemma_pairs(text: LemmatisedPair, lang: str, most: int) -> dict[tuple[Lemmas
         around = " ".join(text.words[span[0] - 1 : span[0]]), " ".join(text.words[span[1] : span[1] + 1])
         pairs.setdefault(pair, (text.stretches[span], " ".join(text.english[place] for place in places), *around))
 
-    for box in consistent_boxes(list(text.links), len(text.words), len(text.english), most, loose=True):
+    for box in consistent_boxes(list(text.links), len(text.words), len(text.english), WORDS, loose=True):
         first = box.other_start
         while first < box.other_end - 1 and text.english_lemmas[first] in SUBJECTS:
             first += 1
@@ -212,7 +212,7 @@ def lemma_pairs(text: LemmatisedPair, lang: str, most: int) -> dict[tuple[Lemmas
         if is_phrase and (first, box.other_end) in text.english_stretches:
             add((box.start, box.end), range(first, box.other_end))
     for span in text.stretches:
-        if span[1] - span[0] > 1 and (places := places_with_gap(text.links, span, text.english, most)):
+        if span[1] - span[0] > 1 and (places := places_with_gap(text.links, span, text.english, WORDS)):
             add(span, places)
     return pairs
 
@@ -394,7 +394,7 @@ def main() -> None:
         if not unlinked_phrases.exists():
             write(unlinked_phrases, expressions(args.folder, lang, args.words))
         if not by_lemmas.exists():
-            write(by_lemmas, lemma_expressions(args.folder, lang, WORDS))
+            write(by_lemmas, lemma_expressions(args.folder, lang))
 
 
 def write(path: Path, lines: Iterator[tuple[object, ...]]) -> None:

@@ -389,8 +389,8 @@ def _of_core(phrase: str, dictionaries: Dictionaries, language: str) -> list[Equ
     for first, rest in ((before, after), (0, after), (before, 0)):
         if first + rest and len(spans) - first - rest >= 2 and likeliest[first] not in GOVERNED:
             core = phrase[spans[first][0] : spans[len(spans) - rest - 1][1]]
-            if listed := dictionaries.equivalents(core, language):
-                return [equivalent._replace(exact=False) for equivalent in listed]
+            if translations := dictionaries.equivalents(core, language):
+                return [equivalent._replace(exact=False) for equivalent in translations]
     return []
 
 

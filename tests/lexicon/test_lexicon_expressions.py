@@ -59,7 +59,7 @@ def test_forms_of_a_phrase_are_counted_together(tmp_path: Path) -> None:
         ("Ce chat joue", "This cat plays", "0-0 1-1 2-2"),
     ]
     write_pairs(tmp_path, "fr", rows)
-    table = {row[:2]: row[2:] for row in lemma_expressions(tmp_path, "fr", 4)}
+    table = {row[:2]: row[2:] for row in lemma_expressions(tmp_path, "fr")}
     wordings = ("fait semblant", "fais semblant", "faisons semblant")
     assert table == {(wording, "pretends"): (3, 3, 3) for wording in wordings}  # "pretend" has the same stem
 
@@ -69,7 +69,7 @@ def test_an_english_phrase_may_have_a_gap() -> None:
     links = [(0, 0), (1, 2), (2, 1), (3, 4)]
     english = ["we", "take", "this", "into", "account"]
     assert places_with_gap(links, (2, 4), english, 4) == [1, 3, 4]
-    assert places_with_gap(links, (1, 4), english, 4) == []  # "this" belongs to it, so there is no gap
+    assert places_with_gap(links, (1, 4), english, 4) == []  # "this" belongs to it and fills the gap
     assert places_with_gap([*links, (0, 4)], (2, 4), english, 4) == []  # "account" is linked with another word
     assert places_with_gap(links, (2, 4), english, 2) == []  # three words
     assert places_with_gap([(0, 0), (2, 1), (3, 4)], (2, 4), english, 4) == []  # "this" may belong to it

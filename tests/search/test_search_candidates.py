@@ -597,7 +597,7 @@ def test_numbers_are_computed_once_when_they_are_read() -> None:
         ("s'est rendu compte", "rendu compte"),  # an auxiliary before it
         ("elle s'est rendu compte de", "rendu compte"),
         ("ont envie de", "envie de"),
-        ("prise en charge des", "prise en charge des"),  # "of the" is no preposition alone
+        ("prise en charge des", "prise en charge des"),  # "of the" is more than a preposition
         ("en train de", "en train de"),  # begins with a preposition
         ("a compte", "a compte"),  # a single word would stay
     ],

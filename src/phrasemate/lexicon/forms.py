@@ -59,7 +59,7 @@ def are_forms(one: str, other: str, stems: str, other_stems: str, language: str)
     if stems == other_stems and same_words(one, other, language):
         return _agree(one, other, language, ALIKE)
     words, other_words = content_words(one, language), content_words(other, language)
-    if len(words) > 1:
+    if max(len(words), len(other_words)) > 1:
         return are_forms_by_words(words, other_words, language)
     differ_in_affixes = stems != other_stems and have_same_base(stems, other_stems, language)
     if differ_in_affixes and language in PROCLITICS:
